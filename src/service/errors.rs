@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use crate::codes;
 use crate::connection::SendError;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::{DecodeError, EncodeError};
@@ -63,6 +64,11 @@ impl Failure {
             Self::Error(error) | Self::UnknownMethod(error) => error.as_error(),
             Self::Encode(_) | Self::Send(_) => ErrorObject::internal_error(),
         }
+    }
+
+    /// Whether the method itself says that it is not known: an extension leaves the request to the next so.
+    pub fn declines(&self) -> bool {
+        matches!(self, Self::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
     }
 
     /// What led to it, which the peer is not told.

@@ -6,6 +6,9 @@ use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
 
+/// The name of what is spoken, in the conventions of OpenTelemetry: `rpc.system.name`.
+pub const SYSTEM_NAME: &str = "jsonrpc";
+
 /// What is told of calls. Everything does nothing unless it is written.
 pub trait CallLog: Send + Sync + 'static {
     /// A call comes in. `params` are there only if payloads are wanted, and as they were redacted.

@@ -2,30 +2,19 @@
 //! without an async runtime.
 //!
 //! Everything that JSON-RPC prescribes is in antiphon; here are only threads, clocks and sockets.
-//! A [`Link`] is a pair of byte streams. [`serve`] runs a [`Service`] on it until it ends;
+//! A [`Link`] is a pair of byte streams. [`serve`] runs a [`Service`], such as a
+//! [`Router`], on it until it ends;
 //! [`connect`] does so in the background and gives a [`Peer`] to call the other side with. Both
 //! sides of a connection are equal: a client may serve, and a server may call.
 //!
 //! ```
-//! use antiphon_blocking::{Answer, Config, Link, OwnedError, Peer, Request, Service, TcpServer};
+//! use antiphon_blocking::{Config, Link, OwnedError, Router, TcpServer};
 //!
-//! struct Adder;
-//!
-//! impl Service for Adder {
-//!     fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-//!         match request.method() {
-//!             "add" => {
-//!                 let (a, b): (f64, f64) = request.params()?;
-//!                 Ok((a + b).into())
-//!             }
-//!             _ => Err(request.unknown_method()),
-//!         }
-//!     }
-//! }
-//!
+//! let router = Router::new()
+//!     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b));
 //! let server = TcpServer::bind("127.0.0.1:0")?;
 //! let address = server.local_addr()?;
-//! let running = server.start(Config::new(), |_| Adder)?;
+//! let running = server.start(Config::new(), router.into_make_service())?;
 //!
 //! let peer = antiphon_blocking::connect(Link::tcp(address)?, Config::new(), ())?;
 //! let sum: f64 = peer.call("add", &(10, 5)).wait()?;

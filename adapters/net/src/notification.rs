@@ -82,8 +82,8 @@ impl Notification {
 
 impl fmt::Debug for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notification")
-            .field("method", &self.method())
+        f.debug_tuple("Notification")
+            .field(&self.method())
             .finish_non_exhaustive()
     }
 }

@@ -1,33 +1,20 @@
 //! JSON-RPC on smol.
 //!
 //! This crate shows [`antiphon`], and [`antiphon_net`] for this runtime. A [`Link`] is
-//! something to talk over. [`serve`] runs a [`Service`] on it until it ends; [`connect`] does so in
+//! something to talk over. [`serve`] runs a [`Service`], such as a
+//! [`Router`], on it until it ends; [`connect`] does so in
 //! the background and gives a [`Peer`] to call the other side with. Both sides of a connection are
 //! equal: a client may serve, and a server may call.
 //!
 //! ```
-//! use antiphon_smol::{
-//!     Answer, Config, Link, OwnedError, Peer, Request, Service, TcpServer, connect,
-//! };
-//!
-//! struct Adder;
-//!
-//! impl Service for Adder {
-//!     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-//!         match request.method() {
-//!             "add" => {
-//!                 let (a, b): (f64, f64) = request.params()?;
-//!                 Ok((a + b).into())
-//!             }
-//!             _ => Err(request.unknown_method()),
-//!         }
-//!     }
-//! }
+//! use antiphon_smol::{Config, Link, OwnedError, Router, TcpServer, connect};
 //!
 //! # smol::block_on(async {
+//! let router = Router::new()
+//!     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b));
 //! let server = TcpServer::bind("127.0.0.1:0").await?;
 //! let address = server.local_addr();
-//! let running = server.start(Config::new(), |_| Adder);
+//! let running = server.start(Config::new(), router.into_make_service());
 //!
 //! let peer = connect(Link::tcp(address).await?, Config::new(), ());
 //! let sum: f64 = peer.call("add", &(10, 5)).await?;

@@ -132,7 +132,9 @@ fn http_websocket_and_tls_are_left_out_unless_asked_for() {
     for adapter in ADAPTERS.into_iter().filter(|name| *name != "websocket") {
         let manifest = std::fs::read_to_string(root.join(adapter).join("Cargo.toml")).unwrap();
         let default = manifest.lines().find(|line| line.starts_with("default = "));
-        assert!(default.is_none(), "{adapter}: {default:?}");
+        // The macros bring nothing into a program that does not use them.
+        let is_light = default.is_none_or(|default| default == "default = [\"macros\"]");
+        assert!(is_light, "{adapter}: {default:?}");
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap();
         let dependencies = dependencies.split("\n[").next().unwrap();
         for line in dependencies.lines() {

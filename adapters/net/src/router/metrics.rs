@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::{Cx, Decision, Interceptor, Reply};
+use antiphon::service::{Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
 
 use crate::request::Request;
 
@@ -129,7 +129,7 @@ impl fmt::Display for Metrics {
 
 /// The labels of a series, by the names of OpenTelemetry's RPC conventions.
 fn labels(method: &str, error: Option<&str>) -> String {
-    let mut labels = String::from("rpc_system_name=\"jsonrpc\",rpc_method=\"");
+    let mut labels = format!("rpc_system_name=\"{SYSTEM_NAME}\",rpc_method=\"");
     for letter in method.chars() {
         match letter {
             '\\' | '"' => labels.extend(['\\', letter]),

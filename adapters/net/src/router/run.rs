@@ -3,8 +3,8 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
+use antiphon::OwnedError;
 use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
-use antiphon::{OwnedError, codes};
 
 use super::serving::Served;
 use super::{Route, Routes};
@@ -99,7 +99,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             };
             match done {
                 Some(Ok(_)) if route.is_notification => return Some(Ok(Text::null())),
-                Some(Err(failure)) if found.is_built_in && declines(&failure) => {}
+                Some(Err(failure)) if found.is_built_in && failure.declines() => {}
                 done => return done,
             }
         }
@@ -239,9 +239,4 @@ fn within<R>(chain: &Chain<Request>, cx: &Cx, request: &Request, step: impl FnOn
         Some(done) => done,
         None => panic!("an interceptor's scope has not called its step"),
     }
-}
-
-/// Whether an extension leaves the request to the next.
-fn declines(failure: &Failure) -> bool {
-    matches!(failure, Failure::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
 }
