@@ -80,7 +80,7 @@ impl Request {
     pub(crate) fn report(&self, failure: Failure) {
         match failure {
             Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
-            // Whoever tells what is not known here may do so.
+            // A peer may tell what is not known here.
             Failure::UnknownMethod(_) => {}
             Failure::Encode(error) => self.report_failed(OwnedError::internal(error.into())),
             Failure::Send(error) => self.report_failed(OwnedError::internal(error.into())),
