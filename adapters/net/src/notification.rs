@@ -44,7 +44,7 @@ impl Notification {
     /// impl Log {
     ///     fn take(&self, notification: &Notification) -> Result<(), OwnedError> {
     ///         let (level, text): (u8, String) = notification.params()?;
-    ///         eprintln!("{level} {text}");
+    ///         assert!(level < 8 && !text.is_empty());
     ///         Ok(())
     ///     }
     /// }
