@@ -26,7 +26,7 @@ pub(crate) struct Service {
 
 pub(crate) struct Method {
     pub(crate) ident: Ident,
-    /// Documentation, `cfg` and lints: what the client's method has too.
+    /// Documentation and lints: what the client's method has too.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) name: String,
     pub(crate) doc: String,

@@ -97,10 +97,7 @@ impl<S: 'static> LocalRouter<S> {
     where
         H: Handler<(), S, M, Output: IntoResult> + Send + Sync,
     {
-        match self.try_method(MethodInfo::request(name, &[]), names, handler) {
-            Ok(router) => router,
-            Err(error) => panic!("{error}"),
-        }
+        expect(self.try_method(MethodInfo::request(name, &[]), names, handler))
     }
 
     /// Serves what the other side tells.
@@ -117,10 +114,7 @@ impl<S: 'static> LocalRouter<S> {
     where
         H: Handler<(), S, M, Output: IntoResult> + Send + Sync,
     {
-        match self.try_method(MethodInfo::notification(name, &[]), names, handler) {
-            Ok(router) => router,
-            Err(error) => panic!("{error}"),
-        }
+        expect(self.try_method(MethodInfo::notification(name, &[]), names, handler))
     }
 
     /// Serves a method or a notification that is described.
@@ -156,10 +150,7 @@ impl<S: 'static> LocalRouter<S> {
     /// [`prefix`](Implementation::prefix) then.
     #[track_caller]
     pub fn service<X: Methods<(), S>>(self, service: Implementation<X>) -> Self {
-        match self.try_service(service) {
-            Ok(router) => router,
-            Err(error) => panic!("{error}"),
-        }
+        expect(self.try_service(service))
     }
 
     /// Serves all methods of a service.
@@ -251,6 +242,14 @@ impl<S: 'static> LocalRouter<S> {
             Some(discovery) => discovery.write(method, params, self.registry.infos(), result),
             None => Err(unknown_method()),
         }
+    }
+}
+
+#[track_caller]
+fn expect<S>(registered: Result<LocalRouter<S>, RegisterError>) -> LocalRouter<S> {
+    match registered {
+        Ok(router) => router,
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -121,7 +121,8 @@ impl Request {
         })
     }
 
-    /// The params as the peer wrote them, or as an interceptor has set them, an array or an object, if any were given.
+    /// The params as the peer wrote them, or as an interceptor has set them: an array or an object, if
+    /// there are any.
     pub fn raw_params(&self) -> Option<Json<'_>> {
         let set = self.cx.get().and_then(|cx| cx.params());
         set.or_else(|| self.message.params())

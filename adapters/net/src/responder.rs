@@ -60,7 +60,7 @@ impl Responder {
         }
     }
 
-    /// Reports that the params of the request are not what its handler takes.
+    /// Reports why a request failed, where the peer is not told.
     pub(crate) fn report_failure(&self, error: OwnedError) {
         if let Some(ticket) = &*self.lock_ticket() {
             self.session
@@ -68,6 +68,7 @@ impl Responder {
         }
     }
 
+    /// Reports that the params of a request or a notification are not what its handler takes.
     pub(crate) fn report_invalid_params(&self, method: &str, error: DecodeError) {
         match &*self.lock_ticket() {
             Some(ticket) => self

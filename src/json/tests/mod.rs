@@ -10,7 +10,7 @@ mod torture;
 mod twin;
 mod vector;
 
-/// The same inputs in every run.
+/// Inputs that do not change from one run to the next.
 struct Random(antiphon_test_support::random::Random);
 
 impl Random {

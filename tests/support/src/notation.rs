@@ -55,7 +55,7 @@ impl Line {
         expand(&self.rest)
     }
 
-    /// The same as bytes, escapes read.
+    /// What stands behind the mark as bytes, with escapes read.
     ///
     /// # Errors
     /// Names the short form or the escape that there is not.

@@ -390,9 +390,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Answers failures with what `map` makes of them; where it makes nothing, with what the failure says
-    /// to the peer by itself. Interceptors see the failure before. Whatever it gives is sent as it is: nothing of what is known only here
-    /// should be in it.
+    /// Answers failures with what `map` makes of them; where it makes nothing, with what the failure
+    /// itself says to the peer. Interceptors see the failure before. What it makes is sent as it is, so
+    /// nothing should be in it that only this side may know.
     #[must_use]
     pub fn map_failures(
         self,
@@ -459,14 +459,16 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// # Errors
     /// A schema has no JSON form.
     pub fn document(&self) -> Result<String, antiphon::EncodeError> {
-        let (discovery, infos): (_, Vec<MethodInfo>) = {
-            let table = self.read();
-            (
-                table.discovery.clone(),
-                table.methods.infos().cloned().collect(),
-            )
-        };
-        discovery.unwrap_or_default().document(infos.iter())
+        let (discovery, infos) = self.description();
+        discovery.document(infos.iter())
+    }
+
+    /// What is said of the server and of its methods. A copy, for types that have a schema run code of
+    /// the program.
+    fn description(&self) -> (Discovery, Vec<MethodInfo>) {
+        let table = self.read();
+        let discovery = table.discovery.clone().unwrap_or_default();
+        (discovery, table.methods.infos().cloned().collect())
     }
 
     fn insert(&self, info: MethodInfo, route: Route<S>) -> Result<(), RegisterError> {

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::time::Duration;
 
 use antiphon::OwnedError;
 use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
@@ -93,9 +94,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
                 Some((chain, cx)) => within(chain, cx, request, begin),
             };
             let done = match served {
-                Served::Done(done) => Some(done),
-                Served::Raw(done) => done,
-                Served::Later(later) => Some(self.wait(later, request, around).await),
+                Served::Done(done) => done,
+                Served::Later(later) => {
+                    Some(wait(later, request, around, found.handler_timeout).await)
+                }
             };
             match done {
                 Some(Ok(_)) if route.is_notification => return Some(Ok(Text::null())),
@@ -109,27 +111,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         })
     }
 
-    /// Waits for a handler, as long as it may take.
-    async fn wait(
-        &self,
-        mut later: Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + '_>>,
-        request: &Request,
-        around: Option<(&Chain<Request>, &Cx)>,
-    ) -> Result<Text, Failure> {
-        let done = poll_fn(|task| match around {
-            None => later.as_mut().poll(task),
-            Some((chain, cx)) => within(chain, cx, request, || later.as_mut().poll(task)),
-        });
-        let handler_timeout = self.read().handler_timeout;
-        let Some(handler_timeout) = handler_timeout else {
-            return done.await;
-        };
-        match request.within(handler_timeout, done).await {
-            Some(done) => done,
-            None => Err(request.timed_out().into()),
-        }
-    }
-
     /// What serves a method, and what sees its calls.
     fn find(&self, method: &str) -> (Found<S>, Option<Chain<Request>>) {
         let table = self.read();
@@ -141,23 +122,20 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let found = Found {
             route: methods.get(method).cloned(),
             is_built_in: is_extension && Discovery::is_known(method),
+            handler_timeout: table.handler_timeout,
         };
         (found, table.chain.clone())
     }
 
     fn discover(&self, request: &Request, method: &str) -> Result<Text, Failure> {
-        let (discovery, is_visible, infos): (_, _, Vec<MethodInfo>) = {
-            let table = self.read();
-            let infos = table.methods.infos().cloned().collect();
-            (table.discovery.clone(), table.is_visible.clone(), infos)
-        };
+        let (discovery, infos) = self.description();
+        let is_visible = self.read().is_visible.clone();
         let is_visible = |info: &&MethodInfo| match &is_visible {
             Some(is_visible) => is_visible(request, info),
             None => true,
         };
         let infos = infos.iter().filter(is_visible);
         let mut text = Text::new();
-        let discovery = discovery.unwrap_or_default();
         discovery.write(method, request.raw_params(), infos, text.buffer())?;
         Ok(text)
     }
@@ -177,6 +155,8 @@ struct Found<S> {
     route: Option<Route<S>>,
     /// Whether it is answered here if nobody else does.
     is_built_in: bool,
+    /// How long a handler may take that waits.
+    handler_timeout: Option<Duration>,
 }
 
 impl<S> Found<S> {
@@ -224,6 +204,26 @@ struct Waiting<'c> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.chain.given_up(self.asked, self.cx, self.request);
+    }
+}
+
+/// Waits for a handler, as long as it may take.
+async fn wait(
+    mut later: Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + '_>>,
+    request: &Request,
+    around: Option<(&Chain<Request>, &Cx)>,
+    handler_timeout: Option<Duration>,
+) -> Result<Text, Failure> {
+    let done = poll_fn(|task| match around {
+        None => later.as_mut().poll(task),
+        Some((chain, cx)) => within(chain, cx, request, || later.as_mut().poll(task)),
+    });
+    let Some(handler_timeout) = handler_timeout else {
+        return done.await;
+    };
+    match request.within(handler_timeout, done).await {
+        Some(done) => done,
+        None => Err(request.timed_out().into()),
     }
 }
 

@@ -33,10 +33,9 @@ pub mod marker {
 
 /// A result, or what it is waited for with.
 pub(super) enum Served<'c> {
-    Done(Result<Text, Failure>),
+    /// `None` if a handler that saw the request itself answers later.
+    Done(Option<Result<Text, Failure>>),
     Later(Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + 'c>>),
-    /// What a handler said that saw the request itself; none if it answers later.
-    Raw(Option<Result<Text, Failure>>),
 }
 
 /// What a handler may return: a result, and on tasks a future of one.
@@ -67,7 +66,7 @@ fn written(output: impl IntoResult) -> Result<Text, Failure> {
 
 impl<M, O: IntoResult> Answers<M, marker::AtOnce> for O {
     fn answer(self) -> Answering {
-        Answering(Served::Done(written(self)))
+        Answering(Served::Done(Some(written(self))))
     }
 }
 
@@ -102,7 +101,7 @@ where
                    state: &S| {
             match handler.call(params, names, request, state) {
                 Ok(output) => output.answer().0,
-                Err(failure) => Served::Done(Err(failure)),
+                Err(failure) => Served::Done(Some(Err(failure))),
             }
         },
     })
@@ -125,7 +124,7 @@ where
     F: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync,
 {
     fn serve<'c>(&'c self, _: usize, request: &'c Request, _: &'c S) -> Served<'c> {
-        Served::Raw(match (self.0)(request) {
+        Served::Done(match (self.0)(request) {
             Ok(Answer(Some(Ok(text)))) => Some(Ok(text)),
             Ok(Answer(Some(Err(SendError::Encode(error))))) => Some(Err(Failure::Encode(error))),
             Ok(Answer(Some(Err(error)))) => Some(Err(Failure::Send(error))),
@@ -166,7 +165,7 @@ impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
         let mut text = Text::new();
         let params = request.raw_params();
         let done = self.call(method, params, request, state, text.buffer());
-        Starting(Served::Done(done.map(|()| text)))
+        Starting(Served::Done(Some(done.map(|()| text))))
     }
 }
 
