@@ -14,7 +14,7 @@ pub(crate) fn example(name: &str) -> Command {
             "--quiet",
             "--examples",
             "--features",
-            "http,websocket",
+            "http,openrpc,websocket",
         ]);
         if !cfg!(debug_assertions) {
             build.arg("--release");
