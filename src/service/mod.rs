@@ -20,6 +20,7 @@ mod openrpc;
 pub(crate) mod params;
 mod registry;
 mod router;
+mod scheduler;
 mod schema;
 
 pub use args::Arguments;
@@ -36,6 +37,7 @@ pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_resul
 pub use methods::{error_with, error_with_data, not_this_error};
 pub use registry::{Naming, RegisterError, Registry};
 pub use router::LocalRouter;
+pub use scheduler::{Member, Scheduler};
 pub use schema::SchemaOf;
 #[cfg(feature = "openrpc")]
 #[doc(hidden)]

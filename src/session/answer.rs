@@ -68,6 +68,18 @@ impl<W> Session<W> {
         }
     }
 
+    /// Refuses so many of the requests that wait, those that came last first: see
+    /// [`refuse`](Self::refuse).
+    pub fn refuse_last(&mut self, requests: usize) {
+        for _ in 0..requests {
+            let Some(request) = self.queue.pop_last_request() else {
+                return;
+            };
+            let (_, ticket) = self.ticket(request);
+            self.refuse(ticket);
+        }
+    }
+
     /// Answers for a handler that gave no answer: *internal error*, or that the request was
     /// cancelled if the peer has given it up. A report says so.
     pub fn abandon(&mut self, ticket: Ticket) {

@@ -173,6 +173,17 @@ impl<W> Session<W> {
         !self.queue.is_empty()
     }
 
+    /// How many requests wait for the service.
+    pub fn requests_waiting(&self) -> usize {
+        self.queue.requests()
+    }
+
+    /// Whether a request is what the service does next, if it may begin one.
+    pub fn is_request_next(&self) -> bool {
+        let is_open = !matches!(self.phase, Phase::Opening | Phase::Over(_));
+        is_open && self.queue.is_request_next()
+    }
+
     /// Whether anything waits for a service that has asked for work and was given none.
     pub fn wants_service(&self) -> bool {
         self.has_work() && !self.is_serving
@@ -195,7 +206,7 @@ impl<W> Session<W> {
         told.map(core::mem::take).unwrap_or_default()
     }
 
-    fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {
+    pub(super) fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {
         let bytes = request.origin().bytes;
         let method = Method::new(request.method());
         let (token, message) = request.split();

@@ -71,6 +71,8 @@ pub(super) enum Next<W> {
 /// The work that waits, and how many of the peer's bytes it holds.
 pub(super) struct Queue<W> {
     items: VecDeque<Item<W>>,
+    /// Requests among them.
+    requests: usize,
     /// Notifications and reports among them.
     messages: usize,
     /// Bytes of the messages among them, and of the requests that are being served.
@@ -92,6 +94,7 @@ impl<W> Queue<W> {
     pub(super) fn new(config: &SessionConfig) -> Self {
         Self {
             items: VecDeque::new(),
+            requests: 0,
             messages: 0,
             bytes: 0,
             dropped: 0,
@@ -130,6 +133,7 @@ impl<W> Queue<W> {
             return Err(request);
         }
         self.bytes += bytes;
+        self.requests += 1;
         self.items.push_back(Item::Request(request.into_owned()));
         Ok(())
     }
@@ -169,11 +173,34 @@ impl<W> Queue<W> {
         let is_wanted =
             |item: &Item<W>| matches!(item, Item::Request(request) if request.key() == key);
         let position = self.items.iter().position(is_wanted)?;
+        let request = self.remove_request_at(position)?;
+        self.release(request.origin().bytes);
+        Some(request)
+    }
+
+    /// Takes the request out that came last. Its bytes count until it is [released](Self::release).
+    pub(super) fn pop_last_request(&mut self) -> Option<OwnedRequest> {
+        let is_wanted = |item: &Item<W>| matches!(item, Item::Request(_));
+        let position = self.items.iter().rposition(is_wanted)?;
+        self.remove_request_at(position)
+    }
+
+    fn remove_request_at(&mut self, position: usize) -> Option<OwnedRequest> {
         let Item::Request(request) = self.items.remove(position)? else {
             return None;
         };
-        self.release(request.origin().bytes);
+        self.requests -= 1;
         Some(request)
+    }
+
+    /// How many requests wait.
+    pub(super) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Whether a request is the next thing to do.
+    pub(super) fn is_request_next(&self) -> bool {
+        matches!(self.items.front(), Some(Item::Request(_)))
     }
 
     /// Takes the cancel of a request out that was never begun.
@@ -290,7 +317,10 @@ impl<W> Queue<W> {
     fn take_out(&mut self, item: Item<W>) -> Next<W> {
         Next::Work(match item {
             // Its bytes count until it is answered.
-            Item::Request(request) => return Next::Request(request),
+            Item::Request(request) => {
+                self.requests -= 1;
+                return Next::Request(request);
+            }
             Item::Notification(notification) => {
                 self.messages -= 1;
                 self.bytes -= notification.origin().bytes;

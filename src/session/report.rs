@@ -89,7 +89,7 @@ pub enum Report {
     /// [`WhenFull::Drop`](super::WhenFull::Drop).
     QueueFull(RequestDetails),
     /// A request was answered *busy*, because the shell had no room to begin it: too much waits for a
-    /// thread.
+    /// thread, or for its turn at the server.
     NoCapacity(RequestDetails),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
     Unanswered(RequestDetails),

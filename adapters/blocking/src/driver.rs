@@ -26,8 +26,8 @@ use std::thread;
 
 use antiphon::{Closed, Framing, Instant};
 use antiphon_net::{
-    ConnectionConfig, Inbox, Notification, Peer, Report, Request, Session, Sleeper, Tag, Timer,
-    Work, block_on, unless_broken,
+    ConnectionConfig, Inbox, Notification, Peer, Permits, Report, Request, Session, Sleeper, Tag,
+    Timer, Work, block_on, unless_broken,
 };
 
 use crate::serve::Service;
@@ -111,11 +111,7 @@ pub fn drive(
         options.config.framing = Framing::Messages;
     }
     let context = link.context.clone();
-    let session = Arc::new(Session::new(
-        options,
-        context,
-        antiphon_net::Threads::shared(),
-    ));
+    let session = Session::new(options, context, antiphon_net::Threads::shared());
     let driver = Driver {
         session: Arc::clone(&session),
         stage: Stage::New(Box::new((link, Box::new(service)))),
@@ -272,12 +268,15 @@ impl fmt::Debug for Driver {
 /// Runs the service thread: does the session's work in order until the connection is closed.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     let peer = Peer::unowned(Arc::clone(session));
+    let mut permits = Permits::new(session.dispatcher());
     loop {
         match next_work(session) {
-            Next::Work(work) => {
+            Next::Work(work, permits_taken) => {
+                permits.add(permits_taken);
                 guarded(&mut *service, &peer, |service| {
                     serve_one(session, service, &peer, work);
                 });
+                permits.keep(0);
             }
             Next::Closed(why) => {
                 guarded(&mut *service, &peer, |service| service.closed(&peer, why));
@@ -301,7 +300,8 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
 
 /// What the service thread does next.
 enum Next {
-    Work(Work),
+    /// And how many permits of the server it has.
+    Work(Work, usize),
     /// The connection has ended: the service is told so in its last call.
     Closed(Closed),
 }
@@ -311,8 +311,9 @@ fn next_work(session: &Session) -> Next {
     let mut state = session.lock();
     loop {
         state.conn.handle_time(session.now());
-        if let Some(work) = state.conn.poll_work(true) {
-            return Next::Work(work);
+        let (work, permits_taken) = state.take_one();
+        if let Some(work) = work {
+            return Next::Work(work, permits_taken);
         }
         if let Some(why) = state.finished() {
             return Next::Closed(why);

@@ -11,7 +11,6 @@
 //! no buffer.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::options::ConnectionConfig;
-use crate::session::{Brought, Moved, Next, Sent, Session, Work};
+use crate::session::{Brought, Moved, Next, Sent, Session, WorkBatch};
 use antiphon::{Closed, Framing, Instant};
 
 use crate::handlers::Handlers;
@@ -60,7 +59,7 @@ pub fn drive<S: Service>(
     if link.io.as_messages().is_some() {
         options.config.framing = Framing::Messages;
     }
-    let session = Arc::new(Session::new(options, link.context, Arc::clone(runtime)));
+    let session = Session::new(options, link.context, Arc::clone(runtime));
     drive_session(link.io, session, service)
 }
 
@@ -75,7 +74,7 @@ pub fn drive_session<S: Service>(
     let driver = Driver {
         session,
         handlers,
-        work: VecDeque::new(),
+        batch: WorkBatch::default(),
         io: Some(io),
         output: Output::default(),
         is_input_over: false,
@@ -98,7 +97,7 @@ pub struct Driver {
     session: Arc<Session>,
     handlers: Handlers,
     /// What was taken from the session together. Empty between two steps.
-    work: VecDeque<Work>,
+    batch: WorkBatch,
     /// `None` once the transport has been let go.
     io: Option<Box<dyn Io>>,
     output: Output,
@@ -252,11 +251,11 @@ impl Driver {
                         .requests(self.session.options().max_running_requests),
                 },
                 |conn| self.handlers.send_answers(conn),
-                &mut self.work,
+                &mut self.batch,
                 &mut self.output.bytes,
                 cx.waker(),
             );
-            self.handlers.begin(cx, &self.session, &mut self.work);
+            self.handlers.begin(cx, &self.session, &mut self.batch);
             self.write(cx);
             let (wake_at, may_read) = match next {
                 Next::Busy { may_read } => {
@@ -366,12 +365,12 @@ impl Driver {
             self.handlers.poll(cx);
             let max_running_requests = self.session.options().max_running_requests;
             if let Some(requests) = self.handlers.requests(max_running_requests) {
-                self.session.take_work(&mut self.work, requests);
+                self.session.take_work(&mut self.batch, requests);
             }
-            if self.work.is_empty() {
+            if self.batch.work.is_empty() {
                 break;
             }
-            self.handlers.begin(cx, &self.session, &mut self.work);
+            self.handlers.begin(cx, &self.session, &mut self.batch);
         }
         let is_served = !self.session.has_work() && !self.handlers.has_ordered();
         if !is_served && self.poll_sleep(cx, until).is_pending() {

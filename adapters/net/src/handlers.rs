@@ -4,7 +4,6 @@
 //! wait in the session, where only cancels and the ends of our own calls go past them. A handler
 //! whose request the peer gives up is dropped. A handler that panics costs its own request.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,13 +15,14 @@ use antiphon::session::Report;
 use antiphon::{Closed, RequestKey};
 use futures_util::stream::{FuturesUnordered, Stream};
 
+use crate::dispatcher::Permits;
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::responder::Answered;
 use crate::runtime::Task;
 use crate::service::Service;
-use crate::session::{Conn, Session, Tag, Work};
+use crate::session::{Conn, Session, Tag, Work, WorkBatch};
 
 /// The service of one session, and its handlers that have begun and not ended.
 pub(crate) struct Handlers {
@@ -31,6 +31,8 @@ pub(crate) struct Handlers {
     ordered: Option<Task>,
     /// The handlers of requests that did not end at once; `None` before there was one.
     running: Option<FuturesUnordered<Handler>>,
+    /// What the server lets them run by.
+    permits: Permits,
     /// What handlers have returned, until the next turn sends it.
     answers: Vec<Answered>,
 }
@@ -136,6 +138,7 @@ impl<S: Service> Serve for Serving<S> {
 impl Handlers {
     pub(crate) fn new<S: Service>(peer: Peer, service: Arc<S>) -> Self {
         Self {
+            permits: Permits::new(peer.session().dispatcher()),
             service: Box::new(Serving(Arc::new(Sides { service, peer }))),
             ordered: None,
             running: None,
@@ -168,6 +171,7 @@ impl Handlers {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.poll_running(cx);
         self.poll_ordered(cx);
+        self.release_permits();
     }
 
     /// Begins what was taken from the session, in order.
@@ -175,11 +179,19 @@ impl Handlers {
         &mut self,
         cx: &mut Context<'_>,
         session: &Arc<Session>,
-        work: &mut VecDeque<Work>,
+        batch: &mut WorkBatch,
     ) {
-        while let Some(work) = work.pop_front() {
+        self.permits.add(std::mem::take(&mut batch.permits));
+        while let Some(work) = batch.work.pop_front() {
             self.begin_one(cx, session, work);
         }
+        self.release_permits();
+    }
+
+    /// Keeps a permit for each handler that runs.
+    fn release_permits(&mut self) {
+        let running = self.running.as_ref().map_or(0, FuturesUnordered::len);
+        self.permits.keep(running);
     }
 
     fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
@@ -287,6 +299,7 @@ impl Handlers {
             self.running = None;
             self.answers.clear();
         }));
+        self.permits.keep(0);
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
         if dropped.is_err() || told.is_err() {
             tell_panic(&*self.service);

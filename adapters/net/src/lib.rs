@@ -25,6 +25,7 @@ mod client;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
 mod context;
+mod dispatcher;
 mod driver;
 mod fault;
 mod handlers;
@@ -67,6 +68,7 @@ pub use client::{Connect, Driven, Making, ReconnectingClient};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
+pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::{to_error, unless_broken};
 pub use inbox::{Inbox, InboxEvent, ToInbox};
@@ -98,7 +100,7 @@ pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server, serv
 pub use service::Service;
 pub use session::{
     Brought, Came, Guard, Inlet, Moved, Next, Outlet, Receiver, Sent, Session, Sleeper, State, Tag,
-    Then, Work,
+    Then, Work, WorkBatch,
 };
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a server's accept hook receives.

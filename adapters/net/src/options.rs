@@ -7,6 +7,7 @@ use std::time::Duration;
 use antiphon::Config;
 use antiphon::session::WhenFull;
 
+use crate::dispatcher::Dispatcher;
 use crate::pool::Pool;
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
@@ -43,7 +44,12 @@ pub struct ConnectionConfig {
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
-    /// The most requests of a connection that are served at once by an async service; further ones
+    /// How many requests of all connections of a server run at once and wait. Clones of a
+    /// `ConnectionConfig` share it, as the connections of a server do; connections that we open count
+    /// for none. Default one of its own for each `ConnectionConfig` made, in which 64 requests run and
+    /// 1024 wait.
+    pub dispatcher: Dispatcher,
+    /// The most requests of one connection that are served at once by an async service; further ones
     /// wait, and so does what is behind them, but for cancels and the answers to our own calls.
     /// Default 64. (The blocking adapter serves one after another, and bounds what is moved
     /// to the pool by the pool.)
@@ -73,6 +79,7 @@ impl ConnectionConfig {
             max_queued_bytes: 64 << 20,
             when_full: WhenFull::Pause,
             pool: Pool::default(),
+            dispatcher: Dispatcher::default(),
             max_running_requests: 64,
             linger: Duration::from_secs(1),
             refuse_http: true,

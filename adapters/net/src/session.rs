@@ -34,7 +34,7 @@ use std::ops::{Deref, DerefMut};
 #[cfg(debug_assertions)]
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wir
 use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
 
 use crate::context::Context;
+use crate::dispatcher::{Begins, Dispatcher, Membership, call};
 use crate::options::ConnectionConfig;
 use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
@@ -51,7 +52,7 @@ use antiphon_websocket::WebSocket;
 pub use direct::{Came, Inlet, Outlet, Receiver};
 pub(crate) use state::Conn;
 pub use state::{Sleeper, State, Tag, Then, Work};
-pub use turn::{Brought, Moved, Next, Sent};
+pub use turn::{Brought, Moved, Next, Sent, WorkBatch};
 
 /// A connection that several threads or tasks share.
 pub struct Session {
@@ -84,7 +85,7 @@ impl Session {
         mut options: ConnectionConfig,
         mut context: Context,
         runtime: SharedRuntime,
-    ) -> Self {
+    ) -> Arc<Self> {
         match context.connection {
             0 => context.connection = options.config.connection,
             number => options.config.connection = number,
@@ -95,8 +96,12 @@ impl Session {
         if failed.is_some() {
             conn.abort(failed.map(Into::into));
         }
-        Self {
-            state: Mutex::new(State::new(conn)),
+        let dispatcher = context.is_accepted.then(|| options.dispatcher.clone());
+        Arc::new_cyclic(|own: &Weak<Self>| Self {
+            state: Mutex::new(State::new(
+                conn,
+                dispatcher.map(|dispatcher| Membership::new(dispatcher, own.clone())),
+            )),
             #[cfg(debug_assertions)]
             locks: AtomicUsize::new(0),
             outlet: OnceLock::new(),
@@ -107,12 +112,17 @@ impl Session {
             learnt: OnceLock::new(),
             attributes: Mutex::default(),
             runtime,
-        }
+        })
     }
 
     /// The options it was made with.
     pub fn options(&self) -> &ConnectionConfig {
         &self.options
+    }
+
+    /// What limits the requests of the server that accepted the connection, if one did.
+    pub fn dispatcher(&self) -> Option<&Dispatcher> {
+        self.context.is_accepted.then_some(&self.options.dispatcher)
     }
 
     /// What the transport knows: more after a handshake, where there is one.
@@ -179,6 +189,7 @@ impl Session {
     /// Puts outcomes where they are awaited, and notes which threads or tasks have something to do
     /// now.
     fn end_turn(&self, state: &mut State) {
+        state.count_waiting();
         while let Some(settled) = state.conn.poll_settled() {
             state.reading.is_call_settled = true;
             state.settle(settled);
@@ -355,9 +366,18 @@ impl Session {
             let work = self.lock().conn.poll_work(true);
             // It is dropped without the lock.
             if work.is_none() {
-                return;
+                break;
             }
         }
+        // Nothing begins any more, however long others hold the session.
+        let membership = self.lock().membership.take();
+        drop(membership);
+    }
+}
+
+impl Begins for Session {
+    fn may_begin(&self) {
+        self.lock().rouse(Sleeper::Service);
     }
 }
 
@@ -405,9 +425,10 @@ impl Guard<'_> {
         };
         self.session.end_turn(&mut state);
         last(&mut state);
-        let wakes = take(&mut state.wakes);
+        let (wakes, called) = (take(&mut state.wakes), take(&mut state.called));
         drop(state);
         wakes.into_iter().for_each(Waker::wake);
+        call(&called);
     }
 
     /// Ends the turn, and has `waker` woken as soon as there is something to do for `sleeper`.

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use antiphon_tokio::http::{HttpConfig, HttpRules};
 use antiphon_tokio::{
-    Config, ConnectionConfig, NotificationOk, Router, RpcError, TcpServer, service,
+    Config, ConnectionConfig, Dispatcher, NotificationOk, Router, RpcError, TcpServer, service,
 };
 
 /// Arithmetic.
@@ -69,7 +69,7 @@ fn options() -> HttpConfig {
     config.limits.max_batch_items = 50;
     config.limits.max_message_bytes = 1_048_576;
     let mut options = ConnectionConfig::from(config);
-    options.max_running_requests = 100;
+    options.dispatcher = Dispatcher::new(100, 1024);
     let mut rules = HttpRules::new();
     rules.paths.push("/rpc".into());
     HttpConfig::from(options).with_rules(rules)

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use antiphon::Closed;
 use antiphon::OwnedError;
 use antiphon_net::sleep_until;
-use antiphon_net::{Answer, ConnectionConfig, Notification, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Dispatcher, Notification, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 use crate::raw::Raw;
@@ -30,6 +30,10 @@ struct Inside {
     notes: Vec<String>,
     /// Handlers that wait for the gate.
     tasks: Vec<Waker>,
+    /// How many handlers of `counted` run.
+    running: usize,
+    /// The most of them that ran at once.
+    most: usize,
 }
 
 impl Board {
@@ -77,6 +81,31 @@ impl Board {
         self.inside.1.notify_all();
     }
 
+    /// The most handlers of `counted` that ran at once.
+    pub fn most(&self) -> usize {
+        self.lock().most
+    }
+
+    /// Counts one that runs, until it is dropped.
+    fn count(&self) -> Counted {
+        let mut inside = self.lock();
+        inside.running += 1;
+        inside.most = inside.most.max(inside.running);
+        drop(inside);
+        self.note("counted");
+        Counted(self.clone())
+    }
+
+    /// Lets the service's own thread wait for the gate.
+    fn block(&self) {
+        let inside = self.lock();
+        let waited = self
+            .inside
+            .1
+            .wait_timeout_while(inside, LONG, |inside| !inside.is_open);
+        drop(waited);
+    }
+
     fn changes(&self) -> usize {
         let inside = self.lock();
         let notes = inside.notes.iter();
@@ -121,6 +150,18 @@ impl Board {
         self.note(format!("answered: {:?}", reply.cancelled()));
     }
 }
+
+/// One that runs.
+struct Counted(Board);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
+    }
+}
+
+/// How often a counted handler lets others run, once the gate is open.
+const TURNS: usize = 20;
 
 /// Notes that a handler was dropped before its end.
 struct Watched {
@@ -173,6 +214,12 @@ impl antiphon_blocking::Service for Board {
                 let reply = request.defer();
                 reply.spawn(move |reply| board.answer_cancelled(reply));
             }
+            "counted" => {
+                let _counted = self.count();
+                self.block();
+                (0..TURNS).for_each(|_| thread::yield_now());
+                return Ok(["counted"].into());
+            }
             "forgets" => drop(request.defer()),
             "panics" => panic!("it was asked to"),
             _ => return Err(request.unknown_method()),
@@ -183,11 +230,7 @@ impl antiphon_blocking::Service for Board {
     fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: Notification) {
         if notification.method().starts_with("slowly") {
             self.note("slowly begun");
-            let waited = self
-                .inside
-                .1
-                .wait_timeout_while(self.lock(), LONG, |inside| !inside.is_open);
-            drop(waited);
+            self.block();
         }
         if notification.method() == "slowly asks" {
             let asked = peer.call::<u32>("callback", ()).wait();
@@ -240,6 +283,14 @@ impl antiphon_net::Service for Board {
                 reply.spawn(move |reply| board.answer_cancelled(reply));
                 Ok(Answer::deferred())
             }
+            "counted" => {
+                let _counted = self.count();
+                self.opened().await;
+                for _ in 0..TURNS {
+                    yield_once().await;
+                }
+                Ok(["counted"].into())
+            }
             "forgets" => {
                 drop(request.defer());
                 Ok(Answer::deferred())
@@ -270,11 +321,26 @@ impl antiphon_net::Service for Board {
     }
 }
 
+/// Lets others run.
+async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
 /// A server over TCP that runs until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     /// What its handlers share with the test.
     pub board: Board,
+    /// What limits its requests.
+    pub dispatcher: Dispatcher,
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -288,14 +354,29 @@ impl Server {
     /// # Panics
     /// It cannot listen.
     pub fn start(on: On, options: ConnectionConfig) -> Self {
-        let board = Board::default();
+        Self::start_as(on, options, false)
+    }
+
+    /// Starts one that speaks HTTP.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn start_http(on: On, options: ConnectionConfig) -> Self {
+        Self::start_as(on, options, true)
+    }
+
+    fn start_as(on: On, options: ConnectionConfig, is_http: bool) -> Self {
+        let (board, dispatcher) = (Board::default(), options.dispatcher.clone());
         let (inside, stop) = (board.clone(), Arc::<AtomicBool>::default());
         let (is_over, (told, address)) = (Arc::clone(&stop), mpsc::channel());
         let thread = thread::spawn(move || match on {
             On::Threads => {
                 let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
                 let address = server.local_addr().expect("an address");
-                let running = server.start(options, move |_| inside.clone());
+                let running = match is_http {
+                    true => server.start_http(options, move |_| inside.clone()),
+                    false => server.start(options, move |_| inside.clone()),
+                };
                 let _running = running.expect("a thread");
                 told.send(address).expect("somebody waits");
                 while !is_over.load(Ordering::SeqCst) {
@@ -308,13 +389,19 @@ impl Server {
                         let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0").await;
                         let server = server.expect("a port");
                         told.send(server.local_addr()).expect("somebody waits");
-                        server.start(options, move |_| inside.clone())
+                        match is_http {
+                            true => server.start_http(options, inside),
+                            false => server.start(options, move |_| inside.clone()),
+                        }
                     }
                     Rt::Smol | Rt::AsyncStd => {
                         let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0").await;
                         let server = server.expect("a port");
                         told.send(server.local_addr()).expect("somebody waits");
-                        server.start(options, move |_| inside.clone())
+                        match is_http {
+                            true => server.start_http(options, inside),
+                            false => server.start(options, move |_| inside.clone()),
+                        }
                     }
                 };
                 while !is_over.load(Ordering::SeqCst) {
@@ -325,9 +412,22 @@ impl Server {
         });
         Self {
             board,
+            dispatcher,
             address: address.recv_timeout(LONG).expect("it listens"),
             stop,
             thread: Some(thread),
+        }
+    }
+
+    /// Waits until so many requests wait for a place.
+    ///
+    /// # Panics
+    /// They do not within [`LONG`].
+    pub fn wait_waiting(&self, requests: usize) {
+        let due = Instant::now() + LONG;
+        while self.dispatcher.waiting() != requests {
+            assert!(Instant::now() < due, "{:?}", self.dispatcher);
+            thread::yield_now();
         }
     }
 

@@ -30,10 +30,16 @@ where
 {
     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let make = Arc::clone(&self.make);
-        Ok(request.spawn(move |request| {
+        // The channel closes with the job, even if a panic ends it or it is never begun.
+        let (done, is_done) = async_channel::bounded::<()>(1);
+        let answer = request.spawn(move |request| {
+            let _done = done;
             let peer = request.peer();
             make(peer.context()).request(&peer, request)
-        }))
+        });
+        // So long it counts as one of the server's requests that run.
+        let _ = is_done.recv().await;
+        Ok(answer)
     }
 
     async fn notification(&self, peer: &Peer, notification: Notification) {

@@ -5,7 +5,6 @@
 //! requests and notifications of the message have been served, so a client that waits for each
 //! reply never has two of its messages served at the same time.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use crate::context::Context;
 use crate::options::ConnectionConfig;
-use crate::session::{Brought, Moved, Next, Sent, Session, Work};
+use crate::session::{Brought, Moved, Next, Sent, Session, WorkBatch};
 use antiphon::{Closed, Input};
 
 use crate::handlers::Handlers;
@@ -22,11 +21,17 @@ use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
 
 /// Makes the peer that the handlers of an exchange are shown.
-pub(super) fn peer(options: &ConnectionConfig, context: Context, runtime: &SharedRuntime) -> Peer {
+pub(super) fn peer(
+    options: &ConnectionConfig,
+    mut context: Context,
+    runtime: &SharedRuntime,
+) -> Peer {
+    // Its requests are a server's.
+    context.is_accepted = true;
     let mut options = options.clone();
     options.config.connection = context.connection;
     let session = Session::new(options, context, Arc::clone(runtime));
-    Peer::unowned(Arc::new(session))
+    Peer::unowned(session)
 }
 
 /// Handles one message and returns the reply; `None` if none is owed. `input` holds only the size
@@ -42,7 +47,7 @@ pub(super) async fn exchange<S: Service>(
     session.receive_message(input);
     let mut exchange = Exchange {
         handlers: Handlers::new(peer, Arc::clone(service)),
-        work: VecDeque::new(),
+        batch: WorkBatch::default(),
         session,
         is_over: false,
         reply: Vec::new(),
@@ -57,7 +62,7 @@ struct Exchange {
     session: Arc<Session>,
     handlers: Handlers,
     /// The work that one turn of the session returned. Empty between two polls.
-    work: VecDeque<Work>,
+    batch: WorkBatch,
     is_over: bool,
     /// The reply; empty before there is one.
     reply: Vec<u8>,
@@ -77,10 +82,10 @@ impl Exchange {
                     .handlers
                     .requests(self.session.options().max_running_requests),
             };
-            let (work, reply) = (&mut self.work, &mut self.reply);
+            let (batch, reply) = (&mut self.batch, &mut self.reply);
             let answer = |conn: &mut _| self.handlers.send_answers(conn);
-            let next = self.session.turn(moved, answer, work, reply, cx.waker());
-            self.handlers.begin(cx, &self.session, &mut self.work);
+            let next = self.session.turn(moved, answer, batch, reply, cx.waker());
+            self.handlers.begin(cx, &self.session, &mut self.batch);
             match next {
                 Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {

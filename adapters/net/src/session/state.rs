@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::direct::Inlet;
 use super::line::Line;
 use crate::batch::batch_name;
+use crate::dispatcher::{Called, Membership};
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering};
 
@@ -49,6 +50,10 @@ impl fmt::Debug for Tag {
 pub struct State {
     /// The conversation.
     pub conn: Conn,
+    /// The connection's part in the limits of its server; none if it is of no server.
+    pub(super) membership: Option<Membership>,
+    /// Sessions that may begin a request now, to be told once the lock is free.
+    pub(super) called: Called,
     /// The senders that wait for room.
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
@@ -76,11 +81,13 @@ pub struct State {
 }
 
 impl State {
-    pub(super) fn new(conn: Conn) -> Self {
+    pub(super) fn new(conn: Conn, membership: Option<Membership>) -> Self {
         Self {
             seen: conn.phase(),
             was_paused: !conn.may_read(),
             conn,
+            membership,
+            called: Called::new(),
             line: Line::default(),
             batches: Vec::new(),
             reading: Reading::default(),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem::take;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -58,6 +59,15 @@ pub struct Moved<'t> {
     pub requests: Option<usize>,
 }
 
+/// What is taken from a session together.
+#[derive(Debug, Default)]
+pub struct WorkBatch {
+    /// The service's next work, in order.
+    pub work: VecDeque<Work>,
+    /// How many permits of a server its requests run by.
+    pub permits: usize,
+}
+
 /// What the task does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -80,12 +90,12 @@ pub enum Next {
 
 impl Session {
     /// Takes what the task brings and the answers that `answer` gives, and gives what the
-    /// service is to do, at the end of `work`, and what is to be written next, if `output` is empty.
+    /// service is to do, at the end of `batch`, and what is to be written next, if `output` is empty.
     pub fn turn(
         &self,
         moved: Moved<'_>,
         answer: impl FnOnce(&mut Conn),
-        work: &mut VecDeque<Work>,
+        batch: &mut WorkBatch,
         output: &mut Vec<u8>,
         waker: &Waker,
     ) -> Next {
@@ -109,13 +119,15 @@ impl Session {
         if is_drained {
             state.conn.handle_timeout(now);
         }
-        state.take_work(work, requests);
+        state.take_work(batch, requests);
+        state.count_waiting();
         let may_write = may_take_output && state.conn.take_transmit(output);
         self.end_turn(&mut state);
         if state.conn.phase().is_over() {
             return Next::Over;
         }
-        let may_serve = !work.is_empty() || (requests.is_some() && state.conn.wants_service());
+        let may_serve =
+            !batch.work.is_empty() || (requests.is_some() && state.conn.wants_service());
         let may_read = state.conn.may_read() && state.conn.wants_input();
         if may_write || may_serve {
             return Next::Busy { may_read };
@@ -125,10 +137,10 @@ impl Session {
         Next::Sleep { wake_at, may_read }
     }
 
-    /// Moves the service's next work to the end of `work`, in order: at most `requests` requests,
+    /// Moves the service's next work to the end of `batch`, in order: at most `requests` requests,
     /// and nothing behind work that must end before anything else begins.
-    pub fn take_work(&self, work: &mut VecDeque<Work>, requests: usize) {
-        self.act(|state| state.take_work(work, Some(requests)));
+    pub fn take_work(&self, batch: &mut WorkBatch, requests: usize) {
+        self.act(|state| state.take_work(batch, Some(requests)));
     }
 
     /// Nothing more comes in: the other side ended its stream, or reading failed.
@@ -194,27 +206,83 @@ impl State {
         self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
 
-    fn take_work(&mut self, work: &mut VecDeque<Work>, requests: Option<usize>) {
+    fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>) {
         let Some(mut requests) = requests else {
             // Only cancels go past what is being served.
             while let Some(cancelled) = self.conn.poll_cancelled() {
                 self.rouse_watchers();
-                work.push_back(cancelled);
+                batch.work.push_back(cancelled);
             }
             return;
         };
-        while work.len() < MAX_WORK {
-            let Some(next) = self.conn.poll_work(requests > 0) else {
+        let (mut permits, mut has_asked) = (0, false);
+        while batch.work.len() < MAX_WORK {
+            if permits == 0 && !has_asked && requests > 0 && self.conn.is_request_next() {
+                has_asked = true;
+                permits = self.ask(requests);
+            }
+            let Some(next) = self.conn.poll_work(requests.min(permits) > 0) else {
                 break;
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
-            requests -= usize::from(matches!(next, Work::Request(..)));
+            if matches!(next, Work::Request(..)) {
+                // What is taken after the end needs no permit.
+                let permit = permits.min(1);
+                (requests, permits) = (requests.saturating_sub(1), permits - permit);
+                batch.permits += permit;
+            }
             if matches!(next, Work::Cancelled(..)) {
                 self.rouse_watchers();
             }
-            work.push_back(next);
+            batch.work.push_back(next);
             if is_ordered {
                 break;
+            }
+        }
+        self.give_back(permits, has_asked);
+    }
+
+    /// Takes the next work for a thread that does one thing after another, and says whether it has
+    /// taken a permit of the server. If there is none, the service's thread is woken when there is.
+    pub fn take_one(&mut self) -> (Option<Work>, usize) {
+        let (mut permits, mut has_asked) = (0, false);
+        if self.conn.is_request_next() {
+            has_asked = true;
+            permits = self.ask(1);
+        }
+        let next = self.conn.poll_work(permits > 0);
+        if !matches!(next, Some(Work::Request(..))) {
+            self.give_back(take(&mut permits), has_asked);
+        }
+        (next, permits)
+    }
+
+    /// Asks the server's dispatcher for permits, of which a connection that is not a server's needs
+    /// none.
+    fn ask(&mut self, requests: usize) -> usize {
+        let wanted = self.conn.requests_waiting().min(requests);
+        match &mut self.membership {
+            Some(membership) => membership.begin(wanted),
+            None => wanted,
+        }
+    }
+
+    /// Gives permits back that are not used, and steps out of the line if `has_asked` is not so.
+    fn give_back(&mut self, permits: usize, has_asked: bool) {
+        if let Some(membership) = &mut self.membership {
+            membership.end(permits, &mut self.called);
+            if !has_asked {
+                membership.step_out(&mut self.called);
+            }
+        }
+    }
+
+    /// Tells the server's dispatcher how many requests wait, and refuses those that are too many.
+    pub(super) fn count_waiting(&mut self) {
+        if let Some(membership) = &mut self.membership {
+            let surplus = membership.set_waiting(self.conn.requests_waiting());
+            if surplus > 0 {
+                self.conn.refuse_last(surplus);
             }
         }
     }

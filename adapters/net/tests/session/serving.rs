@@ -1,15 +1,13 @@
 //! What a service takes from a session at once.
 
-use std::collections::VecDeque;
-
-use antiphon_net::Work;
+use antiphon_net::{Work, WorkBatch};
 
 use super::support::{Side, request};
 
 /// What is taken at once, by a word each.
 fn taken(side: &Side, requests: usize) -> Vec<&'static str> {
-    let mut work = VecDeque::new();
-    side.session.take_work(&mut work, requests);
+    let mut batch = WorkBatch::default();
+    side.session.take_work(&mut batch, requests);
     let word = |work: Work| match work {
         Work::Opened => "opened",
         Work::Request(..) => "request",
@@ -17,7 +15,7 @@ fn taken(side: &Side, requests: usize) -> Vec<&'static str> {
         Work::Cancelled(..) => "cancelled",
         _ => "other",
     };
-    work.into_iter().map(word).collect()
+    batch.work.into_iter().map(word).collect()
 }
 
 // SRV-20

@@ -1,6 +1,5 @@
 //! A session whose clock is moved by hand, and who moves its bytes and serves it.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use antiphon::{Closed, Config, Instant, SendError};
 use antiphon_net::{
     BatchBuilder, Brought, ConnectionConfig, Moved, Next, Peer, PendingBatch, PendingCall, Request,
-    Responder, Sent, Session, SharedRuntime, Work, block_on,
+    Responder, Sent, Session, SharedRuntime, Work, WorkBatch, block_on,
 };
 
 use super::hand::turn;
@@ -30,10 +29,7 @@ impl Side {
         let clock = Arc::new(Hand::default());
         let shared: SharedRuntime = clock.clone();
         let session = Session::new(options.into(), antiphon_net::Context::new(), shared);
-        Self {
-            session: Arc::new(session),
-            clock,
-        }
+        Self { session, clock }
     }
 
     pub(crate) fn peer(&self) -> Peer {
@@ -89,9 +85,9 @@ impl Side {
             sent: Sent::Nothing,
             requests: None,
         };
-        let (work, output) = (&mut VecDeque::new(), &mut Vec::new());
+        let (batch, output) = (&mut WorkBatch::default(), &mut Vec::new());
         self.session
-            .turn(moved, |_| {}, work, output, Waker::noop())
+            .turn(moved, |_| {}, batch, output, Waker::noop())
     }
 
     pub(crate) fn may_read(&self) -> bool {

@@ -1,0 +1,187 @@
+//! Whose turn it is: which connections of a server may begin requests.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// One connection of a [`Scheduler`]: whether it stands in line, and how many of its requests wait.
+#[derive(Debug)]
+pub struct Member {
+    number: u64,
+    is_in_line: bool,
+    waiting: usize,
+}
+
+impl Member {
+    /// Whether it stands in line, called or not.
+    pub const fn is_in_line(&self) -> bool {
+        self.is_in_line
+    }
+
+    /// How many of its requests wait, as was said last.
+    pub const fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+/// Which connections of a server may begin requests, where so many run at once in all, and so many
+/// wait.
+///
+/// It hands out permits and starts nothing. Connections that find no permit stand in line, each once
+/// however much it has to do, and the first is called when a permit is free: `W` is what calls it. So
+/// one that floods the server costs the others no more than its turn.
+///
+/// ```
+/// use antiphon::service::Scheduler;
+///
+/// let mut scheduler = Scheduler::new(1, 1);
+/// let (mut one, mut other) = (scheduler.join(), scheduler.join());
+/// assert_eq!(scheduler.begin(&mut one, 5, || "one"), 1);
+/// assert_eq!(scheduler.begin(&mut other, 5, || "other"), 0);
+/// assert_eq!(scheduler.begin(&mut one, 4, || "one"), 0);
+/// // A permit is free: it belongs to the first in line.
+/// let mut called = Vec::new();
+/// scheduler.end(1, &mut called);
+/// assert_eq!(called, ["other"]);
+/// assert_eq!(scheduler.begin(&mut one, 4, || "one"), 0);
+/// assert_eq!(scheduler.begin(&mut other, 5, || "other"), 1);
+/// // Of three requests that wait, two are too many.
+/// assert_eq!(scheduler.set_waiting(&mut one, 3), 2);
+/// # scheduler.leave(one, &mut called);
+/// # scheduler.leave(other, &mut called);
+/// ```
+pub struct Scheduler<W> {
+    max_running: usize,
+    max_waiting: usize,
+    /// Places that are taken, by those that were called and have not come for theirs too.
+    running: usize,
+    waiting: usize,
+    /// Those that found no permit, and what calls them.
+    line: VecDeque<(u64, W)>,
+    /// Those that were called and have not come.
+    called: Vec<u64>,
+    next_number: u64,
+}
+
+impl<W> Scheduler<W> {
+    /// Lets `max_running` requests run at once, and `max_waiting` wait. At least one runs.
+    pub const fn new(max_running: usize, max_waiting: usize) -> Self {
+        Self {
+            max_running: if max_running == 0 { 1 } else { max_running },
+            max_waiting,
+            running: 0,
+            waiting: 0,
+            line: VecDeque::new(),
+            called: Vec::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Takes a connection in, until it [leaves](Self::leave).
+    pub const fn join(&mut self) -> Member {
+        self.next_number += 1;
+        Member {
+            number: self.next_number,
+            is_in_line: false,
+            waiting: 0,
+        }
+    }
+
+    /// Gives permits to a connection that has `wanted` requests to begin, at least one: none takes more
+    /// than half of those that are free, so that others find some. Each is taken until it is given back
+    /// with [`end`](Self::end). If there is none, the connection stands in line, and asks again when
+    /// `call` calls it.
+    pub fn begin(&mut self, member: &mut Member, wanted: usize, call: impl FnOnce() -> W) -> usize {
+        if member.is_in_line {
+            return match self.take_call(member) {
+                true => 1,
+                false => 0,
+            };
+        }
+        let free = self.max_running - self.running;
+        if free == 0 || !self.line.is_empty() {
+            member.is_in_line = true;
+            self.line.push_back((member.number, call()));
+            return 0;
+        }
+        let permits = wanted.min(free.div_ceil(2));
+        self.running += permits;
+        permits
+    }
+
+    /// Takes permits back, and puts what calls those that get them into `called`.
+    pub fn end(&mut self, permits: usize, called: &mut impl Extend<W>) {
+        self.running = self.running.saturating_sub(permits);
+        while self.running < self.max_running
+            && let Some((number, call)) = self.line.pop_front()
+        {
+            self.running += 1;
+            self.called.push(number);
+            called.extend([call]);
+        }
+    }
+
+    /// Takes a connection out of the line that has nothing to begin any more.
+    pub fn step_out(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
+        if !member.is_in_line {
+            return;
+        }
+        if self.take_call(member) {
+            self.end(1, called);
+        } else {
+            self.line.retain(|(number, _)| *number != member.number);
+            member.is_in_line = false;
+        }
+    }
+
+    /// Notes that so many requests of a connection wait, and says how many of them are too many.
+    pub fn set_waiting(&mut self, member: &mut Member, waiting: usize) -> usize {
+        let others = self.waiting - member.waiting;
+        let room = self.max_waiting.saturating_sub(others);
+        member.waiting = waiting.min(room);
+        self.waiting = others + member.waiting;
+        waiting - member.waiting
+    }
+
+    /// Lets a connection go, that has given its permits back.
+    pub fn leave(&mut self, mut member: Member, called: &mut impl Extend<W>) {
+        self.step_out(&mut member, called);
+        self.set_waiting(&mut member, 0);
+    }
+
+    /// How many requests run.
+    pub const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// How many requests wait.
+    pub const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn take_call(&mut self, member: &mut Member) -> bool {
+        let found = self
+            .called
+            .iter()
+            .position(|called| *called == member.number);
+        let Some(found) = found else {
+            return false;
+        };
+        self.called.swap_remove(found);
+        member.is_in_line = false;
+        true
+    }
+}
+
+impl<W> fmt::Debug for Scheduler<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("running", &self.running)
+            .field("waiting", &self.waiting)
+            .field("in_line", &self.line.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
