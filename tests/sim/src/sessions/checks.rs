@@ -21,6 +21,8 @@ pub enum Check {
     /// A request is begun only if the shell allows it, and no notification while a request before
     /// it waits to begin.
     BegunWhenAllowed,
+    /// No more requests of an application run at once than it may run, whatever their links.
+    ServerBounded,
     /// Once the time has been told, the next wake-up lies in the future.
     NextWakeUp,
     /// No output is handed out before the last is told written.
@@ -49,7 +51,7 @@ pub enum Check {
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 19] = [
+    pub const ALL: [Check; 20] = [
         Check::SettlesOnce,
         Check::RightAnswer,
         Check::NotEarly,
@@ -57,6 +59,7 @@ impl Check {
         Check::NothingLost,
         Check::OrderKept,
         Check::BegunWhenAllowed,
+        Check::ServerBounded,
         Check::NextWakeUp,
         Check::OneWrite,
         Check::MarksTrue,

@@ -22,6 +22,7 @@ pub const CATALOGUE: &[&str] = &[
     "closed: failed",
     "work: opened",
     "work: request",
+    "server: no permit",
     "work: notification",
     "work: cancelled",
     "report: malformed",

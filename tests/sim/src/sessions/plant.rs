@@ -19,6 +19,8 @@ plants! {
     WorkSwapped => OrderKept,
     /// The session is told that the shell has a place for a request when it has none.
     PlaceInvented => BegunWhenAllowed,
+    /// An application begins a request for which its server has no permit.
+    PermitInvented => ServerBounded,
     /// The session is not told the time.
     TimeNotTold => NextWakeUp,
     /// The session is told that output is written before it is.

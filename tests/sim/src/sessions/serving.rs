@@ -1,7 +1,10 @@
 //! What a side does with its work: handlers of every kind, and what they answer.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use antiphon::service::{Member, Scheduler};
 use antiphon::session::{Report, Session, Ticket, UnmatchedDetails, Work};
 use antiphon::{ErrorObject, RequestKey};
 
@@ -41,6 +44,23 @@ pub(super) struct Running {
     pub(super) plan: Plan,
     is_postponed: bool,
     is_cancelled: bool,
+    /// It runs by a permit of the server.
+    pub(super) has_permit: bool,
+}
+
+/// One link's part in the server of an application.
+#[derive(Debug)]
+pub(super) struct Membership {
+    server: Rc<RefCell<Scheduler<()>>>,
+    member: Member,
+}
+
+impl Membership {
+    pub(super) fn new(server: &Rc<RefCell<Scheduler<()>>>) -> Self {
+        let member = server.borrow_mut().join();
+        let server = Rc::clone(server);
+        Self { server, member }
+    }
 }
 
 /// What a handler wants of the world around it.
@@ -68,7 +88,8 @@ impl Side {
         if self.is_serving {
             return Ok(false);
         }
-        let may_begin = self.running.len() < MAX_HANDLERS;
+        let has_room = self.running.len() < MAX_HANDLERS;
+        let may_begin = has_room && self.may_begin();
         let asked = may_begin || self.plant == Some(Plant::PlaceInvented);
         let mut seen = self.poll_work(asked)?;
         let is_notification = matches!(seen, Seen::Notification(Some(_)));
@@ -154,8 +175,33 @@ impl Side {
             plan,
             is_postponed,
             is_cancelled: false,
+            has_permit: self.membership.is_some() && may_begin,
         });
         Ok(())
+    }
+
+    /// Asks the server for a permit, where the next thing to do is a request.
+    fn may_begin(&mut self) -> bool {
+        let Some(Membership { server, member }) = &mut self.membership else {
+            return true;
+        };
+        let mut server = server.borrow_mut();
+        if !self.session.is_request_next() {
+            server.step_out(member, &mut Vec::new());
+            return false;
+        }
+        let has_permit = server.begin(member, 1, || ()) > 0;
+        if !has_permit {
+            self.counts.add("server: no permit");
+        }
+        has_permit || self.plant == Some(Plant::PermitInvented)
+    }
+
+    /// Gives the permit of a request back that has ended.
+    fn give_back(&self, has_permit: bool) {
+        if let Some(Membership { server, .. }) = self.membership.as_ref().filter(|_| has_permit) {
+            server.borrow_mut().end(1, &mut Vec::new());
+        }
     }
 
     fn poll_work(&mut self, may_begin: bool) -> Result<Seen, Broken> {
@@ -246,7 +292,9 @@ impl Side {
             plan,
             is_postponed,
             is_cancelled,
+            has_permit,
         } = self.running.swap_remove(at);
+        self.give_back(has_permit);
         if is_postponed {
             self.tell(Session::handle_begun)?;
         }

@@ -12,7 +12,7 @@ use super::checks::{Broken, Check, Checked};
 use super::counts::Counts;
 use super::pipe::WireKind;
 use super::plant::Plant;
-use super::serving::{Plan, Running};
+use super::serving::{Membership, Plan, Running};
 use super::settings::{MAX_READ_BYTES, NOTIFICATION_BYTES_MIN, Settings, max_memory_bytes};
 use antiphon_test_support::heap::measured;
 use antiphon_test_support::random::Random;
@@ -23,6 +23,8 @@ pub(super) struct Side {
     pub(super) wire: WireKind,
     pub(super) book: Book,
     pub(super) running: Vec<Running>,
+    /// Its part in the server of its application, if it has one.
+    pub(super) membership: Option<Membership>,
     pub(super) counts: Counts,
     pub(super) plant: Option<Plant>,
     /// Calls that have settled since the world last looked.
@@ -69,6 +71,7 @@ impl Side {
             wire: settings.wire,
             book: Book::new(settings.wire, may_drop, settings.cancel_is_silent()),
             running: Vec::new(),
+            membership: None,
             counts,
             plant,
             settled: Vec::new(),

@@ -1,11 +1,16 @@
 //! Links between sessions, and one step after another: a pair, or a star around one application.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use antiphon::service::Scheduler;
+
 use super::book::Ending;
-use super::checks::{Broken, Checked};
+use super::checks::{Broken, Check, Checked};
 use super::counts::Counts;
 use super::pipe::{End, Pipe, WireKind};
 use super::plant::Plant;
-use super::serving::{Plan, Wish};
+use super::serving::{Membership, Plan, Wish};
 use super::settings::{MAX_MESSAGE_BYTES, Settings};
 use super::side::{Side, reset};
 use super::{ConnectionConfig, layer};
@@ -47,6 +52,9 @@ pub(super) struct World {
     options: ConnectionConfig,
     off: u64,
 }
+
+/// How many requests the application in the middle serves at once, over all its links.
+const MAX_RUNNING: usize = 3;
 
 const MILLI: u64 = 1_000_000;
 
@@ -103,11 +111,14 @@ impl World {
         } else {
             "link: star"
         });
+        let server = Rc::new(RefCell::new(Scheduler::new(MAX_RUNNING, usize::MAX)));
         let links = (0..links).map(|_| {
             let settings = Settings::draw(&mut rng);
             let mut side = || Side::new(&settings, &mut rng, options.plant);
+            let mut sides = [side(), side()];
+            sides[0].membership = Some(Membership::new(&server));
             Link {
-                sides: [side(), side()],
+                sides,
                 pipes: [Pipe::new(settings.wire), Pipe::new(settings.wire)],
                 settings,
                 is_broken: false,
@@ -406,6 +417,9 @@ impl World {
                 self.after(relay.from)?;
             }
         }
+        let running = self.links.iter().flat_map(|link| &link.sides[0].running);
+        let running = running.filter(|one| one.has_permit).count();
+        Check::ServerBounded.that(running <= MAX_RUNNING, || format!("{running} run"))?;
         let Link { sides, pipes, .. } = &mut self.links[link];
         for number in sides[1]
             .settled
