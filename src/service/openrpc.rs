@@ -105,11 +105,15 @@ impl Schemas {
             settings.inline_subschemas = true;
             settings.definitions_path = "/components/schemas".into();
         });
-        Self(settings.into_generator())
+        let standard_only = schemars::transform::RecursiveTransform(remove_other_formats);
+        Self(settings.with_transform(standard_only).into_generator())
     }
 
     fn write(&mut self, schema: SchemaOf, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let schema = schema.make(&mut self.0).unwrap_or_default();
+        let mut schema = schema.make(&mut self.0).unwrap_or_default();
+        for transform in self.0.transforms_mut() {
+            transform.transform(&mut schema);
+        }
         Encoded::write(&schema, out).map(drop)
     }
 
@@ -121,6 +125,35 @@ impl Schemas {
             out.push(b'}');
         }
         Ok(())
+    }
+}
+
+/// The formats of draft 07 that validators know, and `uuid`.
+#[cfg(feature = "openrpc")]
+const FORMATS: [&str; 14] = [
+    "date",
+    "date-time",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "time",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// Removes the formats of schemars's own, such as `double`. Validators that do not know a format
+/// refuse the whole schema: ajv 6 does, on which OpenRPC's own generator and mock server stand.
+#[cfg(feature = "openrpc")]
+fn remove_other_formats(schema: &mut schemars::Schema) {
+    let format = schema.get("format").and_then(serde_json::Value::as_str);
+    if format.is_some_and(|format| !FORMATS.contains(&format)) {
+        schema.remove("format");
     }
 }
 
@@ -151,6 +184,8 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
+    #[cfg(feature = "openrpc")]
+    use crate::service::SchemaOf;
     use crate::service::{MethodInfo, ParamInfo};
 
     const ADD: MethodInfo = MethodInfo::request(
@@ -175,13 +210,36 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    /// What is written of a type has the words of draft 07 and formats that validators know.
+    // EXT-07
+    #[cfg(feature = "openrpc")]
+    #[test]
+    fn schemas_are_of_draft_07() {
+        const PLACE: MethodInfo = MethodInfo::request(
+            "place",
+            &[
+                ParamInfo::of::<(u8, f32)>("at").with_schema(crate::schema_of!((u8, f32))),
+                ParamInfo::of::<String>("host").with_schema(SchemaOf::made_by(|_| {
+                    Some(schemars::json_schema!({"type": "string", "format": "ipv4"}))
+                })),
+            ],
+        );
+        let text = document(&[PLACE]);
+        let at = r#""schema":{"type":"array","items":[{"type":"integer","maximum":255,"minimum":0},{"type":"number"}],"maxItems":2,"minItems":2}"#;
+        assert!(text.contains(at), "{text}");
+        assert!(
+            text.contains(r#"{"type":"string","format":"ipv4"}"#),
+            "{text}"
+        );
+    }
+
     // EXT-06 EXT-07 EXT-08
     #[test]
     fn a_document_names_methods_and_parameters() {
         let head = r#"{"openrpc":"1.0.0","info":{"title":"T","version":"1"},"methods":["#;
         assert_eq!(document(&[]), alloc::format!("{head}]}}"));
         let number = match cfg!(feature = "openrpc") {
-            true => r#"{"type":"number","format":"double"}"#,
+            true => r#"{"type":"number"}"#,
             false => "{}",
         };
         let add = alloc::format!(

@@ -30,7 +30,7 @@ import browser  # noqa: E402,F401
 import openrpc  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 273
+MINIMUM = 277
 
 
 def main(arguments):

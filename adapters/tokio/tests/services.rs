@@ -80,7 +80,7 @@ async fn a_trait_is_a_server_and_a_client() {
     assert_eq!(names, ["add", "divide", "logCalculation"]);
     let document = peer.call("rpc.discover", ()).raw().await.unwrap();
     let number = match cfg!(feature = "openrpc") {
-        true => r#"{"type":"number","format":"double"}"#,
+        true => r#"{"type":"number"}"#,
         false => "{}",
     };
     let method = |name, doc, a, b, result| {
