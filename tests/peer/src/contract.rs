@@ -1,15 +1,16 @@
 //! The methods of the contract, written once for every adapter.
 //!
 //! Here: what each method answers. Not here: how one waits, which is the only thing that threads
-//! and tasks do differently. The rule guarded: nothing else is registered, and every method
-//! answers exactly what README.md says.
+//! and tasks do differently: each makes a router of the two sets of methods. Nothing else is
+//! registered, and every method answers exactly what README.md says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use antiphon::service::{Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result};
 use antiphon::{ErrorObject, Json, JsonKind, OwnedError, OwnedJson};
-use antiphon_net::{Answer, ConnectionConfig, Notification, Pool, Request};
+use antiphon_net::{ConnectionConfig, Dispatcher, Pool, Request};
 use serde::Serialize;
 
 use crate::log::say;
@@ -31,26 +32,19 @@ pub fn with_room(config: antiphon::Config) -> ConnectionConfig {
     let mut options = ConnectionConfig::from(config);
     options.pool = Pool::new(MAX_SLEEPERS, MAX_WAITING);
     options.max_running_requests = MAX_SLEEPERS + MAX_WAITING;
+    options.dispatcher = Dispatcher::new(MAX_SLEEPERS + MAX_WAITING, MAX_WAITING);
     options
 }
 
 /// The contract's methods. Clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct Contract {
+    /// Whether `rpc.listMethods` and `rpc.discover` are served.
+    pub has_extensions: bool,
     counted: Arc<AtomicU64>,
 }
 
-/// What became of a request.
-#[derive(Debug)]
-#[must_use]
-pub enum Begun {
-    /// There is an answer.
-    Answered(Answer),
-    /// It is answered after something else has been done.
-    Waits(Waiting),
-}
-
-/// What is to be done before a request is answered, or after.
+/// What is done before a request is answered, or after: the one thing that threads and tasks do differently.
 #[derive(Debug)]
 pub enum Waiting {
     /// Pause; then `"slept"`, or *cancelled* as soon as it is.
@@ -63,66 +57,98 @@ pub enum Waiting {
     Subscribe,
 }
 
-impl Contract {
-    /// Answers a request, or says what is to be done before.
-    ///
-    /// # Errors
-    /// The error to answer.
-    ///
-    /// # Panics
-    /// `crash` does.
-    pub fn begin(&self, request: &Request) -> Result<Begun, OwnedError> {
-        let params = request.raw_params();
-        let waiting = match request.method() {
-            "sleep" => sleep(params),
-            "callback" => call_back(params),
-            "emit" => whole(params, None, MAX_EMIT).map(Waiting::Emit),
-            "eth_subscribe" => Some(Waiting::Subscribe),
-            _ => return self.answer(request).map(Begun::Answered),
-        };
-        Ok(Begun::Waits(waiting.ok_or(ErrorObject::invalid_params())?))
+/// The methods that wait.
+pub static WAITING: ServiceInfo = ServiceInfo {
+    name: "Waits",
+    doc: "",
+    prefix: "",
+    methods: &[
+        MethodInfo::request("sleep", &[]),
+        MethodInfo::request("callback", &[]),
+        MethodInfo::request("emit", &[]),
+        MethodInfo::request("eth_subscribe", &[]),
+    ],
+};
+
+/// The methods that answer at once.
+static AT_ONCE: ServiceInfo = ServiceInfo {
+    name: "Contract",
+    doc: "",
+    prefix: "",
+    methods: &[
+        MethodInfo::request("subtract", &[]),
+        MethodInfo::request("sum", &[]),
+        MethodInfo::request("get_data", &[]),
+        MethodInfo::request("echo", &[]),
+        MethodInfo::request("fail", &[]),
+        MethodInfo::request("crash", &[]),
+        MethodInfo::request("update", &[]),
+        MethodInfo::request("notify_hello", &[]),
+        MethodInfo::request("notify_sum", &[]),
+        MethodInfo::request("count", &[]),
+        MethodInfo::request("eth_chainId", &[]),
+        MethodInfo::request("net_version", &[]),
+        MethodInfo::request("eth_blockNumber", &[]),
+        MethodInfo::request("eth_getBalance", &[]),
+        MethodInfo::request("eth_gasPrice", &[]),
+        MethodInfo::request("eth_accounts", &[]),
+        MethodInfo::request("eth_unsubscribe", &[]),
+    ],
+};
+
+/// Reads what a method that waits is to do, by its place in [`WAITING`].
+///
+/// # Errors
+/// The params are not those of the contract.
+pub fn waiting_of(method: usize, params: Option<Json<'_>>) -> Result<Waiting, OwnedError> {
+    let waiting = match WAITING.methods[method].name() {
+        "sleep" => sleep(params),
+        "callback" => call_back(params),
+        "emit" => whole(params, None, MAX_EMIT).map(Waiting::Emit),
+        _ => Some(Waiting::Subscribe),
+    };
+    waiting.ok_or(ErrorObject::invalid_params().into())
+}
+
+impl Methods<Request, ()> for Contract {
+    fn info(&self) -> &'static ServiceInfo {
+        &AT_ONCE
     }
 
-    fn answer(&self, request: &Request) -> Result<Answer, OwnedError> {
-        let params = request.raw_params();
-        Ok(match request.method() {
-            "subtract" => number(params.and_then(subtract))?,
-            "sum" => number(params.and_then(sum))?,
-            "get_data" => ("hello", 5).into(),
-            "echo" => Answer::new(params),
-            "fail" => return Err(error(params)),
+    fn call(
+        &self,
+        method: usize,
+        params: Option<Json<'_>>,
+        request: &Request,
+        (): &(),
+        result: &mut ResultText,
+    ) -> Result<(), Failure> {
+        match AT_ONCE.methods[method].name() {
+            "subtract" => write(number(params.and_then(subtract))?, result),
+            "sum" => write(number(params.and_then(sum))?, result),
+            "get_data" => write(("hello", 5), result),
+            "echo" => write(params, result),
+            "fail" => Err(error(params).into()),
             "crash" => crash(),
             "update" | "notify_hello" | "notify_sum" => {
-                self.count();
-                ().into()
+                self.counted.fetch_add(1, Ordering::SeqCst);
+                write((), result)
             }
-            "count" => self.counted.load(Ordering::SeqCst).into(),
-            "eth_chainId" => "0x7a69".into(),
-            "net_version" => "31337".into(),
-            "eth_blockNumber" => "0x10".into(),
-            "eth_getBalance" => "0xde0b6b3a7640000".into(),
-            "eth_gasPrice" => "0x3b9aca00".into(),
-            "eth_accounts" => [(); 0].into(),
-            "eth_unsubscribe" => true.into(),
-            _ => return Err(request.unknown_method()),
-        })
-    }
-
-    /// Takes a notification.
-    ///
-    /// # Panics
-    /// `crash` does.
-    pub fn notified(&self, notification: &Notification) {
-        match notification.method() {
-            "update" | "notify_hello" | "notify_sum" => self.count(),
-            "crash" => crash(),
-            _ => {}
+            "count" => write(self.counted.load(Ordering::SeqCst), result),
+            "eth_chainId" => write("0x7a69", result),
+            "net_version" => write("31337", result),
+            "eth_blockNumber" => write("0x10", result),
+            "eth_getBalance" => write("0xde0b6b3a7640000", result),
+            "eth_gasPrice" => write("0x3b9aca00", result),
+            "eth_accounts" => write([(); 0], result),
+            "eth_unsubscribe" => write(true, result),
+            _ => Err(request.unknown_method().into()),
         }
     }
+}
 
-    fn count(&self) {
-        self.counted.fetch_add(1, Ordering::SeqCst);
-    }
+fn write(value: impl Serialize, result: &mut ResultText) -> Result<(), Failure> {
+    write_result(Ok::<_, OwnedError>(value), result)
 }
 
 /// The three events that follow a subscription.
@@ -178,10 +204,10 @@ impl Number {
     }
 }
 
-fn number(number: Option<Number>) -> Result<Answer, OwnedError> {
+fn number(number: Option<Number>) -> Result<Number, OwnedError> {
     match number {
         // An infinite number has no JSON form.
-        Some(number) if number.real().is_finite() => Ok(number.into()),
+        Some(number) if number.real().is_finite() => Ok(number),
         _ => Err(ErrorObject::invalid_params().into()),
     }
 }

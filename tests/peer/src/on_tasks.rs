@@ -4,60 +4,69 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::service::{
+    AsyncMethods, Failure, Implementation, ResultText, ServiceInfo, write_result,
+};
 use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedOutcome};
 use antiphon_net::{
-    Answer, CallError, Notification, Peer, PendingCall, Report, Request, Service, SharedRuntime,
-    sleep_until, until,
+    Answer, CallError, Notification, Peer, PendingCall, Report, Request, Router, Service,
+    SharedRuntime, sleep_until, until,
 };
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
-use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events};
+use crate::contract::{Contract, EVENT_PAUSE, WAITING, Waiting, events, waiting_of};
 use crate::desk::Desk;
 use crate::items::Item;
 use crate::log::say;
 
-/// The contract's server.
-#[derive(Clone, Debug)]
-pub struct Tasks {
-    contract: Contract,
+/// The contract's server, whose handlers wait by the timers of `runtime`.
+pub fn router(contract: Contract, runtime: SharedRuntime) -> Router {
+    let has_extensions = contract.has_extensions;
+    let router = Router::new()
+        .service(Implementation::new(contract))
+        .service(Implementation::new(Waits { runtime }))
+        .on_report(|_, report| say(format_args!("{report}")));
+    match has_extensions {
+        true => router,
+        false => router.without_extensions(),
+    }
+}
+
+/// The methods that wait.
+struct Waits {
     runtime: SharedRuntime,
 }
 
-impl Tasks {
-    /// Waits by the timers of `runtime`.
-    pub fn new(contract: Contract, runtime: SharedRuntime) -> Self {
-        Self { contract, runtime }
+impl AsyncMethods<Request, ()> for Waits {
+    fn info(&self) -> &'static ServiceInfo {
+        &WAITING
     }
 
-    async fn wait(
-        &self,
-        peer: &Peer,
-        request: &Request,
-        waiting: Waiting,
-    ) -> Result<Answer, OwnedError> {
-        match waiting {
+    async fn call<'c>(
+        &'c self,
+        method: usize,
+        params: Option<Json<'c>>,
+        request: &'c Request,
+        (): &'c (),
+        result: &'c mut ResultText,
+    ) -> Result<(), Failure> {
+        let peer = request.peer();
+        match waiting_of(method, params)? {
             Waiting::Sleep(span) => {
-                let reply = request.defer();
-                let until_at = self.runtime.now() + span;
-                let is_cancelled = until(&*self.runtime, until_at, reply.cancellation()).await;
-                let answered = match is_cancelled {
-                    Some(()) => reply.cancelled(),
-                    None => reply.ok("slept"),
-                };
-                // Nobody waits for it any more: a silent cancel, or the end.
-                drop(answered);
-                Ok(Answer::deferred())
+                // Dropped when the request is cancelled, which is answered then.
+                sleep_until(&*self.runtime, self.runtime.now() + span).await;
+                write_result(Ok::<_, OwnedError>("slept"), result)
             }
             Waiting::CallBack(method, params) => {
                 let params = params.as_ref().map(|params| params.as_json());
                 match peer.call(&method, params).raw().await {
-                    Ok(result) => Ok(Answer::new(result.as_json())),
-                    Err(CallError::Remote(error)) => Err(error),
+                    Ok(answer) => write_result(Ok::<_, OwnedError>(answer), result),
+                    Err(CallError::Remote(error)) => Err(error.into()),
                     Err(error) => {
                         say(format_args!("{method} was called back in vain: {error}"));
-                        Err(ErrorObject::internal_error().into())
+                        Err(OwnedError::from(ErrorObject::internal_error()).into())
                     }
                 }
             }
@@ -65,45 +74,27 @@ impl Tasks {
                 for i in 0..count {
                     if let Err(error) = peer.notify("tick", &[i]).await {
                         say(format_args!("tick {i} was not sent: {error}"));
-                        return Err(ErrorObject::internal_error().into());
+                        return Err(OwnedError::from(ErrorObject::internal_error()).into());
                     }
                 }
-                Ok(count.into())
+                write_result(Ok::<_, OwnedError>(count), result)
             }
             Waiting::Subscribe => {
                 // The events come after the answer.
-                if request.defer().ok("0x51").is_ok() {
-                    self.tell_events(peer).await;
-                }
-                Ok(Answer::deferred())
-            }
-        }
-    }
-
-    async fn tell_events(&self, peer: &Peer) {
-        sleep_until(&*self.runtime, self.runtime.now() + EVENT_PAUSE).await;
-        for event in events() {
-            if let Err(error) = peer.notify("eth_subscription", event.as_json()).await {
-                return say(format_args!("an event was not sent: {error}"));
+                self.runtime
+                    .spawn(Box::pin(tell_events(peer, Arc::clone(&self.runtime))));
+                write_result(Ok::<_, OwnedError>("0x51"), result)
             }
         }
     }
 }
 
-impl Service for Tasks {
-    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        match self.contract.begin(request)? {
-            Begun::Answered(answer) => Ok(answer),
-            Begun::Waits(waiting) => self.wait(peer, request, waiting).await,
+async fn tell_events(peer: Peer, runtime: SharedRuntime) {
+    sleep_until(&*runtime, runtime.now() + EVENT_PAUSE).await;
+    for event in events() {
+        if let Err(error) = peer.notify("eth_subscription", event.as_json()).await {
+            return say(format_args!("an event was not sent: {error}"));
         }
-    }
-
-    async fn notification(&self, _: &Peer, notification: Notification) {
-        self.contract.notified(&notification);
-    }
-
-    fn report(&self, _: &Peer, report: Report) {
-        say(format_args!("{report}"));
     }
 }
 

@@ -4,41 +4,37 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use antiphon::service::Implementation;
 use antiphon::{Closed, Json, OwnedOutcome};
 use antiphon_blocking::{
     Answer, DEFAULT_CALL_TIMEOUT, Notification, OwnedError, Peer, Report, Request, Responder,
-    Service,
+    Router, Service,
 };
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
-use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events};
+use crate::contract::{Contract, EVENT_PAUSE, WAITING, Waiting, events, waiting_of};
 use crate::desk::Desk;
 use crate::items::Item;
 use crate::log::say;
 
-/// The contract's server for one connection.
-#[derive(Clone, Debug, Default)]
-pub struct Threads(pub Contract);
-
-impl Service for Threads {
-    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        Ok(match self.0.begin(request)? {
-            Begun::Answered(answer) => answer,
-            Begun::Waits(waiting) => {
-                wait(peer, request.defer(), waiting);
-                Answer::deferred()
-            }
-        })
+/// The contract's server.
+pub fn router(contract: Contract) -> Router {
+    let has_extensions = contract.has_extensions;
+    let mut router = Router::new()
+        .service(Implementation::new(contract))
+        .on_report(|_, report| say(format_args!("{report}")));
+    for (method, info) in WAITING.methods.iter().enumerate() {
+        router = router.raw(info.name(), move |request| {
+            let waiting = waiting_of(method, request.raw_params())?;
+            wait(&request.peer(), request.defer(), waiting);
+            Ok(Answer::deferred())
+        });
     }
-
-    fn notification(&mut self, _: &Peer, notification: Notification) {
-        self.0.notified(&notification);
-    }
-
-    fn report(&mut self, _: &Peer, report: Report) {
-        say(format_args!("{report}"));
+    match has_extensions {
+        true => router,
+        false => router.without_extensions(),
     }
 }
 

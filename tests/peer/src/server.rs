@@ -19,7 +19,8 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     let cannot = |error: io::Error| Failure::new(format!("cannot serve {target}: {error}"));
     let executor = endpoint.runtime.start().map_err(cannot)?;
     let options = with_room(endpoint.config);
-    let contract = Contract::default();
+    let mut contract = Contract::default();
+    contract.has_extensions = endpoint.has_extensions;
     if *target.place() == Place::Stdio {
         let served = serve_stdio(executor.as_ref(), options, contract);
         return served.map(code_of).or_else(|error| {

@@ -17,7 +17,7 @@ use crate::caller::{Caller, END_TIMEOUT};
 use crate::contract::Contract;
 use crate::desk::Desk;
 use crate::on_tasks::{Executor, TaskCaller};
-use crate::on_threads::Threads;
+use crate::on_threads::router;
 use crate::tls::Tls;
 
 mod on_tasks;
@@ -213,7 +213,7 @@ pub fn serve_stdio(
     contract: Contract,
 ) -> io::Result<Closed> {
     match executor {
-        None => antiphon_blocking::serve_stdio(options, Threads(contract)),
+        None => antiphon_blocking::serve_stdio(options, router(contract)),
         Some(Executor::Tokio(runtime)) => {
             runtime.block_on(on_tokio::serve_stdio(options, contract))
         }

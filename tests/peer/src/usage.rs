@@ -14,7 +14,7 @@ use crate::target::{Target, shown};
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--origin ORIGIN] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--origin ORIGIN] [--extensions] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub(crate) struct Endpoint {
     pub(crate) config: Config,
     pub(crate) runtime: Runtime,
     pub(crate) tls: Tls,
+    /// Whether a server serves `rpc.*`.
+    pub(crate) has_extensions: bool,
 }
 
 /// Reads the command line, without the program's name.
@@ -111,6 +113,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
 struct Wanted {
     preset: Option<Config>,
     lenient: bool,
+    extensions: bool,
     runtime: Runtime,
     limits: Vec<String>,
     origins: Vec<String>,
@@ -129,6 +132,7 @@ impl Wanted {
     ) -> Result<bool, Failure> {
         match word {
             "--lenient" => self.lenient = true,
+            "--extensions" => self.extensions = true,
             "--preset" => self.preset = Some(read_preset(arguments.next())?),
             "--ca" => self.ca = Some(read_file_name(word, arguments)?),
             "--cert" => self.cert = Some(read_file_name(word, arguments)?),
@@ -238,6 +242,7 @@ fn read_endpoint(
         config,
         runtime: wanted.runtime,
         tls,
+        has_extensions: wanted.extensions,
     })
 }
 

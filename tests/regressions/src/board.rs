@@ -431,6 +431,19 @@ impl Server {
         }
     }
 
+    /// Waits until no request runs or waits.
+    ///
+    /// # Panics
+    /// One does for longer than [`LONG`].
+    pub fn wait_idle(&self) {
+        self.wait_waiting(0);
+        let due = Instant::now() + LONG;
+        while self.dispatcher.running() > 0 {
+            assert!(Instant::now() < due, "{:?}", self.dispatcher);
+            thread::yield_now();
+        }
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address

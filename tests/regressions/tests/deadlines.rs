@@ -4,7 +4,6 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use antiphon_net::ConnectionConfig;
 use antiphon_net::http::HttpConfig;
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_peer::contract::Contract;
-use antiphon_peer::on_tasks::{Executor, Tasks};
-use antiphon_peer::on_threads::Threads;
+use antiphon_peer::on_tasks::{self, Executor};
+use antiphon_peer::on_threads;
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::frames::{self, CLOSE, OPENING, PING, PONG, TEXT, masked};
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
@@ -74,7 +73,7 @@ fn hasty_http() -> HttpConfig {
 /// Serves the contract until the process is killed.
 fn serve_hastily(runtime: &str, kind: &str) -> u8 {
     let executor = Runtime::named(runtime).expect("a runtime").start();
-    let service = Threads(Contract::default());
+    let service = on_threads::router(Contract::default());
     match executor.expect("it starts") {
         None => {
             let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
@@ -85,7 +84,7 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
                 "writer" => start(hasty_writer()).expect("it runs").wait(),
                 "ws" => start(hasty_websocket()).expect("it runs").wait(),
                 _ => {
-                    let service = Threads(Contract::default());
+                    let service = on_threads::router(Contract::default());
                     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
                     eprintln!("listening {}", server.local_addr().expect("a port"));
                     let running = server.start_http(hasty_http(), move |_| service.clone());
@@ -98,7 +97,7 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
                 Executor::Tokio(_) => antiphon_tokio::Tokio::current(),
                 Executor::AsyncIo => antiphon_async_std::Futures::current(),
             };
-            let service = Arc::new(Tasks::new(Contract::default(), runtime));
+            let service = on_tasks::router(Contract::default(), runtime);
             macro_rules! serve {
                 ($adapter:ident) => {{
                     let server = $adapter::TcpServer::bind("127.0.0.1:0")
@@ -106,9 +105,9 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
                         .expect("a port");
                     eprintln!("listening {}", server.local_addr());
                     match kind {
-                        "tcp" => server.start(hasty(), move |_| Arc::clone(&service)),
-                        "writer" => server.start(hasty_writer(), move |_| Arc::clone(&service)),
-                        "ws" => server.start(hasty_websocket(), move |_| Arc::clone(&service)),
+                        "tcp" => server.start(hasty(), move |_| service.clone()),
+                        "writer" => server.start(hasty_writer(), move |_| service.clone()),
+                        "ws" => server.start(hasty_websocket(), move |_| service.clone()),
                         _ => server.start_http(hasty_http(), service),
                     }
                 }};

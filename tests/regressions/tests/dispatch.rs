@@ -25,7 +25,6 @@ fn connections_together_never_run_more_than_the_server_may() {
         for limit in [1, 4] {
             let options = limited(limit, 1024);
             let server = Server::start(on, options);
-            let dispatcher = server.dispatcher.clone();
             let mut peers: Vec<_> = (0..CONNECTIONS).map(|_| server.connect()).collect();
             for peer in &mut peers {
                 for id in 0..REQUESTS / 2 {
@@ -48,12 +47,8 @@ fn connections_together_never_run_more_than_the_server_may() {
                 assert_eq!(lines, expected, "{on:?}");
             }
             assert_eq!(server.board.most(), limit, "{on:?}");
-            drop((peers, server));
-            assert_eq!(
-                (dispatcher.running(), dispatcher.waiting()),
-                (0, 0),
-                "{on:?}"
-            );
+            // A thread has answered before it gives its permit back.
+            server.wait_idle();
         }
     }
 }

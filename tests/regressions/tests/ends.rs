@@ -14,8 +14,8 @@ use antiphon::{CloseReason, Config, Framing};
 use antiphon_net::{Answer, ConnectionConfig, Notification, Request};
 use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on, sleep_until};
 use antiphon_peer::contract::Contract;
-use antiphon_peer::on_tasks::{Executor, Tasks};
-use antiphon_peer::on_threads::Threads;
+use antiphon_peer::on_tasks::{self, Executor};
+use antiphon_peer::on_threads;
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::board::{Board, request};
 use antiphon_regressions::frames::{self, CLOSE, OPENING, TEXT, masked};
@@ -115,7 +115,7 @@ fn serve_small(runtime: &str, framing: Framing) -> u8 {
         None => {
             let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
             eprintln!("listening {}", server.local_addr().expect("a port"));
-            let service = Threads(Contract::default());
+            let service = on_threads::router(Contract::default());
             let running = server.start(small(framing), move |_| service.clone());
             running.expect("it runs").wait();
         }
@@ -124,14 +124,14 @@ fn serve_small(runtime: &str, framing: Framing) -> u8 {
                 Executor::Tokio(_) => antiphon_tokio::Tokio::current(),
                 Executor::AsyncIo => antiphon_async_std::Futures::current(),
             };
-            let service = Arc::new(Tasks::new(Contract::default(), runtime));
+            let service = on_tasks::router(Contract::default(), runtime);
             macro_rules! serve {
                 ($adapter:ident) => {{
                     let server = $adapter::TcpServer::bind("127.0.0.1:0")
                         .await
                         .expect("a port");
                     eprintln!("listening {}", server.local_addr());
-                    server.start(small(framing), move |_| Arc::clone(&service))
+                    server.start(small(framing), move |_| service.clone())
                 }};
             }
             let running = match &executor {

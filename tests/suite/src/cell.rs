@@ -21,8 +21,8 @@ use antiphon_net::{ChildConfig, ConnectionConfig};
 use antiphon_peer::contract::{Contract, with_room};
 use antiphon_peer::desk::Desk;
 use antiphon_peer::dialect;
-use antiphon_peer::on_tasks::{Executor, TaskCaller, Tasks};
-use antiphon_peer::on_threads::Threads;
+use antiphon_peer::on_tasks::{self, Executor, TaskCaller};
+use antiphon_peer::on_threads;
 use antiphon_peer::runtime::Runtime;
 use antiphon_peer::tls::Tls;
 use antiphon_peer::transports::{Place, Reached, Serving, Web, listen, reach, start};
@@ -318,12 +318,13 @@ impl Cell {
     ) -> Result<Stream, String> {
         let Some((executor, runtime)) = self.tasks() else {
             let (near, far) = antiphon_blocking::duplex(MEMORY_BYTES);
-            let serve = move || antiphon_blocking::serve(near, options, Threads(contract));
+            let serve =
+                move || antiphon_blocking::serve(near, options, on_threads::router(contract));
             thread::spawn(serve);
             return Ok(memory::of_threads(far));
         };
         let (near, far) = antiphon_net::duplex(MEMORY_BYTES);
-        let service = Arc::new(Tasks::new(contract, Arc::clone(&runtime)));
+        let service = Arc::new(on_tasks::router(contract, Arc::clone(&runtime)));
         let link = antiphon_net::Link::new(near);
         let (peer, driver) = antiphon_net::drive_on(link, options, service, &runtime);
         executor.block_on(async {

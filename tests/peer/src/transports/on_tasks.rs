@@ -8,22 +8,17 @@ macro_rules! transports {
             use crate::caller::Caller;
             use crate::contract::Contract;
             use crate::desk::Desk;
-            use crate::on_tasks::{Executor, TaskCaller, Tasks};
+            use crate::on_tasks::{Executor, TaskCaller, router};
             use crate::over_http::HttpTasks;
             use crate::tls::Tls;
             use crate::transports::{Place, Web, http_client, web_error};
             use antiphon::Closed;
-            use antiphon_net::{Child, ChildConfig, ConnectionConfig, Running, SharedRuntime};
+            use antiphon_net::{Child, ChildConfig, ConnectionConfig, Router, Running, SharedRuntime};
             use std::io;
             use std::process::Command;
-            use std::sync::Arc;
             use $adapter::http::{self, HttpConfig};
             use $adapter::websocket::{self, WebSocketConfig};
             use $adapter::{Link, TcpServer, connect, tls};
-
-            fn service(contract: Contract) -> Arc<Tasks> {
-                Arc::new(Tasks::new(contract, $current()))
-            }
 
             pub(in crate::transports) async fn listen(
                 place: &Place,
@@ -31,17 +26,17 @@ macro_rules! transports {
                 options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<(String, Running)> {
-                let service = service(contract);
+                let service = router(contract, $current());
                 match place {
                     Place::Tcp(address) => {
                         let server = TcpServer::bind(address.as_str()).await?;
                         let address = server.local_addr().to_string();
-                        Ok((address, server.start(options, move |_| Arc::clone(&service))))
+                        Ok((address, server.start(options, move |_| service.clone())))
                     }
                     #[cfg(unix)]
                     Place::Unix(path) => {
                         let server = $adapter::UnixServer::bind(path)?;
-                        let running = server.start(options, move |_| Arc::clone(&service));
+                        let running = server.start(options, move |_| service.clone());
                         Ok((path.clone(), running))
                     }
                     Place::Web(web) => listen_web(web, tls, options, service).await,
@@ -53,7 +48,7 @@ macro_rules! transports {
                 web: &Web,
                 tls: &Tls,
                 options: ConnectionConfig,
-                service: Arc<Tasks>,
+                service: Router,
             ) -> io::Result<(String, Running)> {
                 let mut server = TcpServer::bind(web.address.as_str()).await?;
                 if web.is_tls {
@@ -71,14 +66,14 @@ macro_rules! transports {
                 route.rules.paths.push(web.path.clone());
                 route.rules.origins.clone_from(&web.origins);
                 let options = options.with_websocket(route);
-                Ok((address, server.start(options, move |_| Arc::clone(&service))))
+                Ok((address, server.start(options, move |_| service.clone())))
             }
 
             pub(in crate::transports) async fn serve_stdio(
                 options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<Closed> {
-                $adapter::serve_stdio(options, service(contract)).await
+                $adapter::serve_stdio(options, router(contract, $current())).await
             }
 
             pub(in crate::transports) async fn reach(

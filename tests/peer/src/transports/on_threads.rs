@@ -4,10 +4,10 @@ use std::io;
 
 use antiphon_blocking::http::{HttpClient, HttpConfig};
 use antiphon_blocking::websocket::{self, WebSocketConfig};
-use antiphon_blocking::{Link, TcpServer, connect, http, tls};
+use antiphon_blocking::{Link, Router, TcpServer, connect, http, tls};
 
 use super::{
-    ConnectionConfig, Contract, Desk, Place, Running, Threads, Tls, Web, http_client, web_error,
+    ConnectionConfig, Contract, Desk, Place, Running, Tls, Web, http_client, router, web_error,
 };
 use crate::caller::Caller;
 use crate::over_http::HttpThreads;
@@ -18,7 +18,7 @@ pub(super) fn listen(
     options: ConnectionConfig,
     contract: Contract,
 ) -> io::Result<(String, Running)> {
-    let service = Threads(contract);
+    let service = router(contract);
     match place {
         Place::Tcp(address) => {
             let server = TcpServer::bind(address.as_str())?;
@@ -41,7 +41,7 @@ fn listen_web(
     web: &Web,
     tls: &Tls,
     options: ConnectionConfig,
-    service: Threads,
+    service: Router,
 ) -> io::Result<(String, Running)> {
     let mut server = TcpServer::bind(web.address.as_str())?;
     if web.is_tls {
