@@ -276,7 +276,7 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
                 guarded(&mut *service, &peer, |service| {
                     serve_one(session, service, &peer, work);
                 });
-                permits.keep(0);
+                permits.retain(0);
             }
             Next::Closed(why) => {
                 guarded(&mut *service, &peer, |service| service.closed(&peer, why));

@@ -167,7 +167,7 @@ impl Permits {
     }
 
     /// Gives back all but `permits`.
-    pub fn keep(&mut self, permits: usize) {
+    pub fn retain(&mut self, permits: usize) {
         let over = self.permits.saturating_sub(permits);
         self.permits -= over;
         if over > 0
@@ -180,6 +180,6 @@ impl Permits {
 
 impl Drop for Permits {
     fn drop(&mut self) {
-        self.keep(0);
+        self.retain(0);
     }
 }

@@ -191,7 +191,7 @@ impl Handlers {
     /// Keeps a permit for each handler that runs.
     fn release_permits(&mut self) {
         let running = self.running.as_ref().map_or(0, FuturesUnordered::len);
-        self.permits.keep(running);
+        self.permits.retain(running);
     }
 
     fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
@@ -299,7 +299,7 @@ impl Handlers {
             self.running = None;
             self.answers.clear();
         }));
-        self.permits.keep(0);
+        self.permits.retain(0);
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
         if dropped.is_err() || told.is_err() {
             tell_panic(&*self.service);
