@@ -214,8 +214,11 @@ def build(with_fuzz):
     mutants = list_mutants(tool)
     known = load("unviable.json", [])
     dropped = {mutant.number for mutant, key in zip(mutants, keys(mutants, mutants)) if key in known}
-    commands = [(COPY, ["cargo", "check", "--lib"]),
-                (COPY, ["cargo", "test", "--no-run", "--lib"] + [word for name in TESTS for word in ("--test", name)])]
+    # With the types of OpenRPC, for what stands behind the feature is mutated too.
+    core = ["-p", "antiphon", "--features", "openrpc", "--lib"]
+    commands = [(COPY, ["cargo", "check", *core]),
+                (COPY, ["cargo", "test", "--no-run", *core] + [word for name in TESTS for word in ("--test", name)]),
+                (COPY, ["cargo", "test", "--no-run", "-p", "antiphon-macros", "--test", "service"])]
     if with_fuzz:
         commands.append((os.path.join(COPY, "fuzz"), ["cargo", "test", "--no-run", "--no-default-features",
                                                       "--test", "replay"]))
@@ -266,7 +269,7 @@ def copy_tree():
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             shutil.copyfile(source, copy)
     text = read(os.path.join(ROOT, "Cargo.toml"))
-    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/net", "adapters/websocket", "tests/support"]', text, flags=re.S)
+    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/net", "adapters/websocket", "macros", "tests/support"]', text, flags=re.S)
     text = re.sub(r'\[\[bench\]\]\n(\w.*\n)*', "", text)
     text = re.sub(r'\[target\.[^\n]*dev-dependencies\]\n(\w.*\n)*', "", text)
     text = re.sub(r'antiphon-blocking = .*\n', "", text)

@@ -26,7 +26,7 @@ use std::{env, fs};
 const MAX_FLOOR: u8 = 3;
 
 /// The rooms above it that are, too.
-const ABOVE: [&str; 1] = ["session"];
+const ABOVE: [&str; 2] = ["session", "service"];
 
 /// What the copy asks whether a mutant is awake.
 const AWAKE: &str = include_str!("awake.rs.in");

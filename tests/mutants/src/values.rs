@@ -51,6 +51,11 @@ pub(crate) fn of_type(of: &Type) -> Vec<String> {
             .iter()
             .map(|value| format!("[{value}; _]"))
             .collect(),
+        // Where the kind of reference is inferred, as of an iterator's items, it is this one.
+        Type::Reference(of) if of.mutability.is_none() => {
+            let leaked = of_reference(&of.elem);
+            leaked.iter().map(|value| format!("&*{value}")).collect()
+        }
         Type::Reference(of) => of_reference(&of.elem),
         Type::Path(of) => match of.path.segments.last() {
             Some(last) => of_name(&last.ident.to_string(), &types(&last.arguments)),

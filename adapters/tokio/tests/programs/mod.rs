@@ -9,13 +9,9 @@ pub(crate) fn example(name: &str) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--examples",
-            "--features",
-            "http,openrpc,websocket",
-        ]);
+        // Of the whole workspace, as its tests build them: for this crate alone the features would be
+        // others, and everything would be built once more.
+        build.args(["build", "--quiet", "--workspace", "--examples"]);
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }
