@@ -18,6 +18,7 @@ mod owned_events;
 mod panicking_payloads;
 mod reader;
 mod regressions;
+mod router;
 mod server_only;
 mod time;
 mod tokens;

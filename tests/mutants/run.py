@@ -75,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", nargs="+", default=[])
     parser.add_argument("--sample", type=int, default=0)
-    parser.add_argument("--floors", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--floors", nargs="+", type=int, default=[0, 1, 2, 3, 4, 5])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--again", action="store_true",

@@ -156,11 +156,11 @@ impl<'t> Visitor<'t> {
             let empty = self.note(at, "the body by an empty iterator".to_string());
             for other in values::of_type(item) {
                 let once = self.note(at, format!("the body by an iterator over {other}"));
-                if let (Some(empty), Some(once)) = (empty, once) {
-                    let (empty, once) = (on(empty), on(once));
+                if let (Some(empty), Some(number)) = (empty, once) {
+                    let (empty, once) = (on(empty), on(number));
                     self.insert(start, " let __all = (move || {".to_string());
                     closing = format!(
-                        "}})(); ::core::iter::once({other}).take(if {once} {{1}} else {{0}})\
+                        "}})(); ::core::iter::once(/*<{number}*/ {other} /*>*/).take(if {once} {{1}} else {{0}})\
                          .chain(__all.take(if {once} || {empty} {{0}} else {{usize::MAX}}))"
                     );
                     break;

@@ -1,0 +1,356 @@
+//! A router without a runtime: what it answers, to the byte, however its input is cut.
+
+use antiphon::service::{
+    Discovery, Failure, Implementation, LocalRouter, MethodInfo, Methods, ParamInfo, RegisterError,
+    ResultText, ServiceInfo, write_result,
+};
+use antiphon::{
+    Config, Connection, Event, FromCall, Input, Internal, Json, NotificationOk, OwnedError, Params,
+    State,
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Move {
+    x: i32,
+    y: i32,
+    #[serde(default)]
+    speed: u8,
+}
+
+/// Takes nothing from a request, and refuses where the state says so.
+struct Allowed;
+
+impl FromCall<(), u32> for Allowed {
+    fn from_call((): &(), state: &u32) -> Result<Self, OwnedError> {
+        match state {
+            0 => Err(OwnedError::new(1000, "Not allowed")),
+            _ => Ok(Self),
+        }
+    }
+}
+
+fn router(state: u32) -> LocalRouter<u32> {
+    LocalRouter::with_state(state)
+        .method("subtract", ["a", "b"], |a: i64, b: i64| {
+            Ok::<_, OwnedError>(a - b)
+        })
+        .method(
+            "greet",
+            ["name", "title"],
+            |name: String, title: Option<String>| {
+                Ok::<_, OwnedError>(title.unwrap_or_default() + &name)
+            },
+        )
+        .method("move", [], |Params(to): Params<Move>| {
+            Ok::<_, OwnedError>((to.x, to.y, to.speed))
+        })
+        .method("state", [], |State(state): State<u32>| {
+            Ok::<_, OwnedError>(state)
+        })
+        .method(
+            "guarded",
+            ["n"],
+            |_: Allowed, n: u8, State(state): State<u32>| Ok::<_, OwnedError>(u32::from(n) + state),
+        )
+        .method("nothing", [], || ())
+        .method("fails", [], || {
+            Err::<(), _>(OwnedError::new(7, "no").with_data(&[1]).internal()?)
+        })
+        .method("breaks", [], || {
+            Err::<u8, _>(std::io::Error::other("secret")).internal()
+        })
+        .method("unserialisable", [], || {
+            Ok::<_, OwnedError>(std::collections::BTreeMap::from([((1, 2), 3)]))
+        })
+        .notification("note", ["line"], |_: String| NotificationOk)
+        .service(Implementation::new(Pair).prefix("pair"))
+}
+
+/// A service by hand.
+struct Pair;
+
+static PAIR: ServiceInfo = ServiceInfo {
+    name: "Pair",
+    doc: "",
+    prefix: "",
+    methods: &[
+        MethodInfo::request("first", &[]),
+        MethodInfo::notification("second", &[]),
+    ],
+};
+
+impl Methods<(), u32> for Pair {
+    fn info(&self) -> &'static ServiceInfo {
+        &PAIR
+    }
+
+    fn call(
+        &self,
+        method: usize,
+        params: Option<Json<'_>>,
+        (): &(),
+        _: &u32,
+        result: &mut ResultText,
+    ) -> Result<(), Failure> {
+        write_result(Ok::<_, OwnedError>((method, params)), result)
+    }
+}
+
+/// What comes out when this goes in, in pieces of so many bytes.
+fn played(router: &mut LocalRouter<u32>, input: &str, piece: usize) -> String {
+    let mut conn: Connection = Connection::new(Config::new());
+    let (mut shown, mut out) = (Vec::new(), Vec::new());
+    for bytes in input.as_bytes().chunks(piece) {
+        shown.extend_from_slice(bytes);
+        let mut input = Input::stream(&shown);
+        while let Some(event) = conn.poll_event(&mut input) {
+            match event {
+                Event::Request(request) => drop(router.respond(&mut conn, request)),
+                Event::Notification(notification) => drop(router.handle(&notification)),
+                _ => {}
+            }
+        }
+        let consumed = input.consumed();
+        shown.drain(..consumed);
+        while conn.take_transmit(&mut out) {}
+    }
+    String::from_utf8(out).unwrap()
+}
+
+const INVALID: &str = r#""error":{"code":-32602,"message":"Invalid params"}"#;
+const INTERNAL: &str = r#""error":{"code":-32603,"message":"Internal error"}"#;
+const UNKNOWN: &str = r#""error":{"code":-32601,"message":"Method not found"}"#;
+
+// SRV-01 SRV-02 SRV-05 SRV-06 SRV-07 SRV-08 SRV-09 SRV-13 SRV-28 ERR-04 SEC-06 TST-13
+#[test]
+fn a_router_answers_to_the_byte() {
+    let cases = [
+        (r#""subtract","params":[42,23]"#, r#""result":19"#),
+        (r#""subtract","params":{"b":23,"a":42}"#, r#""result":19"#),
+        (r#""subtract","params":[42]"#, INVALID),
+        (r#""subtract","params":[42,23,1]"#, INVALID),
+        (r#""subtract","params":[42,"23"]"#, INVALID),
+        (r#""subtract","params":[42,null]"#, INVALID),
+        (r#""subtract","params":[42,2.5]"#, INVALID),
+        (r#""subtract","params":{"a":42}"#, INVALID),
+        (r#""subtract","params":{"a":42,"b":23,"c":1}"#, INVALID),
+        (r#""subtract","params":{"a":42,"b":23,"a":42}"#, INVALID),
+        (r#""subtract","params":{"A":42,"b":23}"#, INVALID),
+        (r#""subtract","params":{"a":42,"b":[]}"#, INVALID),
+        (r#""subtract""#, INVALID),
+        (r#""greet","params":["x"]"#, r#""result":"x""#),
+        (r#""greet","params":["x",null]"#, r#""result":"x""#),
+        (
+            r#""greet","params":{"title":"Dr ","name":"x"}"#,
+            r#""result":"Dr x""#,
+        ),
+        (r#""greet","params":{"title":"Dr "}"#, INVALID),
+        (r#""move","params":[1,2]"#, r#""result":[1,2,0]"#),
+        (r#""move","params":[1,2,3]"#, r#""result":[1,2,3]"#),
+        (r#""move","params":{"y":2,"x":1}"#, r#""result":[1,2,0]"#),
+        (r#""move","params":{"y":2,"x":1,"z":1}"#, INVALID),
+        (r#""move","params":[1,2,3,4]"#, INVALID),
+        (r#""move","params":[1,2,300]"#, INVALID),
+        (r#""move""#, INVALID),
+        (r#""state""#, r#""result":5"#),
+        (r#""state","params":[]"#, r#""result":5"#),
+        (r#""state","params":{}"#, r#""result":5"#),
+        (r#""state","params":[1]"#, INVALID),
+        (r#""guarded","params":[1]"#, r#""result":6"#),
+        (r#""nothing""#, r#""result":null"#),
+        (
+            r#""fails""#,
+            r#""error":{"code":7,"message":"no","data":[1]}"#,
+        ),
+        (r#""breaks""#, INTERNAL),
+        (r#""unserialisable""#, INTERNAL),
+        (r#""note","params":["x"]"#, r#""result":null"#),
+        (r#""note","params":[1]"#, INVALID),
+        (r#""pair.first","params":[1]"#, r#""result":[0,[1]]"#),
+        (r#""pair.second","params":[1]"#, r#""result":null"#),
+        (r#""first""#, UNKNOWN),
+        (r#""Subtract""#, UNKNOWN),
+        (r#""""#, UNKNOWN),
+        (r#""rpc.x""#, UNKNOWN),
+        (
+            r#""rpc.listMethods""#,
+            r#""result":["breaks","fails","greet","guarded","move","note","nothing","pair.first","pair.second","state","subtract","unserialisable"]"#,
+        ),
+        (r#""rpc.listMethods","params":[1]"#, INVALID),
+        (r#""rpc.discover","params":{"a":1}"#, INVALID),
+    ];
+    let (mut input, mut expected) = (String::new(), String::new());
+    for (id, (call, answer)) in cases.iter().enumerate() {
+        input += &format!("{{\"jsonrpc\":\"2.0\",\"method\":{call},\"id\":{id}}}\n");
+        // Told, it is not answered, whatever it says.
+        input += &format!("{{\"jsonrpc\":\"2.0\",\"method\":{call}}}\n");
+        expected += &format!("{{\"jsonrpc\":\"2.0\",{answer},\"id\":{id}}}\n");
+    }
+    for piece in [usize::MAX, 1, 7] {
+        let answers = played(&mut router(5), &input, piece);
+        for (answer, expected) in answers.lines().zip(expected.lines()) {
+            assert_eq!(answer, expected);
+        }
+        assert_eq!(answers.len(), expected.len(), "in pieces of {piece}");
+    }
+}
+
+// INT-12
+#[test]
+fn what_an_argument_refuses_is_the_answer() {
+    let mut refusing = router(0);
+    let request = "{\"jsonrpc\":\"2.0\",\"method\":\"guarded\",\"params\":[1],\"id\":1}\n";
+    let refused =
+        "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":1000,\"message\":\"Not allowed\"},\"id\":1}\n";
+    assert_eq!(played(&mut refusing, request, usize::MAX), refused);
+}
+
+// SRV-34
+#[test]
+fn failures_are_told_apart_here() {
+    let router = router(5);
+    let failure = |method: &str, params: &str| {
+        let mut result = Vec::new();
+        let params = (!params.is_empty()).then(|| Json::parse_str(params).unwrap());
+        let failure = router.run(method, params, &mut result).unwrap_err();
+        assert_eq!(failure.as_error(), failure.as_error());
+        let cause = failure.cause().map(ToString::to_string);
+        let declines = failure.declines();
+        let code = failure.as_error().code();
+        assert_eq!(failure.into_error().code(), code);
+        (code, cause, declines)
+    };
+    assert_eq!(failure("x", ""), (-32601, None, false));
+    assert_eq!(failure("fails", ""), (7, None, false));
+    assert_eq!(
+        failure("breaks", ""),
+        (-32603, Some("secret".into()), false)
+    );
+    let (code, cause, _) = failure("subtract", "[1]");
+    assert_eq!(
+        (code, cause.as_deref()),
+        (-32602, Some("a parameter is missing"))
+    );
+    let (code, cause, _) = failure("unserialisable", "");
+    assert!(code == -32603 && cause.is_some(), "{cause:?}");
+    let mut kept = b"kept".to_vec();
+    router.run("state", None, &mut kept).unwrap();
+    router
+        .run("note", Json::parse_str("[\"\"]").ok(), &mut kept)
+        .unwrap();
+    assert_eq!(kept, b"kept5null");
+    let declined = Failure::from(OwnedError::new(-32601, "x"));
+    assert!(declined.declines());
+}
+
+// SRV-10 SRV-11 SRV-12 SRV-35
+#[test]
+fn names_that_cannot_be_used_are_refused() {
+    let ok = |_: u8| Ok::<_, OwnedError>(0);
+    let named = |name: &'static str| {
+        let router = LocalRouter::new().method("taken", [], || ());
+        let refused = router.try_method(MethodInfo::request(name, &[]), ["a"], ok);
+        refused.map(drop)
+    };
+    assert_eq!(named("x"), Ok(()));
+    assert_eq!(named(""), Err(RegisterError::BlankName));
+    assert_eq!(named(" "), Err(RegisterError::BlankName));
+    assert_eq!(named("rpc.x"), Err(RegisterError::Reserved("rpc.x".into())));
+    assert_eq!(named("taken"), Err(RegisterError::Taken("taken".into())));
+    let with = |names: [&'static str; 2]| {
+        let two = |_: u8, _: u8| Ok::<_, OwnedError>(0);
+        let router = LocalRouter::new();
+        router
+            .try_method(MethodInfo::request("m", &[]), names, two)
+            .map(drop)
+    };
+    assert_eq!(
+        with(["a", "a"]),
+        Err(RegisterError::RepeatedParam("m".into(), "a"))
+    );
+    assert_eq!(with(["a", " "]), Err(RegisterError::BlankParam("m".into())));
+    let wrong = LocalRouter::new().try_method(MethodInfo::request("m", &[]), ["a", "b"], ok);
+    assert_eq!(
+        wrong.map(drop),
+        Err(RegisterError::WrongNumberOfNames("m".into(), 1, 2))
+    );
+    let both = |_: Params<Move>, _: u8| Ok::<_, OwnedError>(0);
+    let wrong = LocalRouter::new().try_method(MethodInfo::request("m", &[]), ["a"], both);
+    assert_eq!(
+        wrong.map(drop),
+        Err(RegisterError::WholeAndParts("m".into()))
+    );
+    let twice = router(5).try_service(Implementation::new(Pair).prefix("pair"));
+    assert_eq!(
+        twice.map(drop),
+        Err(RegisterError::Taken("pair.first".into()))
+    );
+    let blank = router(5).try_service(Implementation::new(Pair).prefix(" "));
+    assert_eq!(blank.map(drop), Err(RegisterError::BlankPrefix));
+    for error in [
+        RegisterError::BlankName,
+        RegisterError::BlankPrefix,
+        RegisterError::Taken("name".into()),
+        RegisterError::Reserved("rpc.x".into()),
+        RegisterError::BlankParam("name".into()),
+        RegisterError::RepeatedParam("name".into(), "param"),
+        RegisterError::WrongNumberOfNames("name".into(), 1, 2),
+        RegisterError::WholeAndParts("name".into()),
+    ] {
+        let text = error.to_string();
+        assert!(text.len() > 15, "{text}");
+    }
+    let text = RegisterError::WrongNumberOfNames("name".into(), 1, 2).to_string();
+    assert!(
+        text.contains("`name`") && text.contains('1') && text.contains('2'),
+        "{text}"
+    );
+    // A name of any length is a name.
+    let long: &'static str = String::leak("x".repeat(1 << 20));
+    assert_eq!(named(long), Ok(()));
+}
+
+// EXT-01 EXT-05 EXT-06
+#[test]
+fn discovery_says_what_it_is_told_or_nothing() {
+    const ADD: MethodInfo = MethodInfo::request("add", &[ParamInfo::of::<u8>("a")]);
+    let served = |router: LocalRouter| {
+        let ask = |method| {
+            let mut result = Vec::new();
+            let done = router.run(method, None, &mut result);
+            done.map(|()| String::from_utf8(result).unwrap())
+                .map_err(|failure| failure.as_error().code())
+        };
+        (ask(Discovery::DISCOVER), ask(Discovery::LIST_METHODS))
+    };
+    let add = |a: u8| Ok::<_, OwnedError>(a);
+    let router = || LocalRouter::new().try_method(ADD, ["a"], add).unwrap();
+    let (document, names) =
+        served(router().discovery(Discovery::new("T", "2").with_openrpc("1.3.2")));
+    let document = document.unwrap();
+    assert!(
+        document.starts_with(
+            r#"{"openrpc":"1.3.2","info":{"title":"T","version":"2"},"methods":[{"name":"add""#
+        ),
+        "{document}"
+    );
+    assert_eq!(names.as_deref(), Ok(r#"["add"]"#));
+    assert_eq!(served(router().discovery(None)), (Err(-32601), Err(-32601)));
+    // Without extensions their names are free.
+    let own = router()
+        .discovery(None)
+        .method("rpc.discover", [], || Ok::<_, OwnedError>(1));
+    assert_eq!(served(own), (Ok("1".into()), Err(-32601)));
+    let infos = [ADD];
+    let whole = Discovery::default().document(infos.iter()).unwrap();
+    assert!(
+        whole.starts_with(
+            r#"{"openrpc":"1.0.0","info":{"title":"JSON-RPC server","version":"0.0.0"}"#
+        ),
+        "{whole}"
+    );
+    assert_eq!(format!("{:?}", router()), r#"{"add"}"#);
+    assert!(Discovery::is_known("rpc.discover") && !Discovery::is_known("rpc.x"));
+}
