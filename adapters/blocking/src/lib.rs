@@ -52,8 +52,8 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Extension, Inbox,
-    InboxEvent, Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool,
-    RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder, Routes,
+    InboxEvent, Metrics, NoConnection, Notification, OutgoingCall, Peer, PendingBatch, PendingCall,
+    Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder, Routes,
     UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 pub use client::reconnect;
