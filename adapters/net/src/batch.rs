@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
 
-use crate::call::CallRequest;
+use crate::call_request::CallRequest;
 use crate::text::Text;
 
 /// Sets the calls of one batch apart from those of others.

@@ -17,18 +17,20 @@ use std::time::Duration;
 use antiphon::RpcError;
 use antiphon::service::Chain;
 use antiphon::{
-    Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedOutcome, Payload,
-    SendError,
+    CloseReason, Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method,
+    OwnedOutcome, Payload, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
+use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::CallError;
+use crate::call_request::CallRequest;
 use crate::driver::drive;
+use crate::intercepted::Interception;
 use crate::options::ConnectionConfig;
-use crate::outgoing::{Interception, OutgoingCall};
+use crate::outgoing::OutgoingCall;
 use crate::peer::Peer;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
@@ -337,20 +339,39 @@ impl Member {
 
     /// Runs the connection, and tells when it is open. Gives the error that it ended with, if any.
     async fn run(&self, peer: Peer, mut running: Driven) -> Option<io::Error> {
-        let session = Arc::clone(peer.session());
-        let mut opening = Some(peer);
+        let (mut opening, mut failed) = (Some(Box::pin(self.open(peer))), None);
         let ended = poll_fn(|cx| {
-            if opening.is_some() {
-                if let Poll::Ready(opened) = session.poll_until(cx.waker(), State::opened) {
-                    // Why it did not open is told by its end.
-                    if let Some(peer) = opening.take().filter(|_| opened.is_ok()) {
-                        self.roster.opened(self.number, peer, self.runtime.now());
-                    }
-                }
+            let opened = opening.as_mut().map(|opening| opening.as_mut().poll(cx));
+            if let Some(Poll::Ready(opened)) = opened {
+                (opening, failed) = (None, opened.err());
             }
             running.as_mut().poll(cx)
         })
         .await;
-        lost_because(ended)
+        failed.or_else(|| lost_because(ended))
+    }
+
+    /// Waits until the connection is open, and lends it out once its first calls are made. An error is
+    /// theirs: why the connection did not open is told by its end.
+    async fn open(&self, peer: Peer) -> io::Result<()> {
+        let session = peer.session();
+        if poll_fn(|cx| session.poll_until(cx.waker(), State::opened))
+            .await
+            .is_err()
+        {
+            return Ok(());
+        }
+        let options = self.roster.options();
+        if let Some(on_open) = &options.on_open {
+            let deadline = self.runtime.now() + options.connect_timeout;
+            let first = until(&*self.runtime, deadline, on_open(peer.to_unowned())).await;
+            if let Err(error) = first.unwrap_or(Err(CallError::TimedOut)) {
+                peer.close(CloseReason::Done);
+                let text = format!("the first call failed: {error}");
+                return Err(io::Error::other(text));
+            }
+        }
+        self.roster.opened(self.number, peer, self.runtime.now());
+        Ok(())
     }
 }

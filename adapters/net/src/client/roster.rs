@@ -5,8 +5,10 @@
 //! number of callers may wait for one. When the last attempt has failed, nobody waits any more.
 
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -44,6 +46,38 @@ pub struct ReconnectConfig {
     /// Sees every change of a connection's state, and the error behind it. It is called on the
     /// thread or task that made the change, so it must not wait. Default none.
     pub on_change: Option<Arc<OnChange>>,
+    /// Makes the first calls of each connection, before any other call may use it: see
+    /// [`with_on_open`](Self::with_on_open). Default none.
+    pub on_open: Option<Arc<OnOpen>>,
+}
+
+/// Makes first calls: see [`ReconnectConfig::on_open`].
+pub type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
+
+/// First calls under way.
+pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
+
+impl ReconnectConfig {
+    /// Has `on_open` make the first calls of each connection, such as one that logs in. Other calls wait
+    /// until it is done, and it may take as long as an attempt to connect. Where it fails, so does the
+    /// attempt: the connection is closed, and the strategy says whether another one is made.
+    ///
+    /// ```
+    /// use antiphon_net::{Peer, ReconnectConfig};
+    /// # fn token() -> String { String::new() }
+    /// let client = ReconnectConfig::default().with_on_open(|peer: Peer| {
+    ///     Box::pin(async move { peer.call::<()>("login", &[token()]).await })
+    /// });
+    /// # drop(client);
+    /// ```
+    #[must_use]
+    pub fn with_on_open(
+        mut self,
+        on_open: impl Fn(Peer) -> OnOpening + Send + Sync + 'static,
+    ) -> Self {
+        self.on_open = Some(Arc::new(on_open));
+        self
+    }
 }
 
 /// Sees changes: see [`ReconnectConfig::on_change`].
@@ -88,6 +122,7 @@ impl Default for ReconnectConfig {
             max_waiting_calls: 0,
             max_resends: DEFAULT_MAX_RESENDS,
             on_change: None,
+            on_open: None,
         }
     }
 }

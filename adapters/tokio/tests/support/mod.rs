@@ -261,3 +261,28 @@ impl Service for Echo {
         }
     }
 }
+
+/// The lines of a stream.
+impl<T: Io> Raw<T> {
+    /// Reads the next line.
+    pub(crate) async fn line(&mut self) -> String {
+        while !self.rest.contains(&b'\n') {
+            assert!(self.read().await, "a line before the end");
+        }
+        let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap();
+        let line: Vec<_> = self.rest.drain(..=end).collect();
+        String::from_utf8(line[..end].to_vec()).unwrap()
+    }
+
+    /// Whether more has come once all others have had their turn.
+    pub(crate) async fn has_line(&mut self) -> bool {
+        let brief = std::time::Duration::from_millis(1);
+        let more = tokio::time::timeout(brief, self.read()).await;
+        more.is_ok() || !self.rest.is_empty()
+    }
+
+    /// Whether the other side ends it, without another word.
+    pub(crate) async fn ended(&mut self) -> bool {
+        !self.read().await && self.rest.is_empty()
+    }
+}
