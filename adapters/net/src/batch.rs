@@ -136,6 +136,7 @@ impl Entries {
     }
 
     /// What is sent beside it, over HTTP: for each name what the last entry has.
+    #[cfg(feature = "http")]
     pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.headers)
     }

@@ -27,6 +27,7 @@ mod client;
 mod connect;
 mod context;
 mod driver;
+mod entropy;
 mod fault;
 mod handlers;
 #[cfg(feature = "http")]
@@ -65,7 +66,7 @@ pub use call_error::{CallError, CallRefused, NoConnection};
 pub use call_request::DEFAULT_CALL_TIMEOUT;
 pub use cancellation::Cancellation;
 pub use client::roster::{
-    ConnectionChange, OnChange, OnOpen, OnOpening, ReconnectConfig, Roster, Waiting, is_sent_again,
+    ConnectionChange, OnChange, OnOpen, OnOpening, ReconnectConfig, Roster, Waiting, judge_ended,
     lost_because,
 };
 pub use client::{Connect, Driven, Making, ReconnectingClient};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use antiphon_net::{Duplex, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
-    CallError, Config, Connecting, ConnectionConfig, ConnectionState, Link, ReconnectConfig,
-    ReconnectStrategy, ReconnectingClient, reconnect,
+    CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
+    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -142,7 +142,7 @@ async fn the_first_calls_of_a_connection_go_before_all_others() {
         "after the delay of the strategy"
     );
     let why = client.last_error().unwrap().to_string();
-    assert_eq!(why, "the first call failed: no (code -32000)");
+    assert_eq!(why, "the first call failed: no (-32000)");
     assert_eq!(third.line().await, login(3));
     // Never answered: the time to connect ends it.
     assert!(third.ended().await);
@@ -155,4 +155,83 @@ async fn the_first_calls_of_a_connection_go_before_all_others() {
     assert!(matches!(given_up, CallError::NoConnection(ref error) if error.is_final()));
     assert_eq!(client.states(), [ConnectionState::Closed]);
     assert!(!format!("{given_up:?} {client:?}").contains("s3cret"));
+}
+
+fn busy(id: u32) -> String {
+    let error = r#"{"code":-32002,"message":"Server busy"}"#;
+    format!("{{\"jsonrpc\":\"2.0\",\"error\":{error},\"id\":{id}}}\n")
+}
+
+/// Calls a server that says that it is busy so many times before it answers. Gives when the call was sent,
+/// in milliseconds from its beginning, how it ended, and when.
+async fn refused(times: usize, retry: Retry, timeout: Duration) -> (Vec<u64>, String, u64) {
+    let (client, mut server) = client(Config::new(), |mut config| {
+        config.retry = retry;
+        config
+    });
+    let mut server = server.accept().await;
+    let began = Instant::now();
+    let millis = move || began.elapsed().as_millis() as u64;
+    let serving = async {
+        let mut sent = Vec::new();
+        while let Some(line) = server.line_or_end().await {
+            sent.push(millis());
+            let id = sent.len() as u32;
+            assert_eq!(line, call("m", id));
+            let answer = match sent.len() > times {
+                true => result(id),
+                false => busy(id),
+            };
+            server.send(answer).await.unwrap();
+        }
+        sent
+    };
+    let calling = async {
+        let ended = client.call::<u32>("m", ()).timeout(timeout).await;
+        let ended = match ended {
+            Ok(result) => result.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let after = millis();
+        client.close();
+        (ended, after)
+    };
+    let (sent, (ended, after)) = tokio::join!(serving, calling);
+    (sent, ended, after)
+}
+
+// CLI-27 CON-06
+#[tokio::test(start_paused = true)]
+async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() {
+    let (long, busy) = (Duration::from_secs(30), "Server busy (-32002)");
+    let mut retry = Retry::new();
+    retry.jitter = 0.0;
+    assert_eq!(
+        refused(1, retry.clone(), long).await,
+        (vec![0], busy.into(), 0),
+        "nobody has told it to"
+    );
+    retry = retry.when_busy(ErrorProfile::Antiphon);
+    assert_eq!(
+        refused(2, retry.clone(), long).await,
+        (vec![0, 100, 300], "3".into(), 300)
+    );
+    assert_eq!(
+        refused(9, retry.clone(), long).await,
+        (vec![0, 100, 300, 700], busy.into(), 700),
+        "three times"
+    );
+    // The deadline of the call is that of all of it: what cannot be in time is not waited for.
+    assert_eq!(
+        refused(9, retry.clone(), Duration::from_millis(299)).await,
+        (vec![0, 100], busy.into(), 100)
+    );
+    // Jitter is taken off, and comes again with its seed.
+    (retry.jitter, retry.seed) = (0.5, Some(1));
+    let first = refused(9, retry.clone(), long).await;
+    assert!((50..=100).contains(&first.0[1]), "{first:?}");
+    assert!(first.2 < 700, "{first:?}");
+    assert_eq!(refused(9, retry.clone(), long).await, first);
+    retry.seed = Some(2);
+    assert_ne!(refused(9, retry, long).await, first);
 }

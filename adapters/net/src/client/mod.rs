@@ -1,8 +1,8 @@
 //! A client that keeps connections to one server, and makes them anew when they are lost.
 //!
-//! A call is sent again only if no byte of it had left, or if its caller
-//! said that doing it twice does no harm; every other one that was under way ends as
-//! [`CallError::Closed`].
+//! A call is sent again only if no byte of it had left, if its caller said that doing it twice does no
+//! harm, or if the server says that it has not done it; every other one that was under way when a
+//! connection ended ends as [`CallError::Closed`].
 
 pub(crate) mod roster;
 
@@ -33,13 +33,13 @@ use crate::options::ConnectionConfig;
 use crate::outgoing::OutgoingCall;
 use crate::peer::Peer;
 use crate::pending::{PendingBatch, PendingCall};
-use crate::runtime::{SharedRuntime, until};
+use crate::runtime::{Runtime, SharedRuntime, until};
 use crate::service::Service;
 use crate::session::State;
 use crate::text::Text;
 use crate::transport::link::Connecting;
 use crate::wait::Wait;
-use roster::{ReconnectConfig, Roster, is_sent_again, lost_because};
+use roster::{ReconnectConfig, Roster, judge_ended, lost_because};
 
 /// How a connection is made. Any function that gives a [`Connecting`] is one.
 pub trait Connect: Send + Sync + 'static {
@@ -160,9 +160,9 @@ impl ReconnectingClient {
     }
 
     /// Calls a method over a connection that is open, or waits for one. If the call was not sent
-    /// before its connection ended, or is [idempotent](Call::idempotent), it is sent again over the
-    /// next one, at most [`max_resends`](ReconnectConfig::max_resends) times. It waits at most 30 s
-    /// unless its [`timeout`](Call::timeout) is set.
+    /// before its connection ended, or is [idempotent](Call::idempotent), or the server says that it
+    /// has not done it, it is sent again over the next one, as [`retry`](ReconnectConfig::retry) says.
+    /// All of it takes at most 30 s unless its [`timeout`](Call::timeout) is set.
     pub fn call<'c, R: DeserializeOwned>(
         &'c self,
         method: &'c str,
@@ -215,7 +215,8 @@ impl ReconnectingClient {
         let (params, runtime) = (call.params?, &self.inner.runtime);
         let deadline = self.deadline(call.timeout);
         let mut is_again = false;
-        let mut resends = self.inner.roster.resends();
+        let roster = &self.inner.roster;
+        let mut retries = roster.retries();
         loop {
             let peer = self.acquire(is_again, deadline).await?;
             let left = call
@@ -227,10 +228,12 @@ impl ReconnectingClient {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),
             };
-            is_again = is_sent_again(&mut resends, &ended, call.is_idempotent);
-            if !is_again || runtime.now() >= deadline {
+            let (is_idempotent, entropy) = (call.is_idempotent, roster.entropy());
+            let delay = judge_ended(&mut retries, &ended, is_idempotent, entropy);
+            if !wait_to_resend(&**runtime, delay, deadline).await {
                 return ended;
             }
+            is_again = true;
         }
     }
 
@@ -282,6 +285,22 @@ impl fmt::Debug for ReconnectingClient {
             .field("roster", &self.inner.roster)
             .finish_non_exhaustive()
     }
+}
+
+/// Waits until a call is sent again. False at once if it never is, or not in time.
+pub(crate) async fn wait_to_resend(
+    runtime: &dyn Runtime,
+    delay: Option<Duration>,
+    deadline: Instant,
+) -> bool {
+    let at = delay.map(|delay| runtime.now() + delay);
+    let Some(at) = at.filter(|at| *at < deadline) else {
+        return false;
+    };
+    if delay != Some(Duration::ZERO) {
+        runtime.sleep_until(at).await;
+    }
+    true
 }
 
 /// A connection that is being made: its peer, and what runs it.

@@ -266,12 +266,19 @@ impl Service for Echo {
 impl<T: Io> Raw<T> {
     /// Reads the next line.
     pub(crate) async fn line(&mut self) -> String {
+        self.line_or_end().await.expect("a line before the end")
+    }
+
+    /// Reads the next line, if one comes before the end.
+    pub(crate) async fn line_or_end(&mut self) -> Option<String> {
         while !self.rest.contains(&b'\n') {
-            assert!(self.read().await, "a line before the end");
+            if !self.read().await {
+                return None;
+            }
         }
-        let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap();
+        let end = self.rest.iter().position(|byte| *byte == b'\n')?;
         let line: Vec<_> = self.rest.drain(..=end).collect();
-        String::from_utf8(line[..end].to_vec()).unwrap()
+        Some(String::from_utf8(line[..end].to_vec()).unwrap())
     }
 
     /// Whether more has come once all others have had their turn.
