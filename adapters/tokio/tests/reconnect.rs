@@ -10,7 +10,7 @@ use antiphon_net::{Duplex, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
-    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, reconnect,
+    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, connect, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -234,4 +234,39 @@ async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() 
     assert_eq!(refused(9, retry.clone(), long).await, first);
     retry.seed = Some(2);
     assert_ne!(refused(9, retry, long).await, first);
+}
+
+// CLI-25
+#[tokio::test(start_paused = true)]
+async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {
+    let (near, far) = duplex(1 << 16);
+    let peer = connect(Link::new(near), Config::new().max_joined_calls(3), ());
+    let mut server = Raw::new(far);
+    let call_in_task = |method: &'static str| {
+        let peer = peer.clone();
+        tokio::spawn(async move { peer.call::<u32>(method, ()).await })
+    };
+    let began = Instant::now();
+    let alone = call_in_task("alone");
+    assert_eq!(server.line().await, call("alone", 1));
+    server.send(result(1)).await.unwrap();
+    assert_eq!(alone.await.unwrap().unwrap(), 1);
+
+    let calls = ["a", "b", "c", "d"].map(call_in_task);
+    let batch = [call("a", 2), call("b", 3), call("c", 4)].join(",");
+    assert_eq!(server.line().await, format!("[{batch}]"));
+    assert_eq!(server.line().await, call("d", 5));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    // One is given up, one is late, and the others are answered as the server likes.
+    let [a, b, c, d] = calls;
+    c.abort();
+    let answers: Vec<_> = [5, 2].map(|id| result(id).trim_end().to_owned()).into();
+    server
+        .send(format!("[{}]\n", answers.join(",")))
+        .await
+        .unwrap();
+    assert_eq!(a.await.unwrap().unwrap(), 2);
+    assert_eq!(d.await.unwrap().unwrap(), 5);
+    assert!(matches!(b.await.unwrap(), Err(CallError::TimedOut)));
+    assert_eq!(began.elapsed().as_secs(), 30);
 }
