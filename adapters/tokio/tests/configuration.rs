@@ -129,9 +129,7 @@ async fn a_server_is_told_in_the_same_way() {
             let answer = answer.map_or_else(|error| error.to_string(), |n| n.to_string());
             Ok::<_, OwnedError>(answer)
         })
-        .method("ADD", ["a", "b"], |a: u32, b: u32| {
-            Ok::<_, OwnedError>(a + b)
-        })
+        .service(Adder.into_service())
         .method("SLOW", [], async || {
             std::future::pending::<()>().await;
             Ok::<_, OwnedError>(())
