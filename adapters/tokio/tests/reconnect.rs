@@ -270,3 +270,37 @@ async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {
     assert!(matches!(b.await.unwrap(), Err(CallError::TimedOut)));
     assert_eq!(began.elapsed().as_secs(), 30);
 }
+
+// INT-08 SEC-02 SEC-15
+#[cfg(feature = "websocket")]
+#[tokio::test(start_paused = true)]
+async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
+    use antiphon_tokio::service::BearerAuth;
+    use antiphon_tokio::websocket::WebSocketConfig;
+
+    let count = Mutex::new(0);
+    let auth = BearerAuth::new(move || {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        match *count {
+            3 => Err("the vault is shut".into()),
+            n => Ok(Some(format!("s3cret{n}"))),
+        }
+    });
+    let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
+    let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
+    let (client, mut server) = client(options, |config| config);
+    for wanted in ["Bearer s3cret1", "Bearer s3cret2"] {
+        let mut handshake = server.accept().await;
+        let asked = handshake.message().await.unwrap();
+        assert_eq!(asked.header("authorization"), Some(wanted));
+    }
+    // The source fails: so does the attempt, which is told, and the next one is made.
+    assert!(server.accept().await.ended().await, "nothing is said");
+    let mut last = server.accept().await;
+    let why = client.last_error().unwrap().to_string();
+    assert_eq!(why, "the vault is shut");
+    let asked = last.message().await.unwrap();
+    assert_eq!(asked.header("authorization"), Some("Bearer s3cret4"));
+    assert!(!format!("{client:?}").contains("s3cret"));
+}
