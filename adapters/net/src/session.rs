@@ -141,6 +141,11 @@ impl Session {
         &*self.runtime
     }
 
+    /// The runtime, for what outlives the session.
+    pub(crate) fn shared_runtime(&self) -> &SharedRuntime {
+        &self.runtime
+    }
+
     /// The present, by the runtime's clock.
     pub fn now(&self) -> Instant {
         self.runtime.now()

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
-use antiphon::{CallId, Collector, Config, Payload, SendError};
+use antiphon::service::{Chain, Interceptor};
+use antiphon::{CallId, Collector, Config, Payload, Retry, SendError};
 
 use super::error::HttpError;
 use super::reply::HttpReply;
@@ -13,7 +14,9 @@ use super::url::HttpUrl;
 use super::words::first_bytes;
 use crate::batch::Entries;
 use crate::call_error::CallError;
+use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::context::Headers;
+use crate::outgoing::OutgoingCall;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
 /// will do.
@@ -52,6 +55,15 @@ pub struct HttpClientConfig {
     /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
     /// block. Default none.
     pub on_reply: Option<OnReply>,
+    /// Which calls are sent again, and after how long: those that no connection could be made for,
+    /// [idempotent](crate::Call::idempotent) ones that were lost, and those whose error has one of the
+    /// codes. Notifications and batches are not. Default none.
+    pub retry: Option<Retry>,
+    /// How long a call waits for its reply, and a notification until it is accepted, from its beginning
+    /// on, unless it [says](crate::Call::timeout) otherwise. `None` waits for ever. Default 30 s.
+    pub call_timeout: Option<Duration>,
+    /// What sees the calls: see [`intercept`](Self::intercept).
+    pub(crate) interceptors: Option<Chain<OutgoingCall>>,
 }
 
 /// Takes the head of a reply: see [`HttpClientConfig::on_reply`].
@@ -82,7 +94,29 @@ impl HttpClientConfig {
             idle_timeout: Duration::from_secs(4),
             max_header_bytes: 16 << 10,
             on_reply: None,
+            retry: None,
+            call_timeout: Some(DEFAULT_CALL_TIMEOUT),
+            interceptors: None,
         }
+    }
+
+    /// Has `interceptor` see every call, notification and entry of a batch that the client sends, behind
+    /// those that do already, and what came of it. The attributes
+    /// [`Authorization`](antiphon::service::Authorization) and [`Headers`] that it leaves are sent as
+    /// headers with the request of that call, in place of the client's of these names.
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// use antiphon::service::BearerAuth;
+    /// use antiphon_net::http::HttpClientConfig;
+    /// let auth = BearerAuth::new(|| Ok(std::env::var("API_TOKEN").ok()));
+    /// let options = HttpClientConfig::new(Config::new()).intercept(auth);
+    /// # drop(options);
+    /// ```
+    #[must_use]
+    pub fn intercept(mut self, interceptor: impl Interceptor<OutgoingCall>) -> Self {
+        self.interceptors.get_or_insert_default().push(interceptor);
+        self
     }
 
     /// Calls `take` with the status and the headers of every reply: see
@@ -109,6 +143,7 @@ impl fmt::Debug for HttpClientConfig {
             .field("max_connections", &self.max_connections)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
+            .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
 }
@@ -208,6 +243,21 @@ pub struct Started {
 const MAX_CODING_CHARS: usize = 64;
 
 impl Started {
+    /// Has further headers sent, in place of those of the same name.
+    pub(crate) fn add_headers(&mut self, headers: &[(String, String)]) {
+        if headers.is_empty() {
+            return;
+        }
+        let all = Arc::make_mut(&mut self.request.headers);
+        let is_other = |name: &str| {
+            !headers
+                .iter()
+                .any(|(own, _)| own.eq_ignore_ascii_case(name))
+        };
+        all.retain(|(name, _)| is_other(name));
+        all.extend_from_slice(headers);
+    }
+
     /// Takes the response. Gives `None` if the request must be sent again, as it stands now.
     ///
     /// # Errors

@@ -5,9 +5,7 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::{Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
-
-use crate::request::Request;
+use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
 
 /// Upper bounds of a duration's buckets, in seconds: those of OpenTelemetry's RPC conventions.
 const BOUNDS: [f64; 14] = [
@@ -17,8 +15,10 @@ const BOUNDS: [f64; 14] = [
 /// What stands for every method that nobody serves, so that a peer cannot make up series.
 const OTHER: &str = "_OTHER";
 
-/// An interceptor that counts and measures calls, by method and by the code of the error, or
-/// `cancelled` or `panicked`. A call that its handler answers later is not measured. Clones count together.
+/// An interceptor that counts and measures calls, by method and by the code of the error, or what there is
+/// instead of an answer: `cancelled` and `panicked` for a server; `cancelled`, `timeout`,
+/// `connection_closed`, `unsent`, `missing` and `invalid` for a client. A call that its handler answers
+/// later is not measured. Clones count together, calls of the peer's and of ours apart.
 ///
 /// ```
 /// use antiphon_net::{Metrics, Router};
@@ -30,7 +30,15 @@ const OTHER: &str = "_OTHER";
 /// ```
 #[derive(Clone, Default)]
 pub struct Metrics {
-    state: Arc<Mutex<Measured>>,
+    state: Arc<Mutex<Sides>>,
+}
+
+/// The calls of the peer's, and ours.
+#[derive(Default)]
+struct Sides {
+    server: Measured,
+    /// Nothing before a first call: few programs have both.
+    client: Option<Measured>,
 }
 
 #[derive(Default)]
@@ -54,13 +62,20 @@ impl Metrics {
         Self::default()
     }
 
-    fn count(&self, cx: &Cx, request: &Request, error: Option<String>, duration: Duration) {
+    fn count<R: AnyRequest + ?Sized>(
+        &self,
+        cx: &Cx,
+        request: &R,
+        error: Option<String>,
+        duration: Duration,
+    ) {
         let method = match cx.is_registered() {
             true => request.method(),
             false => OTHER,
         };
         let seconds = duration.as_secs_f64();
-        let mut measured = self.lock();
+        let mut sides = self.lock();
+        let measured = sides.of(request);
         measured.running = measured.running.saturating_sub(1);
         let series = measured.calls.entry((method.into(), error)).or_default();
         let place = BOUNDS.iter().position(|bound| seconds <= *bound);
@@ -71,28 +86,39 @@ impl Metrics {
         series.total += duration;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Measured> {
+    fn lock(&self) -> MutexGuard<'_, Sides> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Interceptor<Request> for Metrics {
-    fn request(&self, _: &mut Cx, _: &Request) -> Decision {
-        self.lock().running += 1;
+impl Sides {
+    fn of<R: AnyRequest + ?Sized>(&mut self, request: &R) -> &mut Measured {
+        match request.is_outgoing() {
+            true => self.client.get_or_insert_default(),
+            false => &mut self.server,
+        }
+    }
+}
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
+    fn request(&self, _: &mut Cx, request: &R) -> Decision {
+        self.lock().of(request).running += 1;
         Decision::Continue
     }
 
-    fn response(&self, cx: &Cx, request: &Request, reply: &mut Reply) {
+    fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         if reply.is_deferred() {
-            let mut measured = self.lock();
+            let mut sides = self.lock();
+            let measured = sides.of(request);
             measured.running = measured.running.saturating_sub(1);
             return;
         }
         let code = reply.error().map(|error| error.code().to_string());
-        self.count(cx, request, code, reply.duration());
+        let instead = reply.no_answer().map(|why| why.as_str().into());
+        self.count(cx, request, code.or(instead), reply.duration());
     }
 
-    fn given_up(&self, cx: &Cx, request: &Request) {
+    fn given_up(&self, cx: &Cx, request: &R) {
         let duration = request.now().saturating_since(cx.began());
         let why = match std::thread::panicking() {
             true => "panicked",
@@ -105,14 +131,25 @@ impl Interceptor<Request> for Metrics {
 /// The text that Prometheus reads.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let measured = self.lock();
-        f.write_str("# HELP antiphon_server_calls_running Calls that have begun and not ended.\n")?;
-        f.write_str("# TYPE antiphon_server_calls_running gauge\n")?;
-        writeln!(f, "antiphon_server_calls_running {}", measured.running)?;
-        let name = "rpc_server_call_duration_seconds";
+        let sides = self.lock();
+        sides.server.write("server", f)?;
+        match &sides.client {
+            Some(client) => client.write("client", f),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Measured {
+    fn write(&self, side: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("antiphon_{side}_calls_running");
+        writeln!(f, "# HELP {name} Calls that have begun and not ended.")?;
+        writeln!(f, "# TYPE {name} gauge")?;
+        writeln!(f, "{name} {}", self.running)?;
+        let name = format!("rpc_{side}_call_duration_seconds");
         writeln!(f, "# HELP {name} How long calls took.")?;
         writeln!(f, "# TYPE {name} histogram")?;
-        for ((method, error), series) in &measured.calls {
+        for ((method, error), series) in &self.calls {
             let labels = labels(method, error.as_deref());
             let mut up_to = 0;
             for (bound, count) in BOUNDS.iter().zip(series.buckets) {
@@ -148,7 +185,7 @@ fn labels(method: &str, error: Option<&str>) -> String {
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics")
-            .field("series", &self.lock().calls.len())
+            .field("series", &self.lock().server.calls.len())
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,10 @@
 mod endings;
 #[path = "../support/hand.rs"]
 mod hand;
+#[cfg(feature = "http")]
+mod http;
 mod limits;
+mod outgoing;
 mod roster;
 mod serving;
 mod support;

@@ -1,0 +1,58 @@
+//! A call of ours as interceptors see it.
+
+use std::fmt;
+
+use antiphon::service::AnyRequest;
+use antiphon::{Instant, Json, OwnedId, OwnedJson};
+
+use crate::runtime::SharedRuntime;
+
+/// A call or notification of ours, as interceptors see it: as its caller made it, whatever they have
+/// set instead.
+pub struct OutgoingCall {
+    pub(crate) method: String,
+    pub(crate) params: Option<OwnedJson>,
+    pub(crate) is_notification: bool,
+    pub(crate) connection: u32,
+    pub(crate) runtime: SharedRuntime,
+}
+
+impl AnyRequest for OutgoingCall {
+    fn method(&self) -> &str {
+        &self.method
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        self.params.as_ref().map(OwnedJson::as_json)
+    }
+
+    fn id(&self) -> Option<OwnedId> {
+        None
+    }
+
+    fn is_notification(&self) -> bool {
+        self.is_notification
+    }
+
+    fn connection(&self) -> u32 {
+        self.connection
+    }
+
+    fn now(&self) -> Instant {
+        self.runtime.now()
+    }
+
+    fn is_outgoing(&self) -> bool {
+        true
+    }
+}
+
+/// Shows the method only.
+impl fmt::Debug for OutgoingCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutgoingCall")
+            .field("method", &self.method)
+            .field("is_notification", &self.is_notification)
+            .finish_non_exhaustive()
+    }
+}
