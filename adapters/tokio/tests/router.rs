@@ -22,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A raw connection to a server.
 struct Raw {
     stream: BufReader<TcpStream>,
-    _running: antiphon_tokio::Running,
+    /// `None` if another connection keeps the server.
+    _running: Option<antiphon_tokio::Running>,
 }
 
 impl Raw {
@@ -33,7 +34,16 @@ impl Raw {
         let stream = BufReader::new(TcpStream::connect(address).await.unwrap());
         Self {
             stream,
-            _running: running,
+            _running: Some(running),
+        }
+    }
+
+    /// Another connection to the same server.
+    async fn another(&self) -> Self {
+        let address = self.stream.get_ref().peer_addr().unwrap();
+        Self {
+            stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
+            _running: None,
         }
     }
 
@@ -540,7 +550,8 @@ async fn calls_beyond_a_rate_are_refused() {
     let router = Router::new()
         .method("n", [], || ())
         .intercept(RateLimit::per_server(1, 3));
-    let (mut one, mut two) = (Raw::to(&router).await, Raw::to(&router).await);
+    let mut one = Raw::to(&router).await;
+    let mut two = one.another().await;
     for (raw, expected) in [(&mut one, [DONE, DONE]), (&mut two, [DONE, LIMITED])] {
         for expected in expected {
             assert_eq!(raw.ask("n", "").await, expected);
@@ -741,6 +752,34 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
         .await
         .expect("the handler is given up");
     assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
+}
+
+// OBS-03
+#[tokio::test]
+async fn connections_are_counted_while_they_are_open_and_ever() {
+    let metrics = Metrics::new();
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(metrics.clone());
+    let mut one = Raw::to(&router).await;
+    let mut other = one.another().await;
+    one.ask("n", "").await;
+    other.ask("n", "").await;
+    let shows = |open: u32, total: u32| {
+        let text = metrics.to_string();
+        text.contains(&format!("\nantiphon_server_connections_open {open}\n"))
+            && text.contains(&format!("\nantiphon_server_connections_total {total}\n"))
+    };
+    assert!(shows(2, 2), "{metrics}");
+    drop(other);
+    let ended = async {
+        while !shows(1, 2) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, ended)
+        .await
+        .expect("its end is counted, its beginning stays");
 }
 
 /// Panics in `request`, in `response`, or does its step twice.

@@ -17,8 +17,11 @@ const BOUNDS: [f64; 14] = [
 /// What stands for every method that nobody serves, so that a peer cannot make up series.
 const OTHER: &str = "_OTHER";
 
-/// An interceptor that counts and measures calls, by method and by the code of the error, or
-/// `cancelled` or `panicked`. A call that its handler answers later is not measured. Clones count together.
+/// An interceptor that counts connections, and counts and measures calls, by method and by the code of
+/// the error, or `cancelled` or `panicked`. A call that its handler answers later is not measured. Over
+/// HTTP each request counts as a connection. Clones count together.
+///
+/// Everything but what is open or running only rises, so that a reader of two texts knows the rates.
 ///
 /// ```
 /// use antiphon_net::{Metrics, Router};
@@ -35,6 +38,8 @@ pub struct Metrics {
 
 #[derive(Default)]
 struct Measured {
+    open: u64,
+    opened: u64,
     running: u64,
     /// By method and kind of error; none for a result, or for a call that is answered later.
     calls: BTreeMap<(String, Option<String>), Series>,
@@ -77,6 +82,17 @@ impl Metrics {
 }
 
 impl Interceptor<Request> for Metrics {
+    fn opened(&self, _: u32) {
+        let mut measured = self.lock();
+        measured.open += 1;
+        measured.opened += 1;
+    }
+
+    fn closed(&self, _: u32) {
+        let mut measured = self.lock();
+        measured.open = measured.open.saturating_sub(1);
+    }
+
     fn request(&self, _: &mut Cx, _: &Request) -> Decision {
         self.lock().running += 1;
         Decision::Continue
@@ -106,12 +122,31 @@ impl Interceptor<Request> for Metrics {
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measured = self.lock();
-        f.write_str("# HELP antiphon_server_calls_running Calls that have begun and not ended.\n")?;
-        f.write_str("# TYPE antiphon_server_calls_running gauge\n")?;
-        writeln!(f, "antiphon_server_calls_running {}", measured.running)?;
+        for (name, kind, about, value) in [
+            (
+                "antiphon_server_connections_open",
+                "gauge",
+                "Connections that have begun and not ended.",
+                measured.open,
+            ),
+            (
+                "antiphon_server_connections_total",
+                "counter",
+                "Connections that have begun.",
+                measured.opened,
+            ),
+            (
+                "antiphon_server_calls_running",
+                "gauge",
+                "Calls that have begun and not ended.",
+                measured.running,
+            ),
+        ] {
+            head(f, name, kind, about)?;
+            writeln!(f, "{name} {value}")?;
+        }
         let name = "rpc_server_call_duration_seconds";
-        writeln!(f, "# HELP {name} How long calls took.")?;
-        writeln!(f, "# TYPE {name} histogram")?;
+        head(f, name, "histogram", "How long calls took.")?;
         for ((method, error), series) in &measured.calls {
             let labels = labels(method, error.as_deref());
             let mut up_to = 0;
@@ -125,6 +160,12 @@ impl fmt::Display for Metrics {
         }
         Ok(())
     }
+}
+
+/// What stands above the samples of a name.
+fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, about: &str) -> fmt::Result {
+    writeln!(f, "# HELP {name} {about}")?;
+    writeln!(f, "# TYPE {name} {kind}")
 }
 
 /// The labels of a series, by the names of OpenTelemetry's RPC conventions.

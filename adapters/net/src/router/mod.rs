@@ -438,12 +438,21 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
 
     /// Tells of a connection, as a service is told.
     pub fn opened(&self, peer: &Peer) {
+        let chain = self.read().chain.clone();
+        if let Some(chain) = chain {
+            peer.session().attributes().insert(Seen(chain.clone()));
+            chain.opened(peer.context().connection);
+        }
         self.tell(|table| table.on_opened.clone(), peer, ());
     }
 
     /// Tells of the end of a connection, as a service is told.
     pub fn closed(&self, peer: &Peer, why: Closed) {
         self.tell(|table| table.on_closed.clone(), peer, why);
+        let seen = peer.session().attributes().remove::<Seen>();
+        if let Some(Seen(chain)) = seen {
+            chain.closed(peer.context().connection);
+        }
     }
 
     fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Told<A>>, peer: &Peer, what: A) {
@@ -486,6 +495,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         table.unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The interceptors that have seen a connection begin.
+struct Seen(Chain<Request>);
 
 #[track_caller]
 fn expect(registered: Result<(), RegisterError>) {
