@@ -78,8 +78,8 @@ pub use pool::{Job, Pool};
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{
-    Answering, Answers, Extension, Metrics, OnThreads, RateLimit, Router, Routes, ServiceMethods,
-    Starting, Tasks, marker,
+    Answering, Answers, Checking, Extension, Health, HealthReport, Metrics, OnThreads, RateLimit,
+    Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;

@@ -1,6 +1,7 @@
 //! Serves methods by name: functions, and services of whole traits.
 
 mod extract;
+mod health;
 mod limit;
 mod metrics;
 mod run;
@@ -26,6 +27,7 @@ use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
 pub use extract::Extension;
+pub use health::{Checking, Health, HealthReport};
 pub use limit::RateLimit;
 pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
