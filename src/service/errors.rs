@@ -1,6 +1,7 @@
 //! Errors of a program that are error objects on the wire, and back.
 
 use alloc::boxed::Box;
+use core::fmt;
 
 use crate::codes;
 use crate::connection::SendError;
@@ -54,7 +55,54 @@ pub enum Failure {
     /// The answer could not be sent, because it is larger than the output may be or for another limit: the
     /// peer gets *internal error*.
     Send(SendError),
+    /// An interceptor has failed: the peer gets *internal error*, a call of ours is not sent.
+    Interceptor(Box<dyn core::error::Error + Send + Sync>),
+    /// A call of ours got no answer.
+    NoAnswer(NoAnswer),
 }
+
+/// How a call of ours ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// There was none in time. The peer may still be working.
+    TimedOut,
+    /// The connection ended first. The peer may or may not have acted.
+    Closed,
+    /// No byte of the call left this side.
+    Unsent,
+    /// The peer left the call out of its answer.
+    Missing,
+    /// What came is no answer.
+    Invalid,
+}
+
+impl NoAnswer {
+    /// Names it for logs and measures, as `error.type` in the conventions of OpenTelemetry.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TimedOut => "timeout",
+            Self::Closed => "connection_closed",
+            Self::Unsent => "unsent",
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "there was no answer in time",
+            Self::Closed => "the connection ended before the answer came",
+            Self::Unsent => "the call was not sent",
+            Self::Missing => "the peer left the call out of its answer",
+            Self::Invalid => "what came is no answer",
+        })
+    }
+}
+
+impl core::error::Error for NoAnswer {}
 
 impl Failure {
     /// What the peer is told.
@@ -62,7 +110,9 @@ impl Failure {
         match self {
             Self::Params(_) => ErrorObject::invalid_params(),
             Self::Error(error) | Self::UnknownMethod(error) => error.as_error(),
-            Self::Encode(_) | Self::Send(_) => ErrorObject::internal_error(),
+            Self::Encode(_) | Self::Send(_) | Self::Interceptor(_) | Self::NoAnswer(_) => {
+                ErrorObject::internal_error()
+            }
         }
     }
 
@@ -78,6 +128,8 @@ impl Failure {
             Self::Error(error) | Self::UnknownMethod(error) => core::error::Error::source(error),
             Self::Encode(error) => Some(error),
             Self::Send(error) => Some(error),
+            Self::Interceptor(cause) => Some(&**cause),
+            Self::NoAnswer(why) => Some(why),
         }
     }
 
@@ -86,7 +138,10 @@ impl Failure {
         match self {
             Self::Params(_) => ErrorObject::invalid_params().into_owned(),
             Self::Error(error) | Self::UnknownMethod(error) => error,
-            Self::Encode(_) | Self::Send(_) => ErrorObject::internal_error().into_owned(),
+            Self::Interceptor(cause) => OwnedError::internal(cause),
+            Self::Encode(_) | Self::Send(_) | Self::NoAnswer(_) => {
+                ErrorObject::internal_error().into_owned()
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use core::any::{Any, TypeId};
 use core::fmt;
 use core::time::Duration;
 
-use super::errors::Failure;
+use super::errors::{Failure, NoAnswer};
 use super::methods::ResultText;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::id::OwnedId;
@@ -64,18 +64,27 @@ impl fmt::Debug for Attributes {
     }
 }
 
-/// What an adapter shows of a request or a notification to interceptors that serve all adapters.
+/// What an adapter shows of a call to interceptors that serve all adapters: a request or notification of
+/// the peer's, or [one of ours](Self::is_outgoing).
 pub trait AnyRequest {
     /// The method asked for.
     fn method(&self) -> &str;
-    /// The params as the peer wrote them.
+    /// The params as they were written by the one who calls.
     fn params(&self) -> Option<Json<'_>>;
-    /// The id as the peer wrote it; none for a notification.
+    /// The id as the peer wrote it; none for a notification, and for a call of ours, which gets its id
+    /// when it is sent.
     fn id(&self) -> Option<OwnedId>;
     /// Whether nothing is answered.
     fn is_notification(&self) -> bool;
-    /// The number of the connection; 0 for one that was made by itself.
+    /// The number of the connection; 0 for one that was made by itself, and for a call of ours that is
+    /// bound to none.
     fn connection(&self) -> u32;
+    /// The time, by the clock that durations are measured with.
+    fn now(&self) -> Instant;
+    /// Whether this side calls the peer.
+    fn is_outgoing(&self) -> bool {
+        false
+    }
 }
 
 /// A call on its way: since when, what is known of it, and what interceptors have left.
@@ -105,8 +114,8 @@ impl Cx {
         self.began
     }
 
-    /// Whether somebody serves the method. Names that nobody serves are what the peer makes up: keep
-    /// them out of the labels of metrics.
+    /// Whether somebody serves the method, or this side calls it. Names that nobody serves are what the
+    /// peer makes up: keep them out of the labels of metrics.
     pub const fn is_registered(&self) -> bool {
         self.is_registered
     }
@@ -121,22 +130,22 @@ impl Cx {
         &mut self.attributes
     }
 
-    /// Has another method served.
+    /// Has another method served, or called.
     pub fn set_method(&mut self, method: impl Into<String>) {
         self.method = Some(method.into());
     }
 
-    /// Gives the handler other params: an array or an object.
+    /// Gives the handler other params, or the peer: an array or an object.
     pub fn set_params(&mut self, params: OwnedJson) {
         self.params = Some(params);
     }
 
-    /// The method that is served instead of the one asked for.
+    /// The method that is served or called instead of the one asked for.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
 
-    /// The params that the handler gets instead of the peer's.
+    /// The params that take the place of those of the call.
     pub fn params(&self) -> Option<Json<'_>> {
         self.params.as_ref().map(OwnedJson::as_json)
     }
@@ -146,10 +155,14 @@ impl Cx {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decision {
-    /// The next one is asked, then the handler.
+    /// The next one is asked, then the handler or the peer.
     Continue,
-    /// This is the answer. Those behind it and the handler are not asked; a notification gets none.
+    /// This is the answer. Those behind it and the handler or the peer are not asked; a notification gets
+    /// none.
     Answer(Result<OwnedJson, OwnedError>),
+    /// The interceptor itself has failed. A peer that called is answered *internal error*, and the cause is
+    /// reported here; a call of ours is not sent, and ends with the cause.
+    Fail(Box<dyn core::error::Error + Send + Sync>),
 }
 
 /// A refusal.
@@ -159,17 +172,22 @@ impl From<OwnedError> for Decision {
     }
 }
 
-/// The answer on its way out.
+/// The answer on its way out of a server, or on its way in to the one who called.
 #[derive(Debug)]
 pub struct Reply {
     outcome: Option<Result<ResultText, Failure>>,
     duration: Duration,
+    is_replaced: bool,
 }
 
 impl Reply {
-    /// What a handler came to, so long after the call began. `None` if it answers later.
+    /// What a call came to, so long after it began. `None` if its handler answers later.
     pub const fn new(outcome: Option<Result<ResultText, Failure>>, duration: Duration) -> Self {
-        Self { outcome, duration }
+        Self {
+            outcome,
+            duration,
+            is_replaced: false,
+        }
     }
 
     /// How long the call took.
@@ -188,9 +206,21 @@ impl Reply {
         self.outcome.as_ref()?.as_ref().err()
     }
 
-    /// Why there is no result, as the peer is told.
+    /// Why there is no result, as the peer is told, or as it has told. None if a call of ours got
+    /// [no answer](Self::no_answer).
     pub fn error(&self) -> Option<ErrorObject<'_>> {
-        self.failure().map(Failure::as_error)
+        match self.failure()? {
+            Failure::NoAnswer(_) => None,
+            failure => Some(failure.as_error()),
+        }
+    }
+
+    /// How a call of ours ended without an answer, if it did.
+    pub fn no_answer(&self) -> Option<NoAnswer> {
+        match self.failure()? {
+            Failure::NoAnswer(why) => Some(*why),
+            _ => None,
+        }
     }
 
     /// Whether the handler answers later, so that its outcome is not known yet.
@@ -198,11 +228,17 @@ impl Reply {
         self.outcome.is_none()
     }
 
-    /// Answers something else. One that is answered later stays so.
+    /// Answers something else, or has the one who called get it. One that is answered later stays so.
     pub fn replace(&mut self, answer: Result<OwnedJson, OwnedError>) {
         if let Some(outcome) = &mut self.outcome {
             *outcome = outcome_of(answer);
+            self.is_replaced = true;
         }
+    }
+
+    /// Whether an interceptor has [replaced](Self::replace) what the call came to.
+    pub const fn is_replaced(&self) -> bool {
+        self.is_replaced
     }
 
     /// What is answered.
@@ -218,10 +254,12 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
     }
 }
 
-/// Sees every call on its way in, and its answer on the way out: for logs, limits, rights, measures.
+/// Sees every call on its way, and its answer on the way back: for logs, limits, rights, measures.
 ///
-/// Requests pass interceptors in the order in which they were registered, answers in reverse; each
-/// entry of a batch and each notification by itself, extensions too.
+/// A router's interceptors see what the peer calls, those of a connection or a client what this side
+/// calls; one that is written for any [`AnyRequest`] serves both. Requests pass interceptors in the order
+/// in which they were registered, answers in reverse; each entry of a batch and each notification by
+/// itself, extensions too.
 ///
 /// ```
 /// use antiphon::OwnedError;
@@ -239,18 +277,19 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
 /// }
 /// ```
 pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
-    /// A call comes in.
+    /// A call comes in, or goes out.
     fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let _ = (cx, request);
         Decision::Continue
     }
 
-    /// Its answer goes out. Called if [`request`](Self::request) was.
+    /// Its answer goes out, or has come in. Called if [`request`](Self::request) was, also when a call of
+    /// ours ends without an answer: see [`Reply::no_answer`]. A notification has the result `null`.
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let _ = (cx, request, reply);
     }
 
-    /// The call has ended without an answer: it was given up, its connection closed, or its handler
+    /// The call has ended unanswered: it was given up, the connection of its peer closed, or its handler
     /// panicked. Called instead of [`response`](Self::response).
     fn given_up(&self, cx: &Cx, request: &R) {
         let _ = (cx, request);
@@ -268,7 +307,7 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
     }
 
     /// Surrounds each step of the handler, and calls `step` once: for spans, and for values that
-    /// belong to a task.
+    /// belong to a task. Not called for a call of ours.
     fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
         let _ = (cx, request);
         step();
@@ -317,8 +356,10 @@ impl<R: ?Sized + 'static> Chain<R> {
         for interceptor in self.all.iter() {
             let decision = interceptor.request(cx, request);
             *asked += 1;
-            if let Decision::Answer(answer) = decision {
-                return Some(outcome_of(answer));
+            match decision {
+                Decision::Continue => {}
+                Decision::Answer(answer) => return Some(outcome_of(answer)),
+                Decision::Fail(cause) => return Some(Err(Failure::Interceptor(cause))),
             }
         }
         None

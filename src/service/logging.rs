@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::errors::NoAnswer;
 use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
@@ -11,7 +12,7 @@ pub const SYSTEM_NAME: &str = "jsonrpc";
 
 /// What is told of calls. Everything does nothing unless it is written.
 pub trait CallLog: Send + Sync + 'static {
-    /// A call comes in. `params` are there only if payloads are wanted, and as they were redacted.
+    /// A call comes in, or goes out. `params` are there only if payloads are wanted, and as they were redacted.
     fn request(&self, call: &LoggedCall<'_>, params: Option<&str>) {
         let _ = (call, params);
     }
@@ -21,12 +22,17 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, duration, result);
     }
 
-    /// It has ended without an answer: it was given up, its connection closed, or its handler panicked.
+    /// A call of ours has ended without an answer.
+    fn no_answer(&self, call: &LoggedCall<'_>, duration: Duration, why: NoAnswer) {
+        let _ = (call, duration, why);
+    }
+
+    /// It has ended unanswered: it was given up, the connection of its peer closed, or its handler panicked.
     fn given_up(&self, call: &LoggedCall<'_>) {
         let _ = call;
     }
 
-    /// It has failed. `error` is what the peer is told, `cause` what is known here.
+    /// It has failed. `error` is what the peer is told, or has told; `cause` what is known here.
     fn error(
         &self,
         call: &LoggedCall<'_>,
@@ -44,9 +50,12 @@ pub trait CallLog: Send + Sync + 'static {
 pub struct LoggedCall<'c> {
     /// The method asked for.
     pub method: &'c str,
-    /// Whether somebody serves it.
+    /// Whether somebody serves it, or this side calls it.
     pub is_registered: bool,
-    /// The id as the peer wrote it; none for a notification, and once the request is answered or given up.
+    /// Whether this side calls the peer.
+    pub is_outgoing: bool,
+    /// The id as the peer wrote it; none for a notification, for a call of ours, and once the request is
+    /// answered or given up.
     pub id: Option<OwnedId>,
     /// The number of the connection. With the id it names the call.
     pub connection: u32,
@@ -62,7 +71,7 @@ enum Payloads {
     Redacted(fn(&str, &str) -> Option<alloc::string::String>),
 }
 
-/// An interceptor that tells a logger of every call.
+/// An interceptor that tells a logger of every call: of the peer's in a router, of ours in a client.
 #[derive(Clone, Debug)]
 pub struct Logging<L> {
     log: L,
@@ -98,6 +107,7 @@ fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c>
     LoggedCall {
         method: request.method(),
         is_registered: cx.is_registered(),
+        is_outgoing: request.is_outgoing(),
         id: request.id(),
         connection: request.connection(),
     }
@@ -117,6 +127,9 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let (call, duration) = (logged(cx, request), reply.duration());
+        if let Some(why) = reply.no_answer() {
+            return self.log.no_answer(&call, duration, why);
+        }
         match (reply.error(), reply.failure()) {
             (Some(error), Some(failure)) => {
                 self.log.error(&call, duration, &error, failure.cause())

@@ -6,6 +6,7 @@
 //! [`Registry`] and [`Handler`].
 
 mod args;
+mod auth;
 mod caller;
 mod describe;
 pub(crate) mod errors;
@@ -23,9 +24,10 @@ mod router;
 mod schema;
 
 pub use args::Arguments;
+pub use auth::{Authorization, BearerAuth, InvalidToken};
 pub use caller::{Caller, Encoding, Stub, Values};
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
-pub use errors::Failure;
+pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;
 pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
 pub use intercept::{AnyRequest, Attributes, Chain, Cx, Decision, Interceptor, Reply};

@@ -23,6 +23,7 @@ pub fn reconnect<S: Service>(
     make: impl Fn() -> S + Send + Sync + 'static,
 ) -> io::Result<ReconnectingClient> {
     let (options, parts) = (options.into(), Arc::new((connect, make)));
+    let seen = options.clone();
     let make = move |roster: Arc<Roster>| -> Making {
         let (parts, options) = (Arc::clone(&parts), options.clone());
         Box::pin(async move {
@@ -34,6 +35,6 @@ pub fn reconnect<S: Service>(
             Ok((peer, driver))
         })
     };
-    let client = ReconnectingClient::start_with(make, client, &Threads::shared());
+    let client = ReconnectingClient::start_with(make, client, &seen, &Threads::shared());
     client.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

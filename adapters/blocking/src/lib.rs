@@ -52,9 +52,9 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Extension, Health,
-    HealthReport, Inbox, InboxEvent, Metrics, NoConnection, Notification, Peer, PendingBatch,
-    PendingCall, Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder,
-    Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    HealthReport, Inbox, InboxEvent, Metrics, NoConnection, Notification, OutgoingCall, Peer,
+    PendingBatch, PendingCall, Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report,
+    Request, Responder, Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};

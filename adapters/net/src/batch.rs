@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
 
+use crate::call::CallRequest;
 use crate::text::Text;
 
 /// Sets the calls of one batch apart from those of others.
@@ -27,6 +28,8 @@ pub(crate) struct Entries {
     /// The methods, one behind another.
     methods: String,
     entries: Vec<Made>,
+    /// Sent beside it, over HTTP.
+    headers: Vec<(String, String)>,
 }
 
 struct Made {
@@ -54,6 +57,7 @@ impl BatchBuilder {
             text: Text::new(),
             methods: String::new(),
             entries: Vec::new(),
+            headers: Vec::new(),
         }));
         let handles = build(&batch)?;
         Ok((handles, batch.0.into_inner()))
@@ -99,6 +103,46 @@ impl Entries {
             name,
         });
         Ok(())
+    }
+
+    /// Shows `keep` each entry as a call, which it may change, and keeps those of which it says so.
+    pub(crate) fn retain(
+        &mut self,
+        mut keep: impl FnMut(Option<CallId>, &mut CallRequest<'_>) -> bool,
+    ) {
+        let mut kept = Self {
+            number: self.number,
+            calls: 0,
+            text: Text::new(),
+            methods: String::new(),
+            entries: Vec::new(),
+            headers: Vec::new(),
+        };
+        for item in self.items() {
+            let mut call = CallRequest::new(item.method, Text::of(item.params));
+            if !keep(item.name, &mut call) {
+                continue;
+            }
+            let of_this = |name: &str| call.headers.iter().any(|(own, _)| own == name);
+            kept.headers.retain(|(name, _)| !of_this(name));
+            kept.headers.append(&mut call.headers);
+            if let Ok(params) = &call.params {
+                // It has been written once already.
+                let _ = kept.add(&call.method, params.all(), item.name);
+                kept.calls += u64::from(item.name.is_some());
+            }
+        }
+        *self = kept;
+    }
+
+    /// What is sent beside it, over HTTP: for each name what the last entry has.
+    pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.headers)
+    }
+
+    /// Whether there is nothing to send.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Sets its calls apart from those of other batches.

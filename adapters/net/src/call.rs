@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Context, Poll};
 use std::time::Duration;
 
 use antiphon::RpcError;
@@ -15,6 +15,7 @@ use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
+use crate::outgoing::{Intercepted, InterceptedBatch, Interception};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
 use crate::session::Session;
@@ -30,10 +31,27 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) params: Result<Text, SendError>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
+    /// Sent beside it, over HTTP.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl<'c> CallRequest<'c> {
+    pub(crate) fn new(method: impl Into<Cow<'c, str>>, params: Result<Text, SendError>) -> Self {
+        Self {
+            method: method.into(),
+            params,
+            timeout: Some(DEFAULT_CALL_TIMEOUT),
+            is_idempotent: false,
+            headers: Vec::new(),
+        }
+    }
 }
 
 /// What calls are made by: a peer, or a client that has peers or sends requests.
 pub(crate) trait MakeCall: Sync {
+    /// What sees the calls. They have when a call begins.
+    fn interception(&self) -> Option<Interception<'_>>;
+
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome>;
 
     fn begin_batch(
@@ -55,10 +73,17 @@ pub(crate) enum Begun<'c, P, O> {
     Other(Later<'c, Result<O, CallError>>),
 }
 
+impl<P, O: Send + 'static> Begun<'_, P, O> {
+    /// One that is over already.
+    fn over(ended: Result<O, CallError>) -> Self {
+        Self::Other(Box::pin(ready(ended)))
+    }
+}
+
 impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<O, CallError>> {
         if let Self::Starting(starting) = self {
-            *self = Self::Pending(ready!(Pin::new(starting).poll(cx))?);
+            *self = Self::Pending(task::ready!(Pin::new(starting).poll(cx))?);
         }
         match self {
             Self::Pending(pending) => Pin::new(pending).poll(cx).map(Ok),
@@ -85,6 +110,8 @@ pub struct Call<'p, R, C, E = OwnedError> {
     /// `None` once it has begun.
     request: Option<CallRequest<'p>>,
     begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
+    /// Nothing where there are no interceptors.
+    intercepted: Option<Box<Intercepted>>,
     decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
@@ -95,16 +122,11 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         params: Result<Text, SendError>,
         decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
     ) -> Self {
-        let request = CallRequest {
-            method: method.into(),
-            params,
-            timeout: Some(DEFAULT_CALL_TIMEOUT),
-            is_idempotent: false,
-        };
         Self {
             maker,
-            request: Some(request),
+            request: Some(CallRequest::new(method, params)),
             begun: None,
+            intercepted: None,
             decode,
         }
     }
@@ -159,6 +181,23 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     }
 }
 
+/// Begins a call past the interceptors, if there are any.
+fn begin<'c, C: MakeCall>(
+    maker: &'c C,
+    mut call: CallRequest<'c>,
+) -> (
+    Begun<'c, PendingCall, OwnedOutcome>,
+    Option<Box<Intercepted>>,
+) {
+    let Some(interception) = maker.interception() else {
+        return (maker.begin(call), None);
+    };
+    match interception.call(&mut call) {
+        Ok(intercepted) => (maker.begin(call), Some(Box::new(intercepted))),
+        Err(answered) => (Begun::over(answered), None),
+    }
+}
+
 /// Nothing in it is pinned in place.
 impl<R, C, E> Unpin for Call<'_, R, C, E> {}
 
@@ -168,12 +207,16 @@ impl<R, C: MakeCall, E: RpcError> Future for Call<'_, R, C, E> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(request) = this.request.take() {
-            this.begun = Some(this.maker.begin(request));
+            let (begun, intercepted) = begin(this.maker, request);
+            (this.begun, this.intercepted) = (Some(begun), intercepted);
         }
         match &mut this.begun {
             Some(begun) => {
-                let outcome = ready!(begun.poll(cx));
+                let mut outcome = task::ready!(begun.poll(cx));
                 this.begun = None;
+                if let Some(intercepted) = this.intercepted.take() {
+                    outcome = intercepted.end(outcome);
+                }
                 Poll::Ready(match outcome {
                     Ok(outcome) => (this.decode)(outcome),
                     Err(error) => Err(CallError::of_untyped(error)),
@@ -203,6 +246,8 @@ pub struct BatchCall<'p, H, C> {
     built: Option<Result<(H, Entries), SendError>>,
     timeout: Option<Duration>,
     begun: Option<(H, Begun<'p, PendingBatch, Collector>)>,
+    /// Nothing where there are no interceptors.
+    intercepted: Option<InterceptedBatch>,
 }
 
 impl<'p, H, C> BatchCall<'p, H, C> {
@@ -215,6 +260,7 @@ impl<'p, H, C> BatchCall<'p, H, C> {
             built: Some(BatchBuilder::build(build)),
             timeout: Some(DEFAULT_CALL_TIMEOUT),
             begun: None,
+            intercepted: None,
         }
     }
 
@@ -259,14 +305,22 @@ impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(built) = this.built.take() {
-            let (handles, batch) = built?;
-            let begun = this.maker.begin_batch(batch, this.timeout);
+            let (handles, mut batch) = built?;
+            let interception = this.maker.interception();
+            this.intercepted = interception.map(|seen| seen.batch(&mut batch));
+            let begun = match this.intercepted.is_some() && batch.is_empty() {
+                true => Begun::over(Ok(Collector::new())),
+                false => this.maker.begin_batch(batch, this.timeout),
+            };
             this.begun = Some((handles, begun));
         }
         let Some((_, begun)) = &mut this.begun else {
             return Poll::Pending;
         };
-        let outcomes = ready!(begun.poll(cx));
+        let mut outcomes = task::ready!(begun.poll(cx));
+        if let Some(intercepted) = this.intercepted.take() {
+            outcomes = intercepted.end(outcomes);
+        }
         let handles = this.begun.take().map(|(handles, _)| handles);
         match (outcomes, handles) {
             (Ok(outcomes), Some(handles)) => Poll::Ready(Ok((handles, outcomes))),

@@ -43,6 +43,9 @@ pub enum CallError<E = OwnedError> {
     /// A client that keeps its connections has none, and none opened while the call waited. No byte
     /// of the call left this side.
     NoConnection(NoConnection),
+    /// An interceptor of this side has failed, such as one whose token could not be had. Nothing was
+    /// sent.
+    Interceptor(Box<dyn std::error::Error + Send + Sync>),
     /// The exchange over HTTP failed. One that takes too long is [`TimedOut`](Self::TimedOut).
     #[cfg(feature = "http")]
     Http(HttpError),
@@ -61,6 +64,7 @@ impl<E: RpcError> CallError<E> {
             CallError::Decode(error) => Self::Decode(error),
             CallError::Rejected(error) => Self::Rejected(error),
             CallError::NoConnection(error) => Self::NoConnection(error),
+            CallError::Interceptor(cause) => Self::Interceptor(cause),
             #[cfg(feature = "http")]
             CallError::Http(error) => Self::Http(error),
         }
@@ -161,6 +165,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             Self::Decode(error) => write!(f, "the result is not what was expected: {error}"),
             Self::Rejected(error) => error.fmt(f),
             Self::NoConnection(error) => error.fmt(f),
+            Self::Interceptor(cause) => write!(f, "the call was kept back: {cause}"),
             #[cfg(feature = "http")]
             Self::Http(error) => error.fmt(f),
         }
@@ -170,8 +175,9 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // Its text is this one's already.
+            // Their text is this one's already.
             Self::NoConnection(error) => error.source(),
+            Self::Interceptor(cause) => cause.source(),
             #[cfg(feature = "http")]
             Self::Http(error) => error.source(),
             _ => None,

@@ -60,7 +60,8 @@ impl Context {
     }
 }
 
-/// Names, in lower case, and values. A value is any bytes that HTTP allows.
+/// Names, in lower case, and values. A value is any bytes that HTTP allows. Those that an interceptor of
+/// an HTTP client leaves as an attribute of a call are sent with its request, if they are text.
 ///
 /// ```
 /// use antiphon_net::Headers;
@@ -99,6 +100,13 @@ impl Headers {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let all = self.all.iter().flat_map(|all| all.iter());
         all.map(|(name, value)| (name.as_str(), value.as_bytes()))
+    }
+
+    /// The names, each with its value, of those that are text.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (String, String)> {
+        let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
+        self.iter()
+            .filter_map(move |(name, value)| Some((name.to_owned(), text(value)?)))
     }
 
     /// The value of the first of that name, whatever its case, that is text.

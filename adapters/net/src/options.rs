@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::Config;
+use antiphon::service::{Chain, Interceptor};
 use antiphon::session::WhenFull;
 
+use crate::outgoing::OutgoingCall;
 use crate::pool::Pool;
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
@@ -59,6 +61,8 @@ pub struct ConnectionConfig {
     /// request sent to any port, with a body that would run. It means nothing over HTTP and
     /// WebSocket. Default on.
     pub refuse_http: bool,
+    /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
+    pub(crate) interceptors: Option<Chain<OutgoingCall>>,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]
     pub(crate) websocket: Option<Arc<WebSocketConfig>>,
@@ -76,9 +80,27 @@ impl ConnectionConfig {
             max_running_requests: 64,
             linger: Duration::from_secs(1),
             refuse_http: true,
+            interceptors: None,
             #[cfg(feature = "websocket")]
             websocket: None,
         }
+    }
+
+    /// Has `interceptor` see every call, notification and entry of a batch that this side sends, behind
+    /// those that do already, and what came of it. What the peer calls is seen by the interceptors of
+    /// a [`Router`](crate::Router).
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// use antiphon_net::{ConnectionConfig, Metrics};
+    /// let metrics = Metrics::new();
+    /// let options = ConnectionConfig::new(Config::new()).intercept(metrics.clone());
+    /// # drop(options);
+    /// ```
+    #[must_use]
+    pub fn intercept(mut self, interceptor: impl Interceptor<OutgoingCall>) -> Self {
+        self.interceptors.get_or_insert_default().push(interceptor);
+        self
     }
 
     /// Speaks over WebSocket, with the configuration's

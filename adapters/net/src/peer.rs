@@ -18,11 +18,12 @@ use antiphon::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, CallRequest, DEFAULT_CALL_TIMEOUT, MakeCall};
+use crate::batch::{BatchBuilder, Entries, batch_name};
+use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
 use crate::call_error::{CallError, CallRefused};
 use crate::context::Context;
 use crate::line::InLine;
+use crate::outgoing::{Intercepted, Interception, outcome_of};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::responder::Responder;
 use crate::runtime::until;
@@ -139,14 +140,23 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Wait<'p, Result<(), SendError>> {
-        let params = match Text::of(params) {
-            Ok(params) => params,
-            Err(error) => return Wait::known(Some(&self.session), Err(error)),
+        let (call, intercepted) = match self.notification(method, params) {
+            Ok(begun) => begun,
+            Err(told) => return Wait::known(Some(&self.session), told),
         };
-        let deadline = self.deadline(Some(DEFAULT_CALL_TIMEOUT));
-        self.in_turn(deadline, move |state| {
-            state.conn.notify(method, params.all())
-        })
+        let sending = match call.params {
+            Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
+                state.conn.notify(&call.method, params.all())
+            }),
+            Err(error) => Wait::known(Some(&self.session), Err(error)),
+        };
+        match intercepted {
+            None => sending,
+            Some(intercepted) => sending.map(|sent| {
+                intercepted.end_notification(sent.is_ok());
+                sent
+            }),
+        }
     }
 
     /// Tells the peer something, and fails instead of waiting if the output is full.
@@ -155,9 +165,33 @@ impl Peer {
     /// [`SendError::Full`] if there is no room now, or if others wait for room already; otherwise
     /// what is wrong with it.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let params = Text::of(params)?;
-        let mut place = InLine::new(&self.session);
-        place.try_send(&mut |state| state.conn.notify(method, params.all()))
+        let (call, intercepted) = match self.notification(method, params) {
+            Ok(begun) => begun,
+            Err(told) => return told,
+        };
+        let sent = call.params.and_then(|params| {
+            let mut place = InLine::new(&self.session);
+            place.try_send(&mut |state| state.conn.notify(&call.method, params.all()))
+        });
+        if let Some(intercepted) = intercepted {
+            intercepted.end_notification(sent.is_ok());
+        }
+        sent
+    }
+
+    /// Shows the interceptors a notification, if there are any. One that they answer is not sent, and
+    /// nobody is told.
+    fn notification<'p>(
+        &self,
+        method: &'p str,
+        params: impl Payload,
+    ) -> Result<(CallRequest<'p>, Option<Intercepted>), Result<(), SendError>> {
+        let mut call = CallRequest::new(method, Text::of(params));
+        let intercepted = match self.session.interception() {
+            None => None,
+            Some(seen) => Some(seen.notification(&mut call).map_err(|_| Ok(()))?),
+        };
+        Ok((call, intercepted))
     }
 
     /// Sends several calls and notifications as one message: await what it gives, or
@@ -252,6 +286,8 @@ impl Peer {
             for item in batch.items() {
                 match item.name {
                     Some(name) => {
+                        // In the places of those that interceptors have taken out stands no call.
+                        calls.resize(batch_name(name).map_or(0, |(_, place)| place), NO_CALL);
                         let tag = Tag::Batch(Arc::clone(&gathering), name);
                         let call = sending.call::<()>(item.method, item.params, tag);
                         calls.push(call.map_err(|rejected| rejected.error)?.call());
@@ -267,6 +303,20 @@ impl Peer {
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(gathering.all()));
             Ok(PendingBatch::new(session, calls, slot))
         })
+    }
+
+    /// A call that was never sent, because its outcome is known.
+    fn settled(&self, outcome: OwnedOutcome) -> PendingCall {
+        let slot = call_slot();
+        // Nobody waits yet.
+        let _ = slot.put(outcome);
+        PendingCall::new(Arc::clone(&self.session), NO_CALL, slot)
+    }
+
+    /// A batch of which nothing was sent.
+    fn settled_batch(&self) -> PendingBatch {
+        let slot = Arc::clone(Gathering::new(0, 0).all());
+        PendingBatch::new(Arc::clone(&self.session), Arc::new([]), slot)
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
@@ -389,13 +439,33 @@ impl<'p> Call<'p, OwnedJson, Peer> {
     /// The call was refused.
     pub fn start(self) -> Wait<'p, Result<PendingCall, SendError>> {
         let (peer, request) = self.into_parts();
-        peer.start(request)
+        let Some(seen) = peer.session.interception() else {
+            return peer.start(request);
+        };
+        let Some(mut call) = request else {
+            return peer.start(None);
+        };
+        let intercepted = match seen.call(&mut call) {
+            Ok(intercepted) => intercepted,
+            Err(answered) => {
+                let pending = peer.settled(outcome_of(answered));
+                return Wait::known(Some(&peer.session), Ok(pending));
+            }
+        };
+        peer.start(Some(call)).map(|started| match started {
+            Ok(pending) => Ok(pending.intercepted_by(intercepted)),
+            Err(error) => match intercepted.end(Err(error.into())) {
+                Ok(outcome) => Ok(peer.settled(outcome)),
+                Err(CallError::Rejected(error)) => Err(error),
+                Err(_) => Err(SendError::NotOpen),
+            },
+        })
     }
 
     /// Sends the call, after waiting for room if the output is full, and runs `then` when it ends,
     /// with the service's other work and in its order: what the peer sent before its answer has
     /// then been served, unless that waits for others to end. For relays, which keep no task for a
-    /// call. [`Peer::cancel`] drops `then` unrun.
+    /// call. [`Peer::cancel`] drops `then` unrun. A call that an interceptor answers runs it at once.
     ///
     /// # Errors
     /// Gives `then` back with the reason.
@@ -404,7 +474,22 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Wait<'p, Result<CallId, CallRefused>> {
         let (peer, request) = self.into_parts();
-        peer.start_then(request, Box::new(then))
+        let Some(seen) = peer.session.interception() else {
+            return peer.start_then(request, Box::new(then));
+        };
+        let Some(mut call) = request else {
+            return peer.start_then(None, Box::new(then));
+        };
+        match seen.call(&mut call) {
+            Ok(intercepted) => {
+                let then = move |outcome| then(intercepted.end_outcome(outcome));
+                peer.start_then(Some(call), Box::new(then))
+            }
+            Err(answered) => {
+                then(outcome_of(answered));
+                Wait::known(Some(&peer.session), Ok(NO_CALL))
+            }
+        }
     }
 }
 
@@ -417,14 +502,32 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
     pub fn start(self) -> Wait<'p, Result<(H, PendingBatch), SendError>> {
         let (peer, built, timeout) = self.into_parts();
         Wait::on(Some(&peer.session), async move {
-            let (handles, batch) = built?;
-            let pending = peer.start_batch(batch, timeout).await?;
-            Ok((handles, pending))
+            let (handles, mut batch) = built?;
+            let Some(seen) = peer.session.interception() else {
+                return Ok((handles, peer.start_batch(batch, timeout).await?));
+            };
+            let intercepted = seen.batch(&mut batch);
+            let started = match batch.is_empty() {
+                true => Ok(peer.settled_batch()),
+                false => peer.start_batch(batch, timeout).await,
+            };
+            match started {
+                Ok(pending) => Ok((handles, pending.intercepted_by(intercepted))),
+                Err(error) => {
+                    // The batch is refused, whatever they make of it.
+                    let _ = intercepted.end(Err(CallError::Unsent));
+                    Err(error)
+                }
+            }
         })
     }
 }
 
 impl MakeCall for Peer {
+    fn interception(&self) -> Option<Interception<'_>> {
+        self.session.interception()
+    }
+
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
         Begun::Starting(self.start(Some(call)))
     }
@@ -447,6 +550,9 @@ impl fmt::Debug for Peer {
         self.session.fmt(f)
     }
 }
+
+/// Names no call: the first one has number 1.
+const NO_CALL: CallId = CallId::new(0, 0);
 
 /// A deadline as the conversation takes it.
 fn due(deadline: Instant) -> Option<Instant> {

@@ -14,6 +14,7 @@ use antiphon::{CallId, Collector, OwnedOutcome, SendError};
 use serde::de::DeserializeOwned;
 
 use crate::call_error::CallError;
+use crate::outgoing::{Intercepted, InterceptedBatch};
 use crate::runtime::threads::within;
 use crate::session::Session;
 use crate::slot::{CallSlot, Slot, give_back};
@@ -25,6 +26,8 @@ pub struct PendingCall {
     call: CallId,
     /// `None` once the outcome has been given.
     slot: Option<CallSlot>,
+    /// Nothing where there are no interceptors.
+    intercepted: Option<Box<Intercepted>>,
 }
 
 impl PendingCall {
@@ -33,7 +36,13 @@ impl PendingCall {
             session,
             call,
             slot: Some(slot),
+            intercepted: None,
         }
+    }
+
+    pub(crate) fn intercepted_by(mut self, intercepted: Intercepted) -> Self {
+        self.intercepted = Some(Box::new(intercepted));
+        self
     }
 
     /// Names the call.
@@ -96,7 +105,10 @@ impl Future for PendingCall {
         if let Some(slot) = self.slot.take() {
             give_back(slot);
         }
-        Poll::Ready(outcome)
+        Poll::Ready(match self.intercepted.take() {
+            None => outcome,
+            Some(intercepted) => intercepted.end_outcome(outcome),
+        })
     }
 }
 
@@ -122,6 +134,8 @@ pub struct PendingBatch {
     calls: Arc<[CallId]>,
     /// `None` once the outcomes have been given.
     slot: Option<Arc<Slot<Collector>>>,
+    /// Nothing where there are no interceptors.
+    intercepted: Option<InterceptedBatch>,
 }
 
 impl PendingBatch {
@@ -134,7 +148,13 @@ impl PendingBatch {
             session,
             calls,
             slot: Some(slot),
+            intercepted: None,
         }
+    }
+
+    pub(crate) fn intercepted_by(mut self, intercepted: InterceptedBatch) -> Self {
+        self.intercepted = Some(intercepted);
+        self
     }
 }
 
@@ -148,7 +168,10 @@ impl Future for PendingBatch {
         };
         let outcomes = ready!(slot.poll(cx.waker()));
         self.slot = None;
-        Poll::Ready(outcomes)
+        Poll::Ready(match self.intercepted.take() {
+            None => outcomes,
+            Some(intercepted) => intercepted.end(Ok(outcomes)).unwrap_or_default(),
+        })
     }
 }
 

@@ -314,4 +314,8 @@ impl AnyRequest for Request {
     fn connection(&self) -> u32 {
         self.responder.session().context().connection
     }
+
+    fn now(&self) -> Instant {
+        self.now()
+    }
 }

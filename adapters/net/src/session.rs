@@ -44,6 +44,7 @@ use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::options::ConnectionConfig;
+use crate::outgoing::Interception;
 use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
@@ -129,6 +130,16 @@ impl Session {
     /// The runtime that its timers and tasks are made by.
     pub fn runtime(&self) -> &dyn Runtime {
         &*self.runtime
+    }
+
+    /// What sees the calls that this side makes.
+    pub(crate) fn interception(&self) -> Option<Interception<'_>> {
+        let chain = self.options.interceptors.as_ref()?;
+        Some(Interception {
+            chain,
+            runtime: &self.runtime,
+            connection: self.context.connection,
+        })
     }
 
     /// The present, by the runtime's clock.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use antiphon::{Encoded, Payload, SendError};
+use antiphon::{Encoded, Json, OwnedJson, Payload, SendError};
 
 /// The largest buffer that a thread keeps for the next text, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
@@ -39,6 +39,11 @@ impl Text {
     /// Text that is JSON already.
     pub(crate) fn of_json(text: Vec<u8>) -> Self {
         Self(text)
+    }
+
+    /// A copy of its value; none if there is nothing.
+    pub(crate) fn to_json(&self) -> Option<OwnedJson> {
+        Json::parse(&self.0).ok().map(Json::to_owned_json)
     }
 
     /// The text of what is nothing.

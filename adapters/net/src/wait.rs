@@ -40,6 +40,19 @@ impl<'p, T> Wait<'p, T> {
         Self { session, end }
     }
 
+    /// Makes something of the value as soon as it is there.
+    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'p) -> Wait<'p, U>
+    where
+        T: 'p,
+    {
+        let end = match self.end {
+            End::Known(value) => End::Known(value.map(make)),
+            End::Later(future) => End::Later(Box::pin(async move { make(future.await) })),
+        };
+        let session = self.session;
+        Wait { session, end }
+    }
+
     /// Lets this thread wait until it is done. Tasks of an async runtime await it instead: a task
     /// that waits so holds up the others of its thread.
     pub fn wait(self) -> T {

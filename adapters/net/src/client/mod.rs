@@ -15,6 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use antiphon::RpcError;
+use antiphon::service::Chain;
 use antiphon::{
     Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedOutcome, Payload,
     SendError,
@@ -27,6 +28,7 @@ use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
 use crate::call_error::CallError;
 use crate::driver::drive;
 use crate::options::ConnectionConfig;
+use crate::outgoing::{Interception, OutgoingCall};
 use crate::peer::Peer;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
@@ -58,6 +60,8 @@ pub struct ReconnectingClient {
 
 struct Inner {
     roster: Arc<Roster>,
+    /// What sees the calls, each once however often it is sent.
+    interceptors: Option<Chain<OutgoingCall>>,
     runtime: SharedRuntime,
 }
 
@@ -81,6 +85,7 @@ impl ReconnectingClient {
         runtime: &SharedRuntime,
     ) -> Result<Self, InvalidStrategy> {
         let (service, inside) = (Arc::new(service), Arc::clone(runtime));
+        let seen = options.clone();
         let make = move |roster: Arc<Roster>| -> Making {
             let (connecting, options) = (connect.connect(), options.clone());
             let (service, runtime) = (Arc::clone(&service), Arc::clone(&inside));
@@ -92,16 +97,17 @@ impl ReconnectingClient {
                 Ok((peer, running))
             })
         };
-        Self::start_with(make, client, runtime)
+        Self::start_with(make, client, &seen, runtime)
     }
 
-    /// Like [`start`](Self::start), with connections that `make` makes and runs.
+    /// Like [`start`](Self::start), with connections that `make` makes and runs, with these options.
     ///
     /// # Errors
     /// The strategy of `client` makes no sense.
     pub fn start_with(
         make: impl Fn(Arc<Roster>) -> Making + Send + Sync + 'static,
         client: ReconnectConfig,
+        options: &ConnectionConfig,
         runtime: &SharedRuntime,
     ) -> Result<Self, InvalidStrategy> {
         let connections = client.connections.max(1);
@@ -116,7 +122,12 @@ impl ReconnectingClient {
             runtime.spawn(Box::pin(async move { member.keep(&*make).await }));
         }
         let runtime = Arc::clone(runtime);
-        let inner = Arc::new(Inner { roster, runtime });
+        let interceptors = options.interceptors.clone();
+        let inner = Arc::new(Inner {
+            roster,
+            interceptors,
+            runtime,
+        });
         Ok(Self { inner })
     }
 
@@ -208,8 +219,9 @@ impl ReconnectingClient {
             let left = call
                 .timeout
                 .map(|_| deadline.saturating_since(runtime.now()));
-            let begun = peer.call(&call.method, params.all()).timeout(left).start();
-            let ended = match begun.await {
+            let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()));
+            attempt.timeout = left;
+            let ended = match peer.start(Some(attempt)).await {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),
             };
@@ -236,6 +248,14 @@ impl ReconnectingClient {
 }
 
 impl MakeCall for ReconnectingClient {
+    fn interception(&self) -> Option<Interception<'_>> {
+        Some(Interception {
+            chain: self.inner.interceptors.as_ref()?,
+            runtime: &self.inner.runtime,
+            connection: 0,
+        })
+    }
+
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
         Begun::Other(Box::pin(self.call_again(call)))
     }

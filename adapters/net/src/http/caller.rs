@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
+use antiphon::service::{Chain, Interceptor};
 use antiphon::{CallId, Collector, Config, Payload, SendError};
 
 use super::error::HttpError;
@@ -14,6 +15,7 @@ use super::words::first_bytes;
 use crate::batch::Entries;
 use crate::call_error::CallError;
 use crate::context::Headers;
+use crate::outgoing::OutgoingCall;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
 /// will do.
@@ -52,6 +54,8 @@ pub struct HttpClientConfig {
     /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
     /// block. Default none.
     pub on_reply: Option<OnReply>,
+    /// What sees the calls: see [`intercept`](Self::intercept).
+    pub(crate) interceptors: Option<Chain<OutgoingCall>>,
 }
 
 /// Takes the head of a reply: see [`HttpClientConfig::on_reply`].
@@ -82,7 +86,27 @@ impl HttpClientConfig {
             idle_timeout: Duration::from_secs(4),
             max_header_bytes: 16 << 10,
             on_reply: None,
+            interceptors: None,
         }
+    }
+
+    /// Has `interceptor` see every call, notification and entry of a batch that the client sends, behind
+    /// those that do already, and what came of it. The attributes
+    /// [`Authorization`](antiphon::service::Authorization) and [`Headers`] that it leaves are sent as
+    /// headers with the request of that call, in place of the client's of these names.
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// use antiphon::service::BearerAuth;
+    /// use antiphon_net::http::HttpClientConfig;
+    /// let auth = BearerAuth::new(|| Ok(std::env::var("API_TOKEN").ok()));
+    /// let options = HttpClientConfig::new(Config::new()).intercept(auth);
+    /// # drop(options);
+    /// ```
+    #[must_use]
+    pub fn intercept(mut self, interceptor: impl Interceptor<OutgoingCall>) -> Self {
+        self.interceptors.get_or_insert_default().push(interceptor);
+        self
     }
 
     /// Calls `take` with the status and the headers of every reply: see
@@ -208,6 +232,21 @@ pub struct Started {
 const MAX_CODING_CHARS: usize = 64;
 
 impl Started {
+    /// Has further headers sent, in place of those of the same name.
+    pub(crate) fn add_headers(&mut self, headers: Vec<(String, String)>) {
+        if headers.is_empty() {
+            return;
+        }
+        let all = Arc::make_mut(&mut self.request.headers);
+        let is_other = |name: &str| {
+            !headers
+                .iter()
+                .any(|(own, _)| own.eq_ignore_ascii_case(name))
+        };
+        all.retain(|(name, _)| is_other(name));
+        all.extend(headers);
+    }
+
     /// Takes the response. Gives `None` if the request must be sent again, as it stands now.
     ///
     /// # Errors

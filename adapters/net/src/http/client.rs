@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::RpcError;
+use antiphon::service::Chain;
 use antiphon::{Collector, Config, Method, OwnedOutcome, Payload, SendError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,9 +18,10 @@ use super::error::HttpError;
 use super::send::HttpSend;
 use super::url::{HttpScheme, HttpUrl};
 use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, CallRequest, DEFAULT_CALL_TIMEOUT, MakeCall};
+use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
 use crate::call_error::CallError;
 use crate::client::Connect;
+use crate::outgoing::{Interception, OutgoingCall};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
 use crate::text::Text;
@@ -38,6 +40,7 @@ pub struct HttpClient {
 
 struct Inner {
     caller: HttpCaller,
+    interceptors: Option<Chain<OutgoingCall>>,
     /// `None` once the client has been closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
     runtime: SharedRuntime,
@@ -110,6 +113,7 @@ impl HttpClient {
         Self {
             inner: Arc::new(Inner {
                 caller: HttpCaller::new(url, options),
+                interceptors: options.interceptors.clone(),
                 send: Mutex::new(Some(Arc::new(send))),
                 runtime,
             }),
@@ -159,11 +163,29 @@ impl HttpClient {
         method: Cow<'c, str>,
         params: Result<Text, SendError>,
     ) -> Wait<'c, Result<(), CallError>> {
+        let mut call = CallRequest::new(method, params);
         Wait::on(None, async move {
-            let started = self.inner.caller.notify(&method, params?.all())?;
-            self.exchange(started, Some(DEFAULT_CALL_TIMEOUT)).await?;
-            Ok(())
+            let Some(interception) = self.interception() else {
+                return self.tell_once(call).await;
+            };
+            match interception.notification(&mut call) {
+                Ok(intercepted) => {
+                    let told = self.tell_once(call).await;
+                    intercepted.end_notification(told.is_ok());
+                    told
+                }
+                Err(Err(error)) => Err(error),
+                Err(Ok(_)) => Ok(()),
+            }
         })
+    }
+
+    async fn tell_once(&self, call: CallRequest<'_>) -> Result<(), CallError> {
+        let (params, caller) = (call.params?, &self.inner.caller);
+        let mut started = caller.notify(&call.method, params.all())?;
+        started.add_headers(call.headers);
+        self.exchange(started, call.timeout).await?;
+        Ok(())
     }
 
     /// Sends several calls and notifications as one message. `build` gives back the handles by
@@ -235,10 +257,19 @@ impl HttpClient {
 }
 
 impl MakeCall for HttpClient {
+    fn interception(&self) -> Option<Interception<'_>> {
+        Some(Interception {
+            chain: self.inner.interceptors.as_ref()?,
+            runtime: &self.inner.runtime,
+            connection: 0,
+        })
+    }
+
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
         Begun::Other(Box::pin(async move {
             let params = call.params?;
-            let (id, started) = self.inner.caller.call(&call.method, params.all())?;
+            let (id, mut started) = self.inner.caller.call(&call.method, params.all())?;
+            started.add_headers(call.headers);
             let mut outcomes = self.exchange(started, call.timeout).await?;
             // The exchange has settled every call it began.
             outcomes.take(id).ok_or(CallError::Missing)
@@ -247,11 +278,12 @@ impl MakeCall for HttpClient {
 
     fn begin_batch(
         &self,
-        batch: Entries,
+        mut batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Other(Box::pin(async move {
-            let started = self.inner.caller.batch(&batch)?;
+            let mut started = self.inner.caller.batch(&batch)?;
+            started.add_headers(batch.take_headers());
             Ok(self.exchange(started, timeout).await?)
         }))
     }

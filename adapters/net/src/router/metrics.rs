@@ -5,9 +5,7 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::{Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
-
-use crate::request::Request;
+use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
 
 /// Upper bounds of a duration's buckets, in seconds: those of OpenTelemetry's RPC conventions.
 const BOUNDS: [f64; 14] = [
@@ -18,8 +16,10 @@ const BOUNDS: [f64; 14] = [
 const OTHER: &str = "_OTHER";
 
 /// An interceptor that counts connections, and counts and measures calls, by method and by the code of
-/// the error, or `cancelled` or `panicked`. A call that its handler answers later is not measured. Over
-/// HTTP each request counts as a connection. Clones count together.
+/// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
+/// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. A call that its handler
+/// answers later is not measured. Over HTTP each request counts as a connection. Clones count together,
+/// calls of the peer's and of ours apart.
 ///
 /// Everything but what is open or running only rises, so that a reader of two texts knows the rates.
 ///
@@ -33,13 +33,21 @@ const OTHER: &str = "_OTHER";
 /// ```
 #[derive(Clone, Default)]
 pub struct Metrics {
-    state: Arc<Mutex<Measured>>,
+    state: Arc<Mutex<Sides>>,
+}
+
+/// The connections, the calls of the peer's, and ours.
+#[derive(Default)]
+struct Sides {
+    open: u64,
+    opened: u64,
+    server: Measured,
+    /// Nothing before a first call: few programs have both.
+    client: Option<Measured>,
 }
 
 #[derive(Default)]
 struct Measured {
-    open: u64,
-    opened: u64,
     running: u64,
     /// By method and kind of error; none for a result, or for a call that is answered later.
     calls: BTreeMap<(String, Option<String>), Series>,
@@ -59,13 +67,20 @@ impl Metrics {
         Self::default()
     }
 
-    fn count(&self, cx: &Cx, request: &Request, error: Option<String>, duration: Duration) {
+    fn count<R: AnyRequest + ?Sized>(
+        &self,
+        cx: &Cx,
+        request: &R,
+        error: Option<String>,
+        duration: Duration,
+    ) {
         let method = match cx.is_registered() {
             true => request.method(),
             false => OTHER,
         };
         let seconds = duration.as_secs_f64();
-        let mut measured = self.lock();
+        let mut sides = self.lock();
+        let measured = sides.of(request);
         measured.running = measured.running.saturating_sub(1);
         let series = measured.calls.entry((method.into(), error)).or_default();
         let place = BOUNDS.iter().position(|bound| seconds <= *bound);
@@ -76,39 +91,50 @@ impl Metrics {
         series.total += duration;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Measured> {
+    fn lock(&self) -> MutexGuard<'_, Sides> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Interceptor<Request> for Metrics {
+impl Sides {
+    fn of<R: AnyRequest + ?Sized>(&mut self, request: &R) -> &mut Measured {
+        match request.is_outgoing() {
+            true => self.client.get_or_insert_default(),
+            false => &mut self.server,
+        }
+    }
+}
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     fn opened(&self, _: u32) {
-        let mut measured = self.lock();
-        measured.open += 1;
-        measured.opened += 1;
+        let mut sides = self.lock();
+        sides.open += 1;
+        sides.opened += 1;
     }
 
     fn closed(&self, _: u32) {
-        let mut measured = self.lock();
-        measured.open = measured.open.saturating_sub(1);
+        let mut sides = self.lock();
+        sides.open = sides.open.saturating_sub(1);
     }
 
-    fn request(&self, _: &mut Cx, _: &Request) -> Decision {
-        self.lock().running += 1;
+    fn request(&self, _: &mut Cx, request: &R) -> Decision {
+        self.lock().of(request).running += 1;
         Decision::Continue
     }
 
-    fn response(&self, cx: &Cx, request: &Request, reply: &mut Reply) {
+    fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         if reply.is_deferred() {
-            let mut measured = self.lock();
+            let mut sides = self.lock();
+            let measured = sides.of(request);
             measured.running = measured.running.saturating_sub(1);
             return;
         }
         let code = reply.error().map(|error| error.code().to_string());
-        self.count(cx, request, code, reply.duration());
+        let instead = reply.no_answer().map(|why| why.as_str().into());
+        self.count(cx, request, code.or(instead), reply.duration());
     }
 
-    fn given_up(&self, cx: &Cx, request: &Request) {
+    fn given_up(&self, cx: &Cx, request: &R) {
         let duration = request.now().saturating_since(cx.began());
         let why = match std::thread::panicking() {
             true => "panicked",
@@ -121,33 +147,34 @@ impl Interceptor<Request> for Metrics {
 /// The text that Prometheus reads.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let measured = self.lock();
-        for (name, kind, about, value) in [
-            (
-                "antiphon_server_connections_open",
-                "gauge",
-                "Connections that have begun and not ended.",
-                measured.open,
-            ),
-            (
-                "antiphon_server_connections_total",
-                "counter",
-                "Connections that have begun.",
-                measured.opened,
-            ),
-            (
-                "antiphon_server_calls_running",
-                "gauge",
-                "Calls that have begun and not ended.",
-                measured.running,
-            ),
-        ] {
-            head(f, name, kind, about)?;
-            writeln!(f, "{name} {value}")?;
+        let sides = self.lock();
+        let name = "antiphon_server_connections_open";
+        head(
+            f,
+            name,
+            "gauge",
+            "Connections that have begun and not ended.",
+        )?;
+        writeln!(f, "{name} {}", sides.open)?;
+        let name = "antiphon_server_connections_total";
+        head(f, name, "counter", "Connections that have begun.")?;
+        writeln!(f, "{name} {}", sides.opened)?;
+        sides.server.write("server", f)?;
+        match &sides.client {
+            Some(client) => client.write("client", f),
+            None => Ok(()),
         }
-        let name = "rpc_server_call_duration_seconds";
-        head(f, name, "histogram", "How long calls took.")?;
-        for ((method, error), series) in &measured.calls {
+    }
+}
+
+impl Measured {
+    fn write(&self, side: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("antiphon_{side}_calls_running");
+        head(f, &name, "gauge", "Calls that have begun and not ended.")?;
+        writeln!(f, "{name} {}", self.running)?;
+        let name = format!("rpc_{side}_call_duration_seconds");
+        head(f, &name, "histogram", "How long calls took.")?;
+        for ((method, error), series) in &self.calls {
             let labels = labels(method, error.as_deref());
             let mut up_to = 0;
             for (bound, count) in BOUNDS.iter().zip(series.buckets) {
@@ -189,7 +216,7 @@ fn labels(method: &str, error: Option<&str>) -> String {
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics")
-            .field("series", &self.lock().calls.len())
+            .field("series", &self.lock().server.calls.len())
             .finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ mod endings;
 #[path = "../support/hand.rs"]
 mod hand;
 mod limits;
+mod outgoing;
 mod roster;
 mod serving;
 mod support;
