@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::{Any, TypeId};
 use core::fmt;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::errors::{Failure, NoAnswer};
@@ -79,6 +80,15 @@ pub trait AnyRequest {
     /// The number of the connection; 0 for one that was made by itself, and for a call of ours that is
     /// bound to none.
     fn connection(&self) -> u32;
+    /// The address at the other end, where it is known.
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        None
+    }
+    /// A header of the HTTP request, or of the handshake of the WebSocket, that a call came with.
+    fn header(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
     /// The time, by the clock that durations are measured with.
     fn now(&self) -> Instant;
     /// Whether this side calls the peer.

@@ -1,14 +1,13 @@
 //! Tells a logger of every call.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::conventions::{OTHER, SYSTEM_NAME};
 use super::errors::NoAnswer;
 use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
-
-/// The name of what is spoken, in the conventions of OpenTelemetry: `rpc.system.name`.
-pub const SYSTEM_NAME: &str = "jsonrpc";
 
 /// What is told of calls. Everything does nothing unless it is written.
 pub trait CallLog: Send + Sync + 'static {
@@ -59,6 +58,8 @@ pub struct LoggedCall<'c> {
     pub id: Option<OwnedId>,
     /// The number of the connection. With the id it names the call.
     pub connection: u32,
+    /// The address at the other end, where it is known.
+    pub peer_addr: Option<SocketAddr>,
 }
 
 /// What is shown of params and results.
@@ -103,13 +104,33 @@ impl<L: CallLog> Logging<L> {
     }
 }
 
-fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c> {
+impl LoggedCall<'_> {
+    /// The method, or `_OTHER` if nobody serves it: for what must not grow with the names that peers make
+    /// up, such as the series of metrics.
+    pub fn known_method(&self) -> &str {
+        match self.is_registered {
+            true => self.method,
+            false => OTHER,
+        }
+    }
+
+    /// The name of its span: the method, or the name of the protocol if nobody serves that.
+    pub fn span_name(&self) -> &str {
+        match self.is_registered {
+            true => self.method,
+            false => SYSTEM_NAME,
+        }
+    }
+}
+
+pub(super) fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c> {
     LoggedCall {
         method: request.method(),
         is_registered: cx.is_registered(),
         is_outgoing: request.is_outgoing(),
         id: request.id(),
         connection: request.connection(),
+        peer_addr: request.peer_addr(),
     }
 }
 

@@ -48,3 +48,5 @@ pub use antiphon_net::{
     serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};
+#[cfg(feature = "tracing")]
+pub use antiphon_net::{TracingSpans, trace_report};

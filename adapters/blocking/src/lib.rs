@@ -56,6 +56,8 @@ pub use antiphon_net::{
     PendingBatch, PendingCall, Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report,
     Request, Responder, Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
+#[cfg(feature = "tracing")]
+pub use antiphon_net::{TracingSpans, trace_report};
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};
 pub use serve::Service;

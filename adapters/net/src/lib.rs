@@ -49,6 +49,8 @@ mod slot;
 mod text;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "tracing")]
+mod tracing_spans;
 mod transport;
 mod typed;
 mod wait;
@@ -105,6 +107,8 @@ pub use session::{
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
+#[cfg(feature = "tracing")]
+pub use tracing_spans::{TracingSpans, trace_report};
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::SocketAddr;
 
 use antiphon::service::{
-    AnyRequest, Authorization, Chain, Cx, Failure, NoAnswer, Reply, ResultText,
+    AnyRequest, Authorization, Chain, Cx, Failure, NoAnswer, Reply, ResultText, SpanFields,
 };
 use antiphon::{CallId, Collector, Instant, Json, OwnedError, OwnedId, OwnedJson, OwnedOutcome};
 
@@ -24,6 +25,7 @@ pub struct OutgoingCall {
     params: Option<OwnedJson>,
     is_notification: bool,
     connection: u32,
+    peer_addr: Option<SocketAddr>,
     runtime: SharedRuntime,
 }
 
@@ -46,6 +48,10 @@ impl AnyRequest for OutgoingCall {
 
     fn connection(&self) -> u32 {
         self.connection
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer_addr
     }
 
     fn now(&self) -> Instant {
@@ -72,6 +78,7 @@ pub(crate) struct Interception<'c> {
     pub(crate) chain: &'c Chain<OutgoingCall>,
     pub(crate) runtime: &'c SharedRuntime,
     pub(crate) connection: u32,
+    pub(crate) peer_addr: Option<SocketAddr>,
 }
 
 /// What an interceptor has answered in place of the peer, or how the call has ended.
@@ -99,6 +106,7 @@ impl Interception<'_> {
             params,
             is_notification,
             connection: self.connection,
+            peer_addr: self.peer_addr,
             runtime: SharedRuntime::clone(self.runtime),
         };
         let mut intercepted = Intercepted {
@@ -161,6 +169,10 @@ impl Intercepted {
         let attributes = self.cx.attributes();
         if let Some(others) = attributes.get::<Headers>() {
             headers.extend(others.texts());
+        }
+        if let Some(fields) = attributes.get::<SpanFields>() {
+            let fields = fields.iter();
+            headers.extend(fields.map(|(name, value)| (name.into(), value.into())));
         }
         if let Some(authorization) = attributes.get::<Authorization>() {
             headers.push(("authorization".into(), authorization.as_str().into()));

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -313,6 +314,14 @@ impl AnyRequest for Request {
 
     fn connection(&self) -> u32 {
         self.responder.session().context().connection
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.responder.session().context().peer_addr
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.responder.session().context().header(name)
     }
 
     fn now(&self) -> Instant {

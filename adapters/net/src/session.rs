@@ -139,6 +139,7 @@ impl Session {
             chain,
             runtime: &self.runtime,
             connection: self.context.connection,
+            peer_addr: self.context.peer_addr,
         })
     }
 

@@ -48,3 +48,5 @@ pub use antiphon_net::{
     Service, TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve,
     serve_stdio, spawn, to_error,
 };
+#[cfg(feature = "tracing")]
+pub use antiphon_net::{TracingSpans, trace_report};

@@ -253,6 +253,7 @@ impl MakeCall for ReconnectingClient {
             chain: self.inner.interceptors.as_ref()?,
             runtime: &self.inner.runtime,
             connection: 0,
+            peer_addr: None,
         })
     }
 

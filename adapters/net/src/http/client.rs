@@ -262,6 +262,7 @@ impl MakeCall for HttpClient {
             chain: self.inner.interceptors.as_ref()?,
             runtime: &self.inner.runtime,
             connection: 0,
+            peer_addr: None,
         })
     }
 

@@ -100,8 +100,8 @@ impl Health {
         self
     }
 
-    /// Tells whoever asks the errors of checks that fail, as `cause`. Only for peers that may know all of
-    /// this side: they may name hosts, files and users.
+    /// Tells the peer the errors of checks that fail, as `cause`. Only for peers that may know all of this
+    /// side: errors may name hosts, files and users.
     #[must_use]
     pub const fn show_causes(mut self) -> Self {
         self.shows_causes = true;

@@ -5,15 +5,8 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
-
-/// Upper bounds of a duration's buckets, in seconds: those of OpenTelemetry's RPC conventions.
-const BOUNDS: [f64; 14] = [
-    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
-];
-
-/// What stands for every method that nobody serves, so that a peer cannot make up series.
-const OTHER: &str = "_OTHER";
+use antiphon::service::conventions::{DURATION_BOUNDS, OTHER, SYSTEM_NAME};
+use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 
 /// An interceptor that counts connections, and counts and measures calls, by method and by the code of
 /// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
@@ -56,7 +49,7 @@ struct Measured {
 #[derive(Default)]
 struct Series {
     /// How many took at most as long as each bound says, and longer than the one before.
-    buckets: [u64; BOUNDS.len()],
+    buckets: [u64; DURATION_BOUNDS.len()],
     count: u64,
     total: Duration,
 }
@@ -83,7 +76,7 @@ impl Metrics {
         let measured = sides.of(request);
         measured.running = measured.running.saturating_sub(1);
         let series = measured.calls.entry((method.into(), error)).or_default();
-        let place = BOUNDS.iter().position(|bound| seconds <= *bound);
+        let place = DURATION_BOUNDS.iter().position(|bound| seconds <= *bound);
         if let Some(bucket) = place.and_then(|place| series.buckets.get_mut(place)) {
             *bucket += 1;
         }
@@ -177,7 +170,7 @@ impl Measured {
         for ((method, error), series) in &self.calls {
             let labels = labels(method, error.as_deref());
             let mut up_to = 0;
-            for (bound, count) in BOUNDS.iter().zip(series.buckets) {
+            for (bound, count) in DURATION_BOUNDS.iter().zip(series.buckets) {
                 up_to += count;
                 writeln!(f, "{name}_bucket{{{labels},le=\"{bound}\"}} {up_to}")?;
             }
