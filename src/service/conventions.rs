@@ -2,6 +2,8 @@
 //! behind version 1.44.0. That version itself still calls the status code
 //! [`RPC_RESPONSE_STATUS_CODE`].
 
+use crate::config::VersionPolicy;
+
 /// The value of [`RPC_SYSTEM_NAME`], and the name of a span whose method nobody serves.
 pub const SYSTEM_NAME: &str = "jsonrpc";
 /// The value of [`RPC_METHOD`] for every method that nobody serves: peers make up such names.
@@ -15,7 +17,7 @@ pub const RPC_METHOD: &str = "rpc.method";
 pub const RPC_METHOD_ORIGINAL: &str = "rpc.method_original";
 /// The code of the error object, as a string.
 pub const RPC_STATUS_CODE: &str = "rpc.status_code";
-/// The same under the name that it had up to version 1.44.0.
+/// What [`RPC_STATUS_CODE`] was called up to version 1.44.0.
 pub const RPC_RESPONSE_STATUS_CODE: &str = "rpc.response.status_code";
 /// Why a call failed: the code, or one word for what there was instead of an answer.
 pub const ERROR_TYPE: &str = "error.type";
@@ -40,3 +42,12 @@ pub const RPC_CLIENT_CALL_DURATION: &str = "rpc.client.call.duration";
 pub const DURATION_BOUNDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
+
+/// The value of [`JSONRPC_PROTOCOL_VERSION`]; `None` where several versions are spoken.
+pub const fn protocol_version(spoken: VersionPolicy) -> Option<&'static str> {
+    match spoken {
+        VersionPolicy::V2Only => Some("2.0"),
+        VersionPolicy::V1Only => Some("1.0"),
+        VersionPolicy::V1AndV2 => None,
+    }
+}

@@ -89,6 +89,10 @@ pub trait AnyRequest {
         let _ = name;
         None
     }
+    /// The version of JSON-RPC, where only one is spoken.
+    fn version(&self) -> Option<&'static str> {
+        None
+    }
     /// The time, by the clock that durations are measured with.
     fn now(&self) -> Instant;
     /// Whether this side calls the peer.

@@ -60,6 +60,8 @@ pub struct LoggedCall<'c> {
     pub connection: u32,
     /// The address at the other end, where it is known.
     pub peer_addr: Option<SocketAddr>,
+    /// The version of JSON-RPC, where only one is spoken.
+    pub version: Option<&'static str>,
 }
 
 /// What is shown of params and results.
@@ -104,7 +106,20 @@ impl<L: CallLog> Logging<L> {
     }
 }
 
-impl LoggedCall<'_> {
+impl<'c> LoggedCall<'c> {
+    /// Reads it off a call that an interceptor sees.
+    pub fn of<R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> Self {
+        Self {
+            method: request.method(),
+            is_registered: cx.is_registered(),
+            is_outgoing: request.is_outgoing(),
+            id: request.id(),
+            connection: request.connection(),
+            peer_addr: request.peer_addr(),
+            version: request.version(),
+        }
+    }
+
     /// The method, or `_OTHER` if nobody serves it: for what must not grow with the names that peers make
     /// up, such as the series of metrics.
     pub fn known_method(&self) -> &str {
@@ -123,31 +138,21 @@ impl LoggedCall<'_> {
     }
 }
 
-pub(super) fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c> {
-    LoggedCall {
-        method: request.method(),
-        is_registered: cx.is_registered(),
-        is_outgoing: request.is_outgoing(),
-        id: request.id(),
-        connection: request.connection(),
-        peer_addr: request.peer_addr(),
-    }
-}
-
 impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
     fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let params = request.params().map(crate::Json::as_str);
         let params = self.shown(request.method(), params);
-        self.log.request(&logged(cx, request), params.as_deref());
+        self.log
+            .request(&LoggedCall::of(cx, request), params.as_deref());
         Decision::Continue
     }
 
     fn given_up(&self, cx: &Cx, request: &R) {
-        self.log.given_up(&logged(cx, request));
+        self.log.given_up(&LoggedCall::of(cx, request));
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        let (call, duration) = (logged(cx, request), reply.duration());
+        let (call, duration) = (LoggedCall::of(cx, request), reply.duration());
         if let Some(why) = reply.no_answer() {
             return self.log.no_answer(&call, duration, why);
         }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
-use super::logging::{LoggedCall, logged};
+use super::logging::LoggedCall;
 use super::trace_context::{meta_text, with_meta};
 
 /// What makes spans. Everything but [`start`](Self::start) does nothing unless it is written.
@@ -141,7 +141,7 @@ struct Current<T: Tracer>(T::Span);
 
 impl<R: AnyRequest + ?Sized, T: Tracer> Interceptor<R> for Tracing<T> {
     fn request(&self, cx: &mut Cx, request: &R) -> Decision {
-        let call = logged(cx, request);
+        let call = LoggedCall::of(cx, request);
         let field = |name: &str| {
             meta_text(request.params(), name).or_else(|| request.header(name).map(str::to_owned))
         };
@@ -188,7 +188,7 @@ impl<R: AnyRequest + ?Sized, T: Tracer> Interceptor<R> for Tracing<T> {
 impl<T: Tracer> Tracing<T> {
     fn end<R: AnyRequest + ?Sized>(&self, cx: &Cx, request: &R, end: &CallEnd) {
         if let Some(Current::<T>(span)) = cx.attributes().get() {
-            self.tracer.end(span, &logged(cx, request), end);
+            self.tracer.end(span, &LoggedCall::of(cx, request), end);
         }
     }
 }

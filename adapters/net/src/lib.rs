@@ -49,8 +49,6 @@ mod slot;
 mod text;
 #[cfg(feature = "tls")]
 pub mod tls;
-#[cfg(feature = "tracing")]
-mod tracing_spans;
 mod transport;
 mod typed;
 mod wait;
@@ -85,6 +83,8 @@ pub use router::{
     Answering, Answers, Checking, Extension, Health, HealthReport, Metrics, OnThreads, RateLimit,
     Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
+#[cfg(feature = "tracing")]
+pub use router::{TracingSpans, trace_report};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
 #[cfg(feature = "async-io")]
@@ -107,8 +107,6 @@ pub use session::{
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
-#[cfg(feature = "tracing")]
-pub use tracing_spans::{TracingSpans, trace_report};
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};

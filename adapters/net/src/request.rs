@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use antiphon::service::{AnyRequest, Attributes, Cx, Failure};
+use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
@@ -318,6 +318,11 @@ impl AnyRequest for Request {
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.responder.session().context().peer_addr
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        let options = self.responder.session().options();
+        conventions::protocol_version(options.config.dialect.version)
     }
 
     fn header(&self, name: &str) -> Option<&str> {

@@ -157,6 +157,7 @@ async fn a_call_is_a_span_that_its_handler_runs_in() {
         ("otel.kind", "server"),
         ("rpc.system.name", "jsonrpc"),
         ("antiphon.connection", "0"),
+        ("jsonrpc.protocol.version", "2.0"),
         ("closed", "yes"),
     ];
     let special: [&[(&str, &str)]; 5] = [

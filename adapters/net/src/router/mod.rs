@@ -6,6 +6,8 @@ mod limit;
 mod metrics;
 mod run;
 mod serving;
+#[cfg(feature = "tracing")]
+mod spans;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,6 +34,8 @@ pub use limit::RateLimit;
 pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
 use serving::{Serve, Whole};
+#[cfg(feature = "tracing")]
+pub use spans::{TracingSpans, trace_report};
 
 /// Serves methods by name, on tasks.
 ///

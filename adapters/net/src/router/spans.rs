@@ -84,6 +84,7 @@ impl Tracer for TracingSpans {
             rpc.status_code = Empty,
             "error.type" = Empty,
             jsonrpc.request.id = Empty,
+            jsonrpc.protocol.version = call.version,
             server.address = Empty,
             server.port = Empty,
             network.peer.address = Empty,
