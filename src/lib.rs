@@ -111,6 +111,7 @@ mod presets;
 mod reader;
 mod reconnect;
 mod requests;
+mod retry;
 pub mod service;
 pub mod session;
 mod shutdown;
@@ -150,9 +151,8 @@ pub use method::Method;
 pub use owned::{OwnedInvalid, OwnedNotification, OwnedOutcome, OwnedRequest};
 pub use presets::{AcpVersion, McpRevision};
 pub use reader::{Message, Messages, ReadError, Reader};
-pub use reconnect::{
-    DEFAULT_MAX_RESENDS, InvalidStrategy, Reconnect, ReconnectStrategy, Resend, Resends,
-};
+pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy};
+pub use retry::{DEFAULT_MAX_RESENDS, Resend, Resends, Retries, Retry};
 pub use service::errors::{Internal, RpcError};
 pub use service::handler::{FromCall, NotificationOk, State};
 pub use service::params::Params;

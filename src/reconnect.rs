@@ -1,17 +1,10 @@
 //! When to try again after a connection was lost. The policy is pure: the caller supplies time and
-//! entropy.
-//!
-//! This file also decides which calls may be sent again on the new connection. A call that settled
-//! as [`Unsent`](crate::Outcome::Unsent) always may. A call that settled as
-//! [`Aborted`](crate::Outcome::Aborted) may only if its caller says that doing it twice does no
-//! harm, and only a limited number of times.
-//!
-//! No call runs twice unless its caller allowed it, and nothing is tried for ever.
+//! entropy. Which calls may then be sent again is decided in `retry`.
 
 use core::fmt;
 use core::time::Duration;
 
-use crate::owned::OwnedOutcome;
+use crate::retry::back_off;
 use crate::time::Instant;
 
 /// How often, and after how long, a lost connection is tried again.
@@ -76,73 +69,6 @@ impl fmt::Display for InvalidStrategy {
 }
 
 impl core::error::Error for InvalidStrategy {}
-
-/// What a caller may do about a call that ended with its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resend {
-    /// Send it again on the next connection: it cannot run twice, or running twice does no harm.
-    Again,
-    /// Do not send it again: the peer may have acted.
-    Never,
-}
-
-impl Resend {
-    /// Judges a call by how it ended. `is_idempotent` is the caller's word that doing it twice does
-    /// no harm. What the peer answered, and what ran out of time, is never sent again.
-    pub fn judge(outcome: &OwnedOutcome, is_idempotent: bool) -> Self {
-        match outcome {
-            OwnedOutcome::Unsent => Self::Again,
-            OwnedOutcome::Aborted if is_idempotent => Self::Again,
-            _ => Self::Never,
-        }
-    }
-}
-
-/// How often an aborted call goes out again by default.
-pub const DEFAULT_MAX_RESENDS: u32 = 3;
-
-/// Judges one call whenever its connection was lost, and bounds how often it goes out again: a
-/// request that brings down every server it reaches must not do so for ever.
-///
-/// ```
-/// use antiphon::{OwnedOutcome, Resend, Resends};
-/// let mut resends = Resends::new(1);
-/// assert_eq!(resends.judge(&OwnedOutcome::Aborted, true), Resend::Again);
-/// assert_eq!(resends.judge(&OwnedOutcome::Unsent, true), Resend::Again); // not counted
-/// assert_eq!(resends.judge(&OwnedOutcome::Aborted, true), Resend::Never);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resends {
-    left: u32,
-}
-
-impl Resends {
-    /// Lets an aborted call go out again this often. One that never left is not counted: it did
-    /// nothing, and its own deadline ends it.
-    pub const fn new(max_resends: u32) -> Self {
-        Self { left: max_resends }
-    }
-
-    /// Judges a call as [`Resend::judge`] does, and counts its resends. An aborted call with no
-    /// resend left is never sent again.
-    pub fn judge(&mut self, outcome: &OwnedOutcome, is_idempotent: bool) -> Resend {
-        let judged = Resend::judge(outcome, is_idempotent);
-        if judged == Resend::Never || matches!(outcome, OwnedOutcome::Unsent) {
-            return judged;
-        }
-        let Some(left) = self.left.checked_sub(1) else {
-            return Resend::Never;
-        };
-        self.left = left;
-        Resend::Again
-    }
-}
-
-impl Default for Resends {
-    fn default() -> Self {
-        Self::new(DEFAULT_MAX_RESENDS)
-    }
-}
 
 /// The shortest time that a connection must have been open to count as a success, where the last
 /// delay was shorter. Without it, delays of zero would let a server that accepts and drops be tried
@@ -245,11 +171,9 @@ impl Reconnect {
                 jitter,
                 ..
             } => {
-                let capped = self.delay.min(max_delay.as_secs_f64());
-                let random = entropy as f64 / u64::MAX as f64;
-                let delay = capped * (1.0 - jitter * random);
-                let duration = |secs| Duration::try_from_secs_f64(secs).unwrap_or(max_delay);
-                (duration(delay), duration(capped), max_attempts)
+                let delay = back_off(self.delay, max_delay, jitter, entropy);
+                let unjittered = back_off(self.delay, max_delay, 0.0, entropy);
+                (delay, unjittered, max_attempts)
             }
         };
         if self.attempts >= max_attempts {
@@ -436,47 +360,6 @@ mod tests {
             reconnect.handle_lost(Instant::ZERO, u64::MAX),
             Some(Instant::from_millis(4000))
         );
-    }
-
-    // CON-06 TST-10
-    #[test]
-    fn only_what_was_not_sent_or_does_no_harm_twice_is_sent_again() {
-        use super::Resend;
-        use crate::event::InvalidReason;
-        use crate::owned::OwnedOutcome;
-        let answered = OwnedOutcome::Err(crate::OwnedError::new(1, "no"));
-        let invalid = OwnedOutcome::Invalid(InvalidReason::NotAnObject.into());
-        for (outcome, plain, idempotent) in [
-            (OwnedOutcome::Unsent, Resend::Again, Resend::Again),
-            (OwnedOutcome::Aborted, Resend::Never, Resend::Again),
-            (OwnedOutcome::TimedOut, Resend::Never, Resend::Never),
-            (OwnedOutcome::Missing, Resend::Never, Resend::Never),
-            (answered, Resend::Never, Resend::Never),
-            (invalid, Resend::Never, Resend::Never),
-        ] {
-            assert_eq!(Resend::judge(&outcome, false), plain, "{outcome:?}");
-            assert_eq!(Resend::judge(&outcome, true), idempotent, "{outcome:?}");
-        }
-    }
-    // CON-06 TST-10
-    #[test]
-    fn a_call_that_is_aborted_every_time_comes_to_an_end() {
-        use super::{DEFAULT_MAX_RESENDS, Resend, Resends};
-        use crate::owned::OwnedOutcome::{Aborted, Missing, TimedOut, Unsent};
-        for max_resends in [0, 1, DEFAULT_MAX_RESENDS, 100] {
-            let mut resends = Resends::new(max_resends);
-            for _ in 0..1000 {
-                // None of these counts.
-                assert_eq!(resends.judge(&Unsent, false), Resend::Again);
-                assert_eq!(resends.judge(&Aborted, false), Resend::Never);
-                assert_eq!(resends.judge(&TimedOut, true), Resend::Never);
-                assert_eq!(resends.judge(&Missing, true), Resend::Never);
-            }
-            let again = (0..1000).filter(|_| resends.judge(&Aborted, true) == Resend::Again);
-            assert_eq!(again.count() as u32, max_resends);
-            assert_eq!(resends.judge(&Unsent, true), Resend::Again);
-        }
-        assert_eq!(Resends::default(), Resends::new(3));
     }
 
     // CON-05 TST-10

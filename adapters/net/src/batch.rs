@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
 
-use crate::call::CallRequest;
+use crate::call_request::CallRequest;
 use crate::text::Text;
 
 /// Sets the calls of one batch apart from those of others.
@@ -136,6 +136,7 @@ impl Entries {
     }
 
     /// What is sent beside it, over HTTP: for each name what the last entry has.
+    #[cfg(feature = "http")]
     pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.headers)
     }

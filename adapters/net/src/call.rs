@@ -15,37 +15,13 @@ use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
-use crate::outgoing::{Intercepted, InterceptedBatch, Interception};
+use crate::call_request::{CallRequest, DEFAULT_CALL_TIMEOUT};
+use crate::intercepted::{Intercepted, InterceptedBatch, Interception};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
 use crate::session::Session;
 use crate::text::Text;
 use crate::wait::{Later, Wait};
-
-/// How long a call waits for its answer, and a notification for room, if nothing else is said.
-pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// What a call says.
-pub(crate) struct CallRequest<'c> {
-    pub(crate) method: Cow<'c, str>,
-    pub(crate) params: Result<Text, SendError>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) is_idempotent: bool,
-    /// Sent beside it, over HTTP.
-    pub(crate) headers: Vec<(String, String)>,
-}
-
-impl<'c> CallRequest<'c> {
-    pub(crate) fn new(method: impl Into<Cow<'c, str>>, params: Result<Text, SendError>) -> Self {
-        Self {
-            method: method.into(),
-            params,
-            timeout: Some(DEFAULT_CALL_TIMEOUT),
-            is_idempotent: false,
-            headers: Vec::new(),
-        }
-    }
-}
 
 /// What calls are made by: a peer, or a client that has peers or sends requests.
 pub(crate) trait MakeCall: Sync {

@@ -20,17 +20,20 @@ mod answer;
 mod batch;
 mod call;
 mod call_error;
+mod call_request;
 mod cancellation;
 mod client;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
 mod context;
 mod driver;
+mod entropy;
 mod fault;
 mod handlers;
 #[cfg(feature = "http")]
 pub mod http;
 mod inbox;
+mod intercepted;
 mod line;
 mod notification;
 mod options;
@@ -58,11 +61,13 @@ pub mod websocket;
 pub use answer::Answer;
 pub use antiphon::session::{Report, RequestDetails, UnmatchedDetails, WhenFull};
 pub use batch::BatchBuilder;
-pub use call::{BatchCall, Call, DEFAULT_CALL_TIMEOUT};
+pub use call::{BatchCall, Call};
 pub use call_error::{CallError, CallRefused, NoConnection};
+pub use call_request::DEFAULT_CALL_TIMEOUT;
 pub use cancellation::Cancellation;
 pub use client::roster::{
-    ConnectionChange, OnChange, ReconnectConfig, Roster, Waiting, is_sent_again, lost_because,
+    ConnectionChange, OnChange, OnOpen, OnOpening, ReconnectConfig, Roster, Waiting, judge_ended,
+    lost_because,
 };
 pub use client::{Connect, Driven, Making, ReconnectingClient};
 #[cfg(any(feature = "tokio", feature = "async-io"))]

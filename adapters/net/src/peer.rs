@@ -19,11 +19,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, Entries, batch_name};
-use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
+use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::{CallError, CallRefused};
+use crate::call_request::CallRequest;
 use crate::context::Context;
+use crate::intercepted::{Intercepted, Interception, outcome_of};
 use crate::line::InLine;
-use crate::outgoing::{Intercepted, Interception, outcome_of};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::responder::Responder;
 use crate::runtime::until;
@@ -187,7 +188,7 @@ impl Peer {
         params: impl Payload,
     ) -> Result<(CallRequest<'p>, Option<Intercepted>), Result<(), SendError>> {
         let mut call = CallRequest::new(method, Text::of(params));
-        let intercepted = match self.session.interception() {
+        let intercepted = match self.interception() {
             None => None,
             Some(seen) => Some(seen.notification(&mut call).map_err(|_| Ok(()))?),
         };
@@ -439,7 +440,7 @@ impl<'p> Call<'p, OwnedJson, Peer> {
     /// The call was refused.
     pub fn start(self) -> Wait<'p, Result<PendingCall, SendError>> {
         let (peer, request) = self.into_parts();
-        let Some(seen) = peer.session.interception() else {
+        let Some(seen) = peer.interception() else {
             return peer.start(request);
         };
         let Some(mut call) = request else {
@@ -474,7 +475,7 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Wait<'p, Result<CallId, CallRefused>> {
         let (peer, request) = self.into_parts();
-        let Some(seen) = peer.session.interception() else {
+        let Some(seen) = peer.interception() else {
             return peer.start_then(request, Box::new(then));
         };
         let Some(mut call) = request else {
@@ -503,7 +504,7 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
         let (peer, built, timeout) = self.into_parts();
         Wait::on(Some(&peer.session), async move {
             let (handles, mut batch) = built?;
-            let Some(seen) = peer.session.interception() else {
+            let Some(seen) = peer.interception() else {
                 return Ok((handles, peer.start_batch(batch, timeout).await?));
             };
             let intercepted = seen.batch(&mut batch);
@@ -525,7 +526,13 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
 
 impl MakeCall for Peer {
     fn interception(&self) -> Option<Interception<'_>> {
-        self.session.interception()
+        let options = self.session.options();
+        Some(Interception {
+            chain: options.interceptors.as_ref()?,
+            runtime: self.session.shared_runtime(),
+            connection: options.config.connection,
+            peer_addr: self.context().peer_addr,
+        })
     }
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {

@@ -14,7 +14,7 @@ use antiphon::{CallId, Collector, OwnedOutcome, SendError};
 use serde::de::DeserializeOwned;
 
 use crate::call_error::CallError;
-use crate::outgoing::{Intercepted, InterceptedBatch};
+use crate::intercepted::{Intercepted, InterceptedBatch};
 use crate::runtime::threads::within;
 use crate::session::Session;
 use crate::slot::{CallSlot, Slot, give_back};

@@ -44,7 +44,6 @@ use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::options::ConnectionConfig;
-use crate::outgoing::Interception;
 use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
@@ -132,15 +131,9 @@ impl Session {
         &*self.runtime
     }
 
-    /// What sees the calls that this side makes.
-    pub(crate) fn interception(&self) -> Option<Interception<'_>> {
-        let chain = self.options.interceptors.as_ref()?;
-        Some(Interception {
-            chain,
-            runtime: &self.runtime,
-            connection: self.context.connection,
-            peer_addr: self.context.peer_addr,
-        })
+    /// The runtime, for what outlives the session.
+    pub(crate) fn shared_runtime(&self) -> &SharedRuntime {
+        &self.runtime
     }
 
     /// The present, by the runtime's clock.

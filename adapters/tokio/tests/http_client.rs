@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use antiphon::{Config, OwnedOutcome};
+use antiphon::{Config, ErrorProfile, OwnedOutcome, Retry};
 use antiphon_net::{Connecting, Io, Link, duplex};
 use antiphon_tokio::http::{
     Connections, HttpClient, HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse,
@@ -159,6 +159,70 @@ async fn what_came_back_decides_how_a_call_ends() {
     assert_eq!(sent[5], r#"{"jsonrpc":"2.0","method":"a","id":6}"#);
     assert_eq!(sent[6], r#"{"jsonrpc":"2.0","method":"n"}"#);
     assert_eq!(mock.sent()[0].content_type, "application/json");
+}
+
+// CLI-27
+#[tokio::test(start_paused = true)]
+async fn a_call_is_sent_again_as_the_client_was_told() {
+    let mock = Arc::new(HttpMock::new());
+    let mut options = HttpClientConfig::new(Config::new());
+    let mut retry = Retry::new().when_busy(ErrorProfile::Antiphon);
+    retry.jitter = 0.0;
+    options.retry = Some(retry);
+    let client = HttpClient::with_send(URL, options, Arc::clone(&mock), Tokio::current()).unwrap();
+    let busy = |id| {
+        let error = r#"{"code":-32002,"message":"Server busy"}"#;
+        mock.reply(
+            200,
+            &format!(r#"{{"jsonrpc":"2.0","error":{error},"id":{id}}}"#),
+        );
+    };
+    let lost = || {
+        let error = HttpError::Lost(std::io::ErrorKind::ConnectionReset.into());
+        mock.answer(Err(error));
+    };
+    let unsent = || {
+        let error = HttpError::Connect(std::io::ErrorKind::ConnectionRefused.into());
+        mock.answer(Err(error));
+    };
+    let mut began = Instant::now();
+    let mut millis = || {
+        let taken = began.elapsed().as_millis();
+        began = Instant::now();
+        taken
+    };
+    busy(1);
+    unsent();
+    mock.reply(200, &result(3));
+    assert_eq!(client.call::<u32>("a", ()).await.unwrap(), 3);
+    assert_eq!(millis(), 300);
+    let sent = mock.sent_bodies();
+    assert_eq!(sent[2], r#"{"jsonrpc":"2.0","method":"a","id":3}"#);
+    // One that was lost, if that does no harm.
+    lost();
+    let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
+    assert!(matches!(failed, HttpError::Lost(_)));
+    lost();
+    mock.reply(200, &result(6));
+    assert_eq!(client.call::<u32>("a", ()).idempotent().await.unwrap(), 6);
+    assert_eq!(millis(), 100);
+    // Not for ever, and not beyond the deadline of the call.
+    mock.set_connected(false);
+    let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
+    assert!(matches!(failed, HttpError::Connect(_)));
+    assert_eq!(millis(), 700);
+    let brief = client
+        .call::<u32>("a", ())
+        .timeout(Duration::from_millis(250));
+    assert!(matches!(
+        brief.await,
+        Err(CallError::Http(HttpError::Connect(_)))
+    ));
+    assert_eq!(millis(), 100);
+    client.close();
+    let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
+    assert!(matches!(failed, HttpError::Closed));
+    assert_eq!(millis(), 0);
 }
 
 // CLI-08 CLI-18 CLI-24

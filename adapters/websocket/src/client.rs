@@ -22,7 +22,7 @@ use crate::refused::Refused;
 /// Appends the request to `into`. Gives the key that must be accepted.
 ///
 /// # Errors
-/// The URL cannot be asked for.
+/// The URL cannot be asked for, or the source of its token has failed.
 pub(crate) fn ask(
     asked: &Request,
     rules: &WebSocketRules,
@@ -32,7 +32,7 @@ pub(crate) fn ask(
     let offered = rules.offered();
     let offered = offered.map(|name| (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name)));
     // A `Host` among the headers asked for replaces the URL's.
-    request.headers_mut().extend(asked.headers.clone());
+    request.headers_mut().extend(asked.headers()?);
     request.headers_mut().extend(offered);
     let (written, key) = generate_request(request)?;
     into.extend_from_slice(&written);

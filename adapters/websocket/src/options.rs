@@ -2,8 +2,11 @@
 
 use std::io;
 
+use antiphon::service::BearerAuth;
 use antiphon::websocket::WebSocketRules;
-use tungstenite::http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use tungstenite::http::header::{
+    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE,
+};
 
 use crate::url::WebSocketUrl;
 
@@ -37,6 +40,27 @@ pub struct WebSocketConfig {
 pub(crate) struct Request {
     pub(crate) url: WebSocketUrl,
     pub(crate) headers: HeaderMap,
+    /// Asked for a token at each handshake.
+    pub(crate) auth: Option<BearerAuth>,
+}
+
+impl Request {
+    /// The headers of a handshake that begins now.
+    pub(crate) fn headers(&self) -> io::Result<HeaderMap> {
+        let mut headers = self.headers.clone();
+        let Some(auth) = &self.auth else {
+            return Ok(headers);
+        };
+        let authorization = auth.authorization().map_err(io::Error::other)?;
+        if let Some(authorization) = authorization {
+            let value = HeaderValue::from_str(authorization.as_str());
+            // It has been checked for what HTTP allows.
+            let mut value = value.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(headers)
+    }
 }
 
 impl WebSocketConfig {
@@ -56,7 +80,11 @@ impl WebSocketConfig {
     pub fn client(url: &str) -> io::Result<Self> {
         let (url, headers) = (url.parse()?, HeaderMap::new());
         let mut client = Self::server();
-        client.request = Some(Request { url, headers });
+        client.request = Some(Request {
+            url,
+            headers,
+            auth: None,
+        });
         Ok(client)
     }
 
@@ -89,6 +117,26 @@ impl WebSocketConfig {
             None => {}
         }
         Ok(self)
+    }
+
+    /// Asks `auth` for a token whenever a handshake begins, also of a connection that is made anew, and
+    /// sends it as `authorization`, in place of headers of that name. Where the source has none, nothing
+    /// is added; where it fails, so does the attempt to connect. Nothing for a server.
+    ///
+    /// ```
+    /// use antiphon::service::BearerAuth;
+    /// use antiphon_websocket::WebSocketConfig;
+    /// let auth = BearerAuth::new(|| Ok(std::env::var("API_TOKEN").ok()));
+    /// let client = WebSocketConfig::client("ws://localhost:8080/rpc")?.with_auth(auth);
+    /// # drop(client);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_auth(mut self, auth: BearerAuth) -> Self {
+        if let Some(request) = &mut self.request {
+            request.auth = Some(auth);
+        }
+        self
     }
 
     /// Where a client connects to; `None` as a server.

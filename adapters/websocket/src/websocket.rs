@@ -107,12 +107,16 @@ impl WebSocket {
     /// does.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made; what the
+    /// source of its token says.
     pub fn new(options: Arc<WebSocketConfig>, config: &Config, now: Instant) -> io::Result<Self> {
         let mut output = Vec::new();
         let request = options.request.as_ref();
         let accept = request.map(|request| client::ask(request, &options.rules, &mut output));
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let invalid = |error| match error {
+            tungstenite::Error::Io(error) => error,
+            error => io::Error::new(io::ErrorKind::InvalidInput, error),
+        };
         let accept = accept.transpose().map_err(invalid)?;
         Ok(Self {
             reader: FrameReader::new(

@@ -193,7 +193,7 @@ fn client_options() -> ReconnectConfig {
     client.connections = 3;
     client.max_waiting_calls = CALLERS as usize;
     // Some calls are cut off again and again here, by chance.
-    client.max_resends = 1000;
+    client.retry.max_resends = 1000;
     client.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_micros(200),
         max_attempts: u32::MAX,

@@ -1,8 +1,8 @@
 //! A client that keeps connections to one server, and makes them anew when they are lost.
 //!
-//! A call is sent again only if no byte of it had left, or if its caller
-//! said that doing it twice does no harm; every other one that was under way ends as
-//! [`CallError::Closed`].
+//! A call is sent again only if no byte of it had left, if its caller said that doing it twice does no
+//! harm, or if the server says that it has not done it; every other one that was under way when a
+//! connection ended ends as [`CallError::Closed`].
 
 pub(crate) mod roster;
 
@@ -17,27 +17,29 @@ use std::time::Duration;
 use antiphon::RpcError;
 use antiphon::service::Chain;
 use antiphon::{
-    Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedOutcome, Payload,
-    SendError,
+    CloseReason, Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method,
+    OwnedOutcome, Payload, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
+use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::CallError;
+use crate::call_request::CallRequest;
 use crate::driver::drive;
+use crate::intercepted::Interception;
 use crate::options::ConnectionConfig;
-use crate::outgoing::{Interception, OutgoingCall};
+use crate::outgoing::OutgoingCall;
 use crate::peer::Peer;
 use crate::pending::{PendingBatch, PendingCall};
-use crate::runtime::{SharedRuntime, until};
+use crate::runtime::{Runtime, SharedRuntime, until};
 use crate::service::Service;
 use crate::session::State;
 use crate::text::Text;
 use crate::transport::link::Connecting;
 use crate::wait::Wait;
-use roster::{ReconnectConfig, Roster, is_sent_again, lost_because};
+use roster::{ReconnectConfig, Roster, judge_ended, lost_because};
 
 /// How a connection is made. Any function that gives a [`Connecting`] is one.
 pub trait Connect: Send + Sync + 'static {
@@ -158,9 +160,9 @@ impl ReconnectingClient {
     }
 
     /// Calls a method over a connection that is open, or waits for one. If the call was not sent
-    /// before its connection ended, or is [idempotent](Call::idempotent), it is sent again over the
-    /// next one, at most [`max_resends`](ReconnectConfig::max_resends) times. It waits at most 30 s
-    /// unless its [`timeout`](Call::timeout) is set.
+    /// before its connection ended, or is [idempotent](Call::idempotent), or the server says that it
+    /// has not done it, it is sent again over the next one, as [`retry`](ReconnectConfig::retry) says.
+    /// All of it takes at most 30 s unless its [`timeout`](Call::timeout) is set.
     pub fn call<'c, R: DeserializeOwned>(
         &'c self,
         method: &'c str,
@@ -213,7 +215,8 @@ impl ReconnectingClient {
         let (params, runtime) = (call.params?, &self.inner.runtime);
         let deadline = self.deadline(call.timeout);
         let mut is_again = false;
-        let mut resends = self.inner.roster.resends();
+        let roster = &self.inner.roster;
+        let mut retries = roster.retries();
         loop {
             let peer = self.acquire(is_again, deadline).await?;
             let left = call
@@ -225,10 +228,12 @@ impl ReconnectingClient {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),
             };
-            is_again = is_sent_again(&mut resends, &ended, call.is_idempotent);
-            if !is_again || runtime.now() >= deadline {
+            let (is_idempotent, entropy) = (call.is_idempotent, roster.entropy());
+            let delay = judge_ended(&mut retries, &ended, is_idempotent, entropy);
+            if !wait_to_resend(&**runtime, delay, deadline).await {
                 return ended;
             }
+            is_again = true;
         }
     }
 
@@ -281,6 +286,22 @@ impl fmt::Debug for ReconnectingClient {
             .field("roster", &self.inner.roster)
             .finish_non_exhaustive()
     }
+}
+
+/// Waits until a call is sent again. False at once if it never is, or not in time.
+pub(crate) async fn wait_to_resend(
+    runtime: &dyn Runtime,
+    delay: Option<Duration>,
+    deadline: Instant,
+) -> bool {
+    let at = delay.map(|delay| runtime.now() + delay);
+    let Some(at) = at.filter(|at| *at < deadline) else {
+        return false;
+    };
+    if delay != Some(Duration::ZERO) {
+        runtime.sleep_until(at).await;
+    }
+    true
 }
 
 /// A connection that is being made: its peer, and what runs it.
@@ -338,20 +359,39 @@ impl Member {
 
     /// Runs the connection, and tells when it is open. Gives the error that it ended with, if any.
     async fn run(&self, peer: Peer, mut running: Driven) -> Option<io::Error> {
-        let session = Arc::clone(peer.session());
-        let mut opening = Some(peer);
+        let (mut opening, mut failed) = (Some(Box::pin(self.open(peer))), None);
         let ended = poll_fn(|cx| {
-            if opening.is_some() {
-                if let Poll::Ready(opened) = session.poll_until(cx.waker(), State::opened) {
-                    // Why it did not open is told by its end.
-                    if let Some(peer) = opening.take().filter(|_| opened.is_ok()) {
-                        self.roster.opened(self.number, peer, self.runtime.now());
-                    }
-                }
+            let opened = opening.as_mut().map(|opening| opening.as_mut().poll(cx));
+            if let Some(Poll::Ready(opened)) = opened {
+                (opening, failed) = (None, opened.err());
             }
             running.as_mut().poll(cx)
         })
         .await;
-        lost_because(ended)
+        failed.or_else(|| lost_because(ended))
+    }
+
+    /// Waits until the connection is open, and lends it out once its first calls are made. An error is
+    /// theirs: why the connection did not open is told by its end.
+    async fn open(&self, peer: Peer) -> io::Result<()> {
+        let session = peer.session();
+        if poll_fn(|cx| session.poll_until(cx.waker(), State::opened))
+            .await
+            .is_err()
+        {
+            return Ok(());
+        }
+        let options = self.roster.options();
+        if let Some(on_open) = &options.on_open {
+            let deadline = self.runtime.now() + options.connect_timeout;
+            let first = until(&*self.runtime, deadline, on_open(peer.to_unowned())).await;
+            if let Err(error) = first.unwrap_or(Err(CallError::TimedOut)) {
+                peer.close(CloseReason::Done);
+                let text = format!("the first call failed: {error}");
+                return Err(io::Error::other(text));
+            }
+        }
+        self.roster.opened(self.number, peer, self.runtime.now());
+        Ok(())
     }
 }

@@ -5,8 +5,9 @@
 //! number of callers may wait for one. When the last attempt has failed, nobody waits any more.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,11 +15,12 @@ use std::time::Duration;
 
 use antiphon::session::Fault;
 use antiphon::{
-    CloseReason, Closed, ConnectionState, DEFAULT_MAX_RESENDS, Instant, InvalidStrategy, Lifecycle,
-    OwnedOutcome, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
+    CloseReason, Closed, ConnectionState, Instant, InvalidStrategy, Lifecycle, OwnedOutcome,
+    Reconnect, ReconnectStrategy, Retries, Retry, SendError, Sending,
 };
 
 use crate::call_error::{CallError, NoConnection};
+use crate::entropy::Entropy;
 use crate::fault::{broken, to_error};
 use crate::peer::Peer;
 
@@ -37,13 +39,45 @@ pub struct ReconnectConfig {
     /// that they fail at once as [`CallError::Unsent`]. Default 0: none waits. (A call that is
     /// being sent again always may.)
     pub max_waiting_calls: usize,
-    /// How often one call that may be done twice is sent again after a connection was lost under
-    /// it, so that a request that brings down every server it reaches comes to an end. One that
-    /// never left is not counted. Default 3.
-    pub max_resends: u32,
+    /// Which calls are sent again, and after how long: those that a connection was lost under, and
+    /// those that the server was too busy for, if it is told how the server says so. Its seed is that
+    /// of the delays between connections, too. Default [`Retry::new`].
+    pub retry: Retry,
     /// Sees every change of a connection's state, and the error behind it. It is called on the
     /// thread or task that made the change, so it must not wait. Default none.
     pub on_change: Option<Arc<OnChange>>,
+    /// Makes the first calls of each connection, before any other call may use it: see
+    /// [`with_on_open`](Self::with_on_open). Default none.
+    pub on_open: Option<Arc<OnOpen>>,
+}
+
+/// Makes first calls: see [`ReconnectConfig::on_open`].
+pub type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
+
+/// First calls under way.
+pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
+
+impl ReconnectConfig {
+    /// Has `on_open` make the first calls of each connection, such as one that logs in. Other calls wait
+    /// until it is done, and it may take as long as an attempt to connect. Where it fails, so does the
+    /// attempt: the connection is closed, and the strategy says whether another one is made.
+    ///
+    /// ```
+    /// use antiphon_net::{Peer, ReconnectConfig};
+    /// # fn token() -> String { String::new() }
+    /// let client = ReconnectConfig::default().with_on_open(|peer: Peer| {
+    ///     Box::pin(async move { peer.call::<()>("login", &[token()]).await })
+    /// });
+    /// # drop(client);
+    /// ```
+    #[must_use]
+    pub fn with_on_open(
+        mut self,
+        on_open: impl Fn(Peer) -> OnOpening + Send + Sync + 'static,
+    ) -> Self {
+        self.on_open = Some(Arc::new(on_open));
+        self
+    }
 }
 
 /// Sees changes: see [`ReconnectConfig::on_change`].
@@ -86,8 +120,9 @@ impl Default for ReconnectConfig {
             reconnect: ReconnectStrategy::None,
             connect_timeout: Duration::from_secs(10),
             max_waiting_calls: 0,
-            max_resends: DEFAULT_MAX_RESENDS,
+            retry: Retry::new(),
             on_change: None,
+            on_open: None,
         }
     }
 }
@@ -99,7 +134,7 @@ impl fmt::Debug for ReconnectConfig {
             .field("reconnect", &self.reconnect)
             .field("connect_timeout", &self.connect_timeout)
             .field("max_waiting_calls", &self.max_waiting_calls)
-            .field("max_resends", &self.max_resends)
+            .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
 }
@@ -108,6 +143,7 @@ impl fmt::Debug for ReconnectConfig {
 pub struct Roster {
     inside: Mutex<Inside>,
     options: ReconnectConfig,
+    entropy: Entropy,
     /// How many connections have been made.
     made: AtomicU32,
 }
@@ -174,6 +210,7 @@ impl Roster {
                 turn: 0,
                 last_error: None,
             }),
+            entropy: Entropy::new(options.retry.seed),
             options,
             made: AtomicU32::new(0),
         })
@@ -276,7 +313,7 @@ impl Roster {
             let next = if is_closed {
                 None
             } else {
-                member.reconnect.handle_lost(now, entropy())
+                member.reconnect.handle_lost(now, self.entropy())
             };
             member.is_given_up = next.is_none();
             (next, peer)
@@ -348,9 +385,14 @@ impl Roster {
         self.lock().is_closed
     }
 
-    /// Counts how often one call is sent again.
-    pub fn resends(&self) -> Resends {
-        Resends::new(self.options.max_resends)
+    /// Judges how one call ends, and counts how often it is sent again.
+    pub fn retries(&self) -> Retries<'_> {
+        Retries::new(&self.options.retry)
+    }
+
+    /// A random number.
+    pub(super) fn entropy(&self) -> u64 {
+        self.entropy.next()
     }
 
     /// Why a connection, or an attempt at one, failed last.
@@ -425,17 +467,19 @@ impl Drop for Waiting {
     }
 }
 
-/// Whether a call that ended so is to be sent again. `resends` counts how often it was.
-pub fn is_sent_again(
-    resends: &mut Resends,
+/// Says after how long a call that ended so is sent again; `None` is never. `retries` counts how often it
+/// was; `entropy` is a random number.
+pub fn judge_ended(
+    retries: &mut Retries<'_>,
     ended: &Result<OwnedOutcome, CallError>,
     is_idempotent: bool,
-) -> bool {
+    entropy: u64,
+) -> Option<Duration> {
     match ended {
-        Ok(outcome) => resends.judge(outcome, is_idempotent) == Resend::Again,
+        Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
         // The connection ended after it had been picked.
-        Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => true,
-        Err(_) => false,
+        Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
+        Err(_) => None,
     }
 }
 
@@ -445,9 +489,4 @@ impl fmt::Debug for Roster {
             .field("states", &self.states())
             .finish_non_exhaustive()
     }
-}
-
-/// A random number, from what the standard library seeds its hashes with.
-fn entropy() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

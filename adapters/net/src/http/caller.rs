@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
 use antiphon::service::{Chain, Interceptor};
-use antiphon::{CallId, Collector, Config, Payload, SendError};
+use antiphon::{CallId, Collector, Config, Payload, Retry, SendError};
 
 use super::error::HttpError;
 use super::reply::HttpReply;
@@ -54,6 +54,10 @@ pub struct HttpClientConfig {
     /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
     /// block. Default none.
     pub on_reply: Option<OnReply>,
+    /// Which calls are sent again, and after how long: those that no connection could be made for,
+    /// [idempotent](crate::Call::idempotent) ones that were lost, and those whose error has one of the
+    /// codes. Notifications and batches are not. Default none.
+    pub retry: Option<Retry>,
     /// What sees the calls: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
 }
@@ -86,6 +90,7 @@ impl HttpClientConfig {
             idle_timeout: Duration::from_secs(4),
             max_header_bytes: 16 << 10,
             on_reply: None,
+            retry: None,
             interceptors: None,
         }
     }
@@ -133,6 +138,7 @@ impl fmt::Debug for HttpClientConfig {
             .field("max_connections", &self.max_connections)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
+            .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
 }
@@ -233,7 +239,7 @@ const MAX_CODING_CHARS: usize = 64;
 
 impl Started {
     /// Has further headers sent, in place of those of the same name.
-    pub(crate) fn add_headers(&mut self, headers: Vec<(String, String)>) {
+    pub(crate) fn add_headers(&mut self, headers: &[(String, String)]) {
         if headers.is_empty() {
             return;
         }
@@ -244,7 +250,7 @@ impl Started {
                 .any(|(own, _)| own.eq_ignore_ascii_case(name))
         };
         all.retain(|(name, _)| is_other(name));
-        all.extend(headers);
+        all.extend_from_slice(headers);
     }
 
     /// Takes the response. Gives `None` if the request must be sent again, as it stands now.

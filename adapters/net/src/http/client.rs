@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use antiphon::RpcError;
 use antiphon::service::Chain;
-use antiphon::{Collector, Config, Method, OwnedOutcome, Payload, SendError};
+use antiphon::{Collector, Config, Method, OwnedOutcome, Payload, Retries, Retry, SendError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,10 +18,13 @@ use super::error::HttpError;
 use super::send::HttpSend;
 use super::url::{HttpScheme, HttpUrl};
 use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
+use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::CallError;
-use crate::client::Connect;
-use crate::outgoing::{Interception, OutgoingCall};
+use crate::call_request::CallRequest;
+use crate::client::{Connect, wait_to_resend};
+use crate::entropy::Entropy;
+use crate::intercepted::Interception;
+use crate::outgoing::OutgoingCall;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
 use crate::text::Text;
@@ -41,6 +44,7 @@ pub struct HttpClient {
 struct Inner {
     caller: HttpCaller,
     interceptors: Option<Chain<OutgoingCall>>,
+    retry: Option<(Retry, Entropy)>,
     /// `None` once the client has been closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
     runtime: SharedRuntime,
@@ -114,6 +118,10 @@ impl HttpClient {
             inner: Arc::new(Inner {
                 caller: HttpCaller::new(url, options),
                 interceptors: options.interceptors.clone(),
+                retry: options.retry.clone().map(|retry| {
+                    let entropy = Entropy::new(retry.seed);
+                    (retry, entropy)
+                }),
                 send: Mutex::new(Some(Arc::new(send))),
                 runtime,
             }),
@@ -183,7 +191,7 @@ impl HttpClient {
     async fn tell_once(&self, call: CallRequest<'_>) -> Result<(), CallError> {
         let (params, caller) = (call.params?, &self.inner.caller);
         let mut started = caller.notify(&call.method, params.all())?;
-        started.add_headers(call.headers);
+        started.add_headers(&call.headers);
         self.exchange(started, call.timeout).await?;
         Ok(())
     }
@@ -233,6 +241,39 @@ impl HttpClient {
         self.lock_send().clone().ok_or(HttpError::Closed)
     }
 
+    /// Makes a call, again and again if it may be.
+    async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
+        let params = call.params?;
+        let once = |left| self.call_once(&call.method, &params, &call.headers, left);
+        let Some((retry, entropy)) = &self.inner.retry else {
+            return once(call.timeout).await;
+        };
+        let (runtime, mut retries) = (&*self.inner.runtime, Retries::new(retry));
+        let deadline = super::io::after(runtime.now(), call.timeout);
+        loop {
+            let left = deadline.saturating_since(runtime.now());
+            let ended = once(call.timeout.map(|_| left)).await;
+            let delay = judge(&mut retries, &ended, call.is_idempotent, entropy);
+            if !wait_to_resend(runtime, delay, deadline).await {
+                return ended;
+            }
+        }
+    }
+
+    async fn call_once(
+        &self,
+        method: &str,
+        params: &Text,
+        headers: &[(String, String)],
+        timeout: Option<Duration>,
+    ) -> Result<OwnedOutcome, CallError> {
+        let (id, mut started) = self.inner.caller.call(method, params.all())?;
+        started.add_headers(headers);
+        let mut outcomes = self.exchange(started, timeout).await?;
+        // The exchange has settled every call it began.
+        outcomes.take(id).ok_or(CallError::Missing)
+    }
+
     async fn exchange(
         &self,
         mut started: Started,
@@ -256,6 +297,28 @@ impl HttpClient {
     }
 }
 
+/// Says after how long a call that ended so is sent again; `None` is never.
+fn judge(
+    retries: &mut Retries<'_>,
+    ended: &Result<OwnedOutcome, CallError>,
+    is_idempotent: bool,
+    entropy: &Entropy,
+) -> Option<Duration> {
+    let lost = OwnedOutcome::Aborted;
+    let random = entropy.next();
+    match ended {
+        Ok(outcome) => retries.judge(outcome, is_idempotent, random),
+        // There is no other connection that is waited for, so every attempt counts and has its delay.
+        Err(CallError::Http(HttpError::Connect(_) | HttpError::Unsent(_))) => retries
+            .judge(&lost, true, random)
+            .map(|_| retries.next_delay(random)),
+        Err(CallError::Http(HttpError::Lost(_))) => retries
+            .judge(&lost, is_idempotent, random)
+            .map(|_| retries.next_delay(random)),
+        Err(_) => None,
+    }
+}
+
 impl MakeCall for HttpClient {
     fn interception(&self) -> Option<Interception<'_>> {
         Some(Interception {
@@ -267,14 +330,7 @@ impl MakeCall for HttpClient {
     }
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
-        Begun::Other(Box::pin(async move {
-            let params = call.params?;
-            let (id, mut started) = self.inner.caller.call(&call.method, params.all())?;
-            started.add_headers(call.headers);
-            let mut outcomes = self.exchange(started, call.timeout).await?;
-            // The exchange has settled every call it began.
-            outcomes.take(id).ok_or(CallError::Missing)
-        }))
+        Begun::Other(Box::pin(self.call_again(call)))
     }
 
     fn begin_batch(
@@ -284,7 +340,7 @@ impl MakeCall for HttpClient {
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Other(Box::pin(async move {
             let mut started = self.inner.caller.batch(&batch)?;
-            started.add_headers(batch.take_headers());
+            started.add_headers(&batch.take_headers());
             Ok(self.exchange(started, timeout).await?)
         }))
     }

@@ -3,6 +3,8 @@
 mod endings;
 #[path = "../support/hand.rs"]
 mod hand;
+#[cfg(feature = "http")]
+mod http;
 mod limits;
 mod outgoing;
 mod roster;

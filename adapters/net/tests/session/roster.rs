@@ -5,9 +5,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, ConnectionState, Instant, OwnedOutcome, ReconnectStrategy, Resends, SendError,
+    CloseReason, ConnectionState, Instant, OwnedOutcome, ReconnectStrategy, Retries, Retry,
+    SendError,
 };
-use antiphon_net::{CallError, Peer, ReconnectConfig, Roster, is_sent_again};
+use antiphon_net::{CallError, Peer, ReconnectConfig, Roster, judge_ended};
 
 use super::support::Side;
 
@@ -103,26 +104,19 @@ fn a_call_is_sent_again_only_if_that_does_no_harm() {
         (Err(CallError::Rejected(SendError::Closed)), true, true),
         (Err(CallError::Rejected(SendError::Full)), false, false),
     ] {
-        let mut resends = Resends::default();
-        assert_eq!(
-            is_sent_again(&mut resends, &ended, false),
-            plain,
-            "{ended:?}"
-        );
-        assert_eq!(
-            is_sent_again(&mut resends, &ended, true),
-            idempotent,
-            "{ended:?}"
-        );
+        let retry = Retry::new();
+        let mut retries = Retries::new(&retry);
+        let mut is_again = |word| judge_ended(&mut retries, &ended, word, 0).is_some();
+        assert_eq!(is_again(false), plain, "{ended:?}");
+        assert_eq!(is_again(true), idempotent, "{ended:?}");
     }
     // What brings every server down is not sent for ever.
     let mut options = ReconnectConfig::default();
-    options.max_resends = 2;
-    let mut resends = Roster::new(options).unwrap().resends();
-    let again = [(); 4].map(|()| is_sent_again(&mut resends, &Ok(OwnedOutcome::Aborted), true));
+    options.retry.max_resends = 2;
+    let roster = Roster::new(options).unwrap();
+    let mut retries = roster.retries();
+    let mut is_again = |outcome| judge_ended(&mut retries, &Ok(outcome), true, 0).is_some();
+    let again = [(); 4].map(|()| is_again(OwnedOutcome::Aborted));
     assert_eq!(again, [true, true, false, false]);
-    assert!(
-        is_sent_again(&mut resends, &Ok(OwnedOutcome::Unsent), true),
-        "it did nothing"
-    );
+    assert!(is_again(OwnedOutcome::Unsent), "it did nothing");
 }

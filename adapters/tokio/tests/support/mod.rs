@@ -261,3 +261,35 @@ impl Service for Echo {
         }
     }
 }
+
+/// The lines of a stream.
+impl<T: Io> Raw<T> {
+    /// Reads the next line.
+    pub(crate) async fn line(&mut self) -> String {
+        self.line_or_end().await.expect("a line before the end")
+    }
+
+    /// Reads the next line, if one comes before the end.
+    pub(crate) async fn line_or_end(&mut self) -> Option<String> {
+        while !self.rest.contains(&b'\n') {
+            if !self.read().await {
+                return None;
+            }
+        }
+        let end = self.rest.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<_> = self.rest.drain(..=end).collect();
+        Some(String::from_utf8(line[..end].to_vec()).unwrap())
+    }
+
+    /// Whether more has come once all others have had their turn.
+    pub(crate) async fn has_line(&mut self) -> bool {
+        let brief = std::time::Duration::from_millis(1);
+        let more = tokio::time::timeout(brief, self.read()).await;
+        more.is_ok() || !self.rest.is_empty()
+    }
+
+    /// Whether the other side ends it, without another word.
+    pub(crate) async fn ended(&mut self) -> bool {
+        !self.read().await && self.rest.is_empty()
+    }
+}

@@ -1,5 +1,9 @@
 //! The handshake from both sides.
 
+use std::sync::Mutex;
+
+use antiphon::Instant;
+use antiphon::service::BearerAuth;
 use antiphon::session::{Handshake, Layer as _, LayerEvent};
 use antiphon::websocket::Subprotocol;
 use antiphon_websocket::{WebSocket, WebSocketConfig, WebSocketEnd};
@@ -301,6 +305,39 @@ fn headers_that_cannot_be_sent_are_refused() {
     let request = String::from_utf8(output(&mut websocket)).unwrap();
     assert_eq!(value(&request, "host"), Some("b.example"));
     assert_eq!(request.to_lowercase().matches("\r\nhost:").count(), 1);
+}
+
+// INT-08 SEC-02 SEC-15
+#[test]
+fn a_token_is_asked_for_at_each_handshake() {
+    let left = Mutex::new(vec![
+        Err("the vault is shut".into()),
+        Ok(None),
+        Ok(Some("s3cret2".to_owned())),
+        Ok(Some("s3cret1".to_owned())),
+    ]);
+    let auth = BearerAuth::new(move || left.lock().unwrap().pop().unwrap());
+    let options = WebSocketConfig::client("ws://a/")
+        .unwrap()
+        .with_header("Authorization", "Basic x")
+        .unwrap()
+        .with_auth(auth);
+    assert!(!format!("{options:?}").contains("s3cret"));
+    for wanted in ["Bearer s3cret1", "Bearer s3cret2", "Basic x"] {
+        let mut websocket = make(options.clone(), &config());
+        let request = String::from_utf8(output(&mut websocket)).unwrap();
+        assert_eq!(value(&request, "authorization"), Some(wanted));
+        assert_eq!(
+            request.to_lowercase().matches("\r\nauthorization:").count(),
+            1
+        );
+        assert!(!format!("{websocket:?}").contains("s3cret"));
+    }
+    let failed = WebSocket::new(options.into(), &config(), Instant::ZERO);
+    assert_eq!(failed.unwrap_err().to_string(), "the vault is shut");
+    // A server asks for nothing.
+    let auth = BearerAuth::new(|| panic!("it is not asked"));
+    make(WebSocketConfig::server().with_auth(auth), &config());
 }
 
 // WSK-01 WSK-06

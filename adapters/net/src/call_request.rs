@@ -1,0 +1,33 @@
+//! What a call says, before it is sent.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use antiphon::SendError;
+
+use crate::text::Text;
+
+/// How long a call waits for its answer, and a notification for room, if nothing else is said.
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a call says.
+pub(crate) struct CallRequest<'c> {
+    pub(crate) method: Cow<'c, str>,
+    pub(crate) params: Result<Text, SendError>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) is_idempotent: bool,
+    /// Sent beside it, over HTTP.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl<'c> CallRequest<'c> {
+    pub(crate) fn new(method: impl Into<Cow<'c, str>>, params: Result<Text, SendError>) -> Self {
+        Self {
+            method: method.into(),
+            params,
+            timeout: Some(DEFAULT_CALL_TIMEOUT),
+            is_idempotent: false,
+            headers: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A client over HTTP without a network: what its interceptors do to a request.
+
+use std::sync::{Arc, Mutex};
+
+use antiphon::Config;
+use antiphon::service::{AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor, Reply};
+use antiphon_net::http::{HttpClient, HttpClientConfig, HttpMock, HttpRequest};
+use antiphon_net::{CallError, Headers, Metrics, SharedRuntime, block_on};
+
+use super::support::Hand;
+
+const URL: &str = "http://a/rpc";
+
+fn client(options: HttpClientConfig, mock: &Arc<HttpMock>) -> HttpClient {
+    let clock: SharedRuntime = Arc::new(Hand::default());
+    HttpClient::with_send(URL, options, Arc::clone(mock), clock).unwrap()
+}
+
+fn result(id: u32) -> String {
+    format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#)
+}
+
+fn header<'r>(request: &'r HttpRequest, name: &str) -> Vec<&'r str> {
+    let of_name = request.headers.iter();
+    let of_name = of_name.filter(|(found, _)| found.eq_ignore_ascii_case(name));
+    of_name.map(|(_, value)| value.as_str()).collect()
+}
+
+// INT-08 SEC-02 SEC-15
+#[test]
+fn a_token_is_asked_for_at_each_call_and_sent_with_its_request() {
+    let count = Mutex::new(0);
+    let auth = BearerAuth::new(move || {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        match *count {
+            3 => Ok(None),
+            4 => Err("the vault is shut".into()),
+            n => Ok(Some(format!("s3cret{n}"))),
+        }
+    });
+    let mut options = HttpClientConfig::new(Config::new()).intercept(auth);
+    options
+        .headers
+        .push(("Authorization".into(), "Basic x".into()));
+    options.headers.push(("x-own".into(), "1".into()));
+    let mock = Arc::new(HttpMock::new());
+    let client = client(options, &mock);
+    for id in 1..=3 {
+        mock.reply(200, &result(id));
+        assert_eq!(block_on(client.call::<u32>("m", ())).unwrap(), id);
+    }
+    let failed = block_on(client.call::<u32>("m", ())).unwrap_err();
+    assert!(matches!(failed, CallError::Interceptor(_)));
+    assert_eq!(
+        failed.to_string(),
+        "the call was kept back: the vault is shut"
+    );
+    mock.reply(200, "");
+    block_on(client.notify("n", ())).unwrap();
+    mock.reply(200, &format!("[{}]", result(4)));
+    let (sum, mut outcomes) = block_on(client.batch(|batch| {
+        batch.notify("n", ())?;
+        batch.call::<u32>("m", ())
+    }))
+    .unwrap();
+    assert_eq!(outcomes.fetch(sum).unwrap(), 4);
+
+    let sent = mock.sent();
+    let tokens: Vec<_> = sent
+        .iter()
+        .map(|request| header(request, "authorization"))
+        .collect();
+    assert_eq!(
+        tokens,
+        [
+            ["Bearer s3cret1"],
+            ["Bearer s3cret2"],
+            ["Basic x"],
+            // Nothing was sent when it failed.
+            ["Bearer s3cret5"],
+            // It was asked for each entry; a batch is one request.
+            ["Bearer s3cret7"],
+        ]
+    );
+    assert!(sent.iter().all(|request| header(request, "x-own") == ["1"]));
+    let shown = format!("{sent:?} {client:?} {failed:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+/// Leaves headers, and answers one method itself.
+struct Traced;
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for Traced {
+    fn request(&self, cx: &mut Cx, call: &R) -> Decision {
+        let mut headers = Headers::new();
+        headers.push("TraceParent", call.method().as_bytes());
+        cx.attributes_mut().insert(headers);
+        cx.attributes_mut()
+            .insert(Authorization::new("Digest y").unwrap());
+        match call.method() {
+            "known" => antiphon::OwnedError::new(7, "known").into(),
+            _ => Decision::Continue,
+        }
+    }
+
+    fn response(&self, _: &Cx, call: &R, reply: &mut Reply) {
+        if call.method() == "unanswered" {
+            let why = reply.no_answer().map_or("answered", |why| why.as_str());
+            let why = antiphon::OwnedJson::from_value(why).unwrap();
+            reply.replace(Ok(why));
+        }
+    }
+}
+
+// INT-01 INT-08
+#[test]
+fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
+    let (mock, metrics) = (Arc::new(HttpMock::new()), Metrics::new());
+    let options = HttpClientConfig::new(Config::new())
+        .intercept(metrics.clone())
+        .intercept(Traced);
+    let client = client(options, &mock);
+    mock.reply(200, &result(1));
+    assert_eq!(block_on(client.call::<u32>("m", ())).unwrap(), 1);
+    let known = block_on(client.call::<u32>("known", ())).unwrap_err();
+    assert_eq!(known.remote().unwrap().code(), 7);
+    block_on(client.notify("known", ())).unwrap();
+    // How each way to fail is named.
+    for (status, text, why) in [
+        (204, "", "missing"),
+        (200, "<html>", "invalid"),
+        (503, "busy", "invalid"),
+    ] {
+        mock.reply(status, text);
+        let told: String = block_on(client.call("unanswered", ())).unwrap();
+        assert_eq!(told, why);
+    }
+    mock.set_connected(false);
+    let told: String = block_on(client.call("unanswered", ())).unwrap();
+    assert_eq!(told, "unsent");
+    let sent = mock.sent();
+    assert_eq!(sent.len(), 4);
+    assert_eq!(header(&sent[0], "traceparent"), ["m"]);
+    assert_eq!(header(&sent[1], "traceparent"), ["unanswered"]);
+    assert_eq!(header(&sent[0], "authorization"), ["Digest y"]);
+    let text = metrics.to_string();
+    for line in [
+        r#"rpc_client_call_duration_seconds_count{rpc_system_name="jsonrpc",rpc_method="m"} 1"#,
+        r#"rpc_client_call_duration_seconds_count{rpc_system_name="jsonrpc",rpc_method="unanswered"} 4"#,
+        "antiphon_client_calls_running 0",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in {text}"
+        );
+    }
+}

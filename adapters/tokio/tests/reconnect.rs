@@ -1,0 +1,237 @@
+//! A client that keeps a connection, in memory and virtual time: what it says on each, and when.
+
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use antiphon_net::{Duplex, duplex};
+use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
+use antiphon_tokio::{
+    CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
+    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, reconnect,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::Instant;
+
+use support::Raw;
+
+/// The far ends of the connections that a client makes.
+struct Server(UnboundedReceiver<Duplex>);
+
+impl Server {
+    async fn accept(&mut self) -> Raw<Duplex> {
+        Raw::new(self.0.recv().await.expect("a connection"))
+    }
+}
+
+/// A client that tries again after a second, and what it connects to.
+fn client(
+    options: impl Into<ConnectionConfig>,
+    change: impl FnOnce(ReconnectConfig) -> ReconnectConfig,
+) -> (ReconnectingClient, Server) {
+    let (give, take) = unbounded_channel();
+    let connect = move || -> Connecting {
+        let (near, far) = duplex(1 << 16);
+        let given = give.send(far);
+        let link = given.map(|()| Link::new(near));
+        Box::pin(async { link.map_err(io::Error::other) })
+    };
+    let mut config = ReconnectConfig::default();
+    config.reconnect = ReconnectStrategy::Fixed {
+        delay: Duration::from_secs(1),
+        max_attempts: 3,
+    };
+    config.max_waiting_calls = 10;
+    let client = reconnect(connect, change(config), options, ());
+    (client.unwrap(), Server(take))
+}
+
+fn call(method: &str, id: u32) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
+}
+
+fn result(id: u32) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n")
+}
+
+/// Counts what passes.
+#[derive(Clone, Default)]
+struct Counts(Arc<Mutex<Vec<String>>>);
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for Counts {
+    fn request(&self, _: &mut Cx, call: &R) -> Decision {
+        self.0.lock().unwrap().push(format!("> {}", call.method()));
+        Decision::Continue
+    }
+
+    fn response(&self, _: &Cx, call: &R, reply: &mut Reply) {
+        let line = format!("< {} {}", call.method(), reply.duration().as_millis());
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+// INT-01 CON-04
+#[tokio::test(start_paused = true)]
+async fn an_interceptor_sees_a_call_once_however_often_it_is_sent() {
+    let counts = Counts::default();
+    let options = ConnectionConfig::new(Config::new()).intercept(counts.clone());
+    let (client, mut server) = client(options, |config| config);
+    let calling = client.clone();
+    let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).idempotent().await });
+    let mut first = server.accept().await;
+    assert_eq!(first.line().await, call("m", 1));
+    drop(first);
+    let mut second = server.accept().await;
+    assert_eq!(second.line().await, call("m", 1));
+    second.send(result(1)).await.unwrap();
+    assert_eq!(calling.await.unwrap().unwrap(), 1);
+    // What is done on one of its connections is seen, too.
+    client.peer().unwrap().try_notify("n", ()).unwrap();
+    assert_eq!(second.line().await, r#"{"jsonrpc":"2.0","method":"n"}"#);
+    assert_eq!(
+        *counts.0.lock().unwrap(),
+        ["> m", "< m 1000", "> n", "< n 0"]
+    );
+}
+
+// INT-08 SEC-02
+#[tokio::test(start_paused = true)]
+async fn the_first_calls_of_a_connection_go_before_all_others() {
+    let tokens = Arc::new(Mutex::new(0));
+    let (client, mut server) = client(Config::new(), |config| {
+        config.with_on_open(move |peer| {
+            let tokens = Arc::clone(&tokens);
+            Box::pin(async move {
+                let token = {
+                    let mut tokens = tokens.lock().unwrap();
+                    *tokens += 1;
+                    format!("s3cret{tokens}")
+                };
+                peer.call::<u32>("login", &[token]).await.map(drop)
+            })
+        })
+    });
+    let login =
+        |n: u32| format!(r#"{{"jsonrpc":"2.0","method":"login","params":["s3cret{n}"],"id":1}}"#);
+    let calling = client.clone();
+    let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).await });
+    let mut first = server.accept().await;
+    assert_eq!(first.line().await, login(1));
+    assert!(!first.has_line().await, "no other call before it is done");
+    assert!(client.peer().is_none());
+    first.send(result(1)).await.unwrap();
+    assert_eq!(first.line().await, call("m", 2));
+    first.send(result(2)).await.unwrap();
+    assert_eq!(calling.await.unwrap().unwrap(), 2);
+    drop(first);
+
+    // Again on the next connection: refused this time, so it is closed and another one made.
+    let mut second = server.accept().await;
+    assert_eq!(second.line().await, login(2));
+    let began = Instant::now();
+    let refusal = "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32000,\"message\":\"no\"},\"id\":1}\n";
+    second.send(refusal).await.unwrap();
+    assert!(second.ended().await, "it is closed");
+    drop(second);
+    let mut third = server.accept().await;
+    assert_eq!(
+        began.elapsed().as_secs(),
+        1,
+        "after the delay of the strategy"
+    );
+    let why = client.last_error().unwrap().to_string();
+    assert_eq!(why, "the first call failed: no (-32000)");
+    assert_eq!(third.line().await, login(3));
+    // Never answered: the time to connect ends it.
+    assert!(third.ended().await);
+    assert_eq!(began.elapsed().as_secs(), 11);
+    drop(third);
+    let mut last = server.accept().await;
+    assert_eq!(last.line().await, login(4));
+    drop(last);
+    let given_up = client.wait_open(Duration::from_secs(60)).await.unwrap_err();
+    assert!(matches!(given_up, CallError::NoConnection(ref error) if error.is_final()));
+    assert_eq!(client.states(), [ConnectionState::Closed]);
+    assert!(!format!("{given_up:?} {client:?}").contains("s3cret"));
+}
+
+fn busy(id: u32) -> String {
+    let error = r#"{"code":-32002,"message":"Server busy"}"#;
+    format!("{{\"jsonrpc\":\"2.0\",\"error\":{error},\"id\":{id}}}\n")
+}
+
+/// Calls a server that says that it is busy so many times before it answers. Gives when the call was sent,
+/// in milliseconds from its beginning, how it ended, and when.
+async fn refused(times: usize, retry: Retry, timeout: Duration) -> (Vec<u64>, String, u64) {
+    let (client, mut server) = client(Config::new(), |mut config| {
+        config.retry = retry;
+        config
+    });
+    let mut server = server.accept().await;
+    let began = Instant::now();
+    let millis = move || began.elapsed().as_millis() as u64;
+    let serving = async {
+        let mut sent = Vec::new();
+        while let Some(line) = server.line_or_end().await {
+            sent.push(millis());
+            let id = sent.len() as u32;
+            assert_eq!(line, call("m", id));
+            let answer = match sent.len() > times {
+                true => result(id),
+                false => busy(id),
+            };
+            server.send(answer).await.unwrap();
+        }
+        sent
+    };
+    let calling = async {
+        let ended = client.call::<u32>("m", ()).timeout(timeout).await;
+        let ended = match ended {
+            Ok(result) => result.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let after = millis();
+        client.close();
+        (ended, after)
+    };
+    let (sent, (ended, after)) = tokio::join!(serving, calling);
+    (sent, ended, after)
+}
+
+// CLI-27 CON-06
+#[tokio::test(start_paused = true)]
+async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() {
+    let (long, busy) = (Duration::from_secs(30), "Server busy (-32002)");
+    let mut retry = Retry::new();
+    retry.jitter = 0.0;
+    assert_eq!(
+        refused(1, retry.clone(), long).await,
+        (vec![0], busy.into(), 0),
+        "nobody has told it to"
+    );
+    retry = retry.when_busy(ErrorProfile::Antiphon);
+    assert_eq!(
+        refused(2, retry.clone(), long).await,
+        (vec![0, 100, 300], "3".into(), 300)
+    );
+    assert_eq!(
+        refused(9, retry.clone(), long).await,
+        (vec![0, 100, 300, 700], busy.into(), 700),
+        "three times"
+    );
+    // The deadline of the call is that of all of it: what cannot be in time is not waited for.
+    assert_eq!(
+        refused(9, retry.clone(), Duration::from_millis(299)).await,
+        (vec![0, 100], busy.into(), 100)
+    );
+    // Jitter is taken off, and comes again with its seed.
+    (retry.jitter, retry.seed) = (0.5, Some(1));
+    let first = refused(9, retry.clone(), long).await;
+    assert!((50..=100).contains(&first.0[1]), "{first:?}");
+    assert!(first.2 < 700, "{first:?}");
+    assert_eq!(refused(9, retry.clone(), long).await, first);
+    retry.seed = Some(2);
+    assert_ne!(refused(9, retry, long).await, first);
+}

@@ -1,0 +1,366 @@
+//! Which calls are sent again, and after how long. The policy is pure: the caller supplies time and
+//! entropy.
+//!
+//! A call that settled as [`Unsent`](crate::Outcome::Unsent) may always be sent again. A call that settled
+//! as [`Aborted`](crate::Outcome::Aborted) may only if its caller says that doing it twice does no harm,
+//! and one that was answered only if the answer has a code that says it was not done; both only a limited
+//! number of times.
+//!
+//! No call runs twice unless its caller allowed it, and nothing is tried for ever.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::error_profile::ErrorProfile;
+use crate::owned::OwnedOutcome;
+
+/// What a caller may do about a call that ended with its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resend {
+    /// Send it again on the next connection: it cannot run twice, or running twice does no harm.
+    Again,
+    /// Do not send it again: the peer may have acted.
+    Never,
+}
+
+impl Resend {
+    /// Judges a call by how it ended. `is_idempotent` is the caller's word that doing it twice does
+    /// no harm. What the peer answered, and what ran out of time, is never sent again.
+    pub fn judge(outcome: &OwnedOutcome, is_idempotent: bool) -> Self {
+        match outcome {
+            OwnedOutcome::Unsent => Self::Again,
+            OwnedOutcome::Aborted if is_idempotent => Self::Again,
+            _ => Self::Never,
+        }
+    }
+}
+
+/// How often an aborted call goes out again by default.
+pub const DEFAULT_MAX_RESENDS: u32 = 3;
+
+/// Judges one call whenever its connection was lost, and bounds how often it goes out again: a
+/// request that brings down every server it reaches must not do so for ever.
+///
+/// ```
+/// use antiphon::{OwnedOutcome, Resend, Resends};
+/// let mut resends = Resends::new(1);
+/// assert_eq!(resends.judge(&OwnedOutcome::Aborted, true), Resend::Again);
+/// assert_eq!(resends.judge(&OwnedOutcome::Unsent, true), Resend::Again); // not counted
+/// assert_eq!(resends.judge(&OwnedOutcome::Aborted, true), Resend::Never);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resends {
+    left: u32,
+}
+
+impl Resends {
+    /// Lets an aborted call go out again this often. One that never left is not counted: it did
+    /// nothing, and its own deadline ends it.
+    pub const fn new(max_resends: u32) -> Self {
+        Self { left: max_resends }
+    }
+
+    /// Judges a call as [`Resend::judge`] does, and counts its resends. An aborted call with no
+    /// resend left is never sent again.
+    pub fn judge(&mut self, outcome: &OwnedOutcome, is_idempotent: bool) -> Resend {
+        let judged = Resend::judge(outcome, is_idempotent);
+        if judged == Resend::Never || matches!(outcome, OwnedOutcome::Unsent) {
+            return judged;
+        }
+        match self.take() {
+            true => Resend::Again,
+            false => Resend::Never,
+        }
+    }
+
+    /// Counts one. False if none was left.
+    fn take(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+impl Default for Resends {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_RESENDS)
+    }
+}
+
+/// When a call is sent again, how often, and after how long. A client is told so beforehand.
+///
+/// ```
+/// use antiphon::{ErrorProfile, Retry};
+/// use core::time::Duration;
+/// let mut retry = Retry::new().when_busy(ErrorProfile::Antiphon);
+/// retry.max_resends = 5;
+/// retry.initial_delay = Duration::from_millis(50);
+/// assert_eq!(retry.codes, [-32002]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Retry {
+    /// How often one call is sent again, so that a request that brings down every server it reaches comes
+    /// to an end. One that never left is not counted on a connection that is made anew. Default 3.
+    pub max_resends: u32,
+    /// The codes of errors after which a call is sent again, whether or not it may be done twice: they
+    /// must say that it was not done. Default none.
+    pub codes: Vec<i64>,
+    /// How long the first delay is. A call that was lost with its connection goes out without one, as
+    /// soon as there is another connection. Default 100 ms.
+    pub initial_delay: Duration,
+    /// The factor from one delay to the next. Less than 1, or no number, is read as 1. Default 2.
+    pub multiplier: f64,
+    /// The longest delay. Default 10 s.
+    pub max_delay: Duration,
+    /// The largest part of each delay, from 0 to 1, that is taken off at random, so that callers that were
+    /// refused together do not come back together. Default 0.5.
+    pub jitter: f64,
+    /// Makes what is random repeatable, for tests. Default none.
+    pub seed: Option<u64>,
+}
+
+impl Retry {
+    /// Takes the defaults.
+    pub const fn new() -> Self {
+        Self {
+            max_resends: DEFAULT_MAX_RESENDS,
+            codes: Vec::new(),
+            initial_delay: Duration::from_millis(100),
+            multiplier: 2.0,
+            max_delay: Duration::from_secs(10),
+            jitter: 0.5,
+            seed: None,
+        }
+    }
+
+    /// Adds the codes by which servers of this profile say that they are busy or shutting down, or that a
+    /// rate limit has been reached. [`Lsp`](ErrorProfile::Lsp) and [`Mcp`](ErrorProfile::Mcp) have none: what
+    /// their servers say then may mean that a call was done in part.
+    #[must_use]
+    pub fn when_busy(mut self, profile: ErrorProfile) -> Self {
+        if matches!(profile, ErrorProfile::Lsp | ErrorProfile::Mcp) {
+            return self;
+        }
+        for error in [
+            profile.busy(),
+            profile.rate_limited(),
+            profile.unavailable(),
+        ] {
+            if !self.codes.contains(&error.code()) {
+                self.codes.push(error.code());
+            }
+        }
+        self
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Judges one call by a [`Retry`] whenever it has ended, and counts.
+///
+/// ```
+/// use antiphon::{OwnedError, OwnedOutcome, Retries, Retry};
+/// use core::time::Duration;
+/// let mut retry = Retry::new();
+/// (retry.max_resends, retry.codes) = (2, vec![-32002]);
+/// let mut retries = Retries::new(&retry);
+/// let busy = OwnedOutcome::Err(OwnedError::new(-32002, "Server busy"));
+/// assert_eq!(retries.judge(&busy, false, 0), Some(Duration::from_millis(100)));
+/// assert_eq!(retries.judge(&busy, false, 0), Some(Duration::from_millis(200)));
+/// assert_eq!(retries.judge(&busy, false, 0), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Retries<'r> {
+    retry: &'r Retry,
+    resends: Resends,
+    /// The next delay, in seconds, not yet capped.
+    delay: f64,
+}
+
+impl<'r> Retries<'r> {
+    /// Begins with a call that has not been sent.
+    pub const fn new(retry: &'r Retry) -> Self {
+        Self {
+            retry,
+            resends: Resends::new(retry.max_resends),
+            delay: retry.initial_delay.as_secs_f64(),
+        }
+    }
+
+    /// Says after how long a call that ended so is sent again; `None` is never. It is zero for one that
+    /// ended with its connection, because that is made anew first. `is_idempotent` is the caller's word
+    /// that doing it twice does no harm, `entropy` a random number from the driver.
+    pub fn judge(
+        &mut self,
+        outcome: &OwnedOutcome,
+        is_idempotent: bool,
+        entropy: u64,
+    ) -> Option<Duration> {
+        match outcome {
+            OwnedOutcome::Err(error) if self.retry.codes.contains(&error.code()) => {
+                // It counts as any other.
+                self.resends.take().then(|| self.next_delay(entropy))
+            }
+            outcome => match self.resends.judge(outcome, is_idempotent) {
+                Resend::Again => Some(Duration::ZERO),
+                Resend::Never => None,
+            },
+        }
+    }
+
+    /// The next delay, for a client that has no connection to wait for.
+    pub fn next_delay(&mut self, entropy: u64) -> Duration {
+        let Retry {
+            max_delay,
+            jitter,
+            multiplier,
+            ..
+        } = *self.retry;
+        let delay = back_off(self.delay, max_delay, jitter, entropy);
+        // Infinity is never reached.
+        self.delay = (self.delay * multiplier.max(1.0)).min(max_delay.as_secs_f64());
+        delay
+    }
+}
+
+/// A delay of so many seconds, less a random part of it. What makes no sense is read as the nearest that
+/// does.
+pub(crate) fn back_off(secs: f64, max_delay: Duration, jitter: f64, entropy: u64) -> Duration {
+    let capped = secs.min(max_delay.as_secs_f64());
+    let random = entropy as f64 / u64::MAX as f64;
+    // `max` and `min` take the other where one is no number.
+    let delay = capped * (1.0 - jitter.max(0.0).min(1.0) * random);
+    Duration::try_from_secs_f64(delay).unwrap_or(max_delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use core::time::Duration;
+
+    use super::{Retries, Retry};
+    use crate::{ErrorProfile, OwnedError, OwnedOutcome};
+
+    fn failed(code: i64) -> OwnedOutcome {
+        OwnedOutcome::Err(OwnedError::new(code, "x"))
+    }
+
+    // CON-06 TST-10
+    #[test]
+    fn only_what_was_not_sent_or_does_no_harm_twice_is_sent_again() {
+        use super::Resend;
+        use crate::event::InvalidReason;
+        use crate::owned::OwnedOutcome;
+        let answered = OwnedOutcome::Err(crate::OwnedError::new(1, "no"));
+        let invalid = OwnedOutcome::Invalid(InvalidReason::NotAnObject.into());
+        for (outcome, plain, idempotent) in [
+            (OwnedOutcome::Unsent, Resend::Again, Resend::Again),
+            (OwnedOutcome::Aborted, Resend::Never, Resend::Again),
+            (OwnedOutcome::TimedOut, Resend::Never, Resend::Never),
+            (OwnedOutcome::Missing, Resend::Never, Resend::Never),
+            (answered, Resend::Never, Resend::Never),
+            (invalid, Resend::Never, Resend::Never),
+        ] {
+            assert_eq!(Resend::judge(&outcome, false), plain, "{outcome:?}");
+            assert_eq!(Resend::judge(&outcome, true), idempotent, "{outcome:?}");
+        }
+    }
+    // CON-06 TST-10
+    #[test]
+    fn a_call_that_is_aborted_every_time_comes_to_an_end() {
+        use super::{DEFAULT_MAX_RESENDS, Resend, Resends};
+        use crate::owned::OwnedOutcome::{Aborted, Missing, TimedOut, Unsent};
+        for max_resends in [0, 1, DEFAULT_MAX_RESENDS, 100] {
+            let mut resends = Resends::new(max_resends);
+            for _ in 0..1000 {
+                // None of these counts.
+                assert_eq!(resends.judge(&Unsent, false), Resend::Again);
+                assert_eq!(resends.judge(&Aborted, false), Resend::Never);
+                assert_eq!(resends.judge(&TimedOut, true), Resend::Never);
+                assert_eq!(resends.judge(&Missing, true), Resend::Never);
+            }
+            let again = (0..1000).filter(|_| resends.judge(&Aborted, true) == Resend::Again);
+            assert_eq!(again.count() as u32, max_resends);
+            assert_eq!(resends.judge(&Unsent, true), Resend::Again);
+        }
+        assert_eq!(Resends::default(), Resends::new(3));
+    }
+
+    // CLI-27
+    #[test]
+    fn a_call_is_sent_again_by_the_code_of_its_error_and_not_for_ever() {
+        let mut retry = Retry::new();
+        retry.max_resends = 4;
+        retry.max_delay = Duration::from_millis(350);
+        let mut retries = Retries::new(&retry);
+        assert_eq!(retries.judge(&failed(-32002), true, 0), None, "not told to");
+        retry.codes = vec![7, -32002];
+        retries = Retries::new(&retry);
+        for (outcome, is_idempotent, after) in [
+            (failed(-32002), false, Some(100)),
+            (failed(-32603), true, None),
+            (OwnedOutcome::Unsent, false, Some(0)),
+            (OwnedOutcome::Aborted, false, None),
+            (OwnedOutcome::Aborted, true, Some(0)),
+            (failed(7), false, Some(200)),
+            (OwnedOutcome::TimedOut, true, None),
+            (OwnedOutcome::Missing, true, None),
+            (failed(7), false, Some(350)),
+            // Four were counted.
+            (failed(7), true, None),
+            (OwnedOutcome::Aborted, true, None),
+            (OwnedOutcome::Unsent, false, Some(0)),
+        ] {
+            let after = after.map(Duration::from_millis);
+            assert_eq!(
+                retries.judge(&outcome, is_idempotent, 0),
+                after,
+                "{outcome:?}"
+            );
+        }
+    }
+
+    // CLI-27
+    #[test]
+    fn delays_grow_to_a_bound_and_jitter_only_shortens_them() {
+        let mut retry = Retry::new();
+        for (multiplier, jitter, entropy, delays) in [
+            (2.0, 0.5, 0, [100, 200, 400]),
+            (2.0, 0.5, u64::MAX, [50, 100, 200]),
+            (2.0, 1.0, u64::MAX, [0, 0, 0]),
+            // What makes no sense.
+            (0.1, -1.0, u64::MAX, [100, 100, 100]),
+            (f64::NAN, f64::NAN, u64::MAX, [100, 100, 100]),
+            (f64::INFINITY, 9.0, 0, [100, 10_000, 10_000]),
+        ] {
+            (retry.multiplier, retry.jitter) = (multiplier, jitter);
+            let mut retries = Retries::new(&retry);
+            let found = [(); 3].map(|()| retries.next_delay(entropy).as_millis());
+            assert_eq!(found, delays, "{multiplier} {jitter}");
+        }
+        retry.initial_delay = Duration::MAX;
+        retry.max_delay = Duration::MAX;
+        let mut retries = Retries::new(&retry);
+        assert_eq!(retries.next_delay(0), Duration::MAX);
+        assert_eq!(retries.next_delay(0), Duration::MAX);
+    }
+
+    // CLI-27
+    #[test]
+    fn the_codes_of_a_busy_server_are_those_of_its_profile() {
+        let draft = Retry::new().when_busy(ErrorProfile::WebSocketDraft);
+        assert_eq!(draft.codes, [-32007, -32006, -32009]);
+        let twice = Retry::new()
+            .when_busy(ErrorProfile::Antiphon)
+            .when_busy(ErrorProfile::Antiphon);
+        assert_eq!(twice.codes, [-32002]);
+        for profile in [ErrorProfile::Lsp, ErrorProfile::Mcp] {
+            assert!(Retry::new().when_busy(profile).codes.is_empty());
+        }
+    }
+}
