@@ -95,6 +95,10 @@ pub trait AnyRequest {
     }
     /// The time, by the clock that durations are measured with.
     fn now(&self) -> Instant;
+    /// Whether its handler panics now.
+    fn is_panicking(&self) -> bool {
+        false
+    }
     /// Whether this side calls the peer.
     fn is_outgoing(&self) -> bool {
         false

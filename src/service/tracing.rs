@@ -72,14 +72,10 @@ impl CallEnd {
 
     /// A call that was given up, or whose handler panicked.
     pub fn given_up<R: AnyRequest + ?Sized>(cx: &Cx, request: &R) -> Self {
-        #[cfg(feature = "std")]
-        let is_panicking = std::thread::panicking();
-        #[cfg(not(feature = "std"))]
-        let is_panicking = false;
         Self {
             duration: request.now().saturating_since(cx.began()),
             code: None,
-            instead: Some(match is_panicking {
+            instead: Some(match request.is_panicking() {
                 true => "panicked",
                 false => "cancelled",
             }),

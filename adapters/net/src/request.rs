@@ -320,6 +320,10 @@ impl AnyRequest for Request {
         self.responder.session().context().peer_addr
     }
 
+    fn is_panicking(&self) -> bool {
+        std::thread::panicking()
+    }
+
     fn version(&self) -> Option<&'static str> {
         let options = self.responder.session().options();
         conventions::protocol_version(options.config.dialect.version)

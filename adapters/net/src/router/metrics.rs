@@ -6,13 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::service::conventions::{DURATION_BOUNDS, OTHER, SYSTEM_NAME};
-use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
+use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
+
+/// The most series of each side. A peer that is called makes up its codes; what is beyond is one more
+/// series, `_OTHER`. Each takes about 300 bytes.
+const MAX_SERIES: usize = 10_000;
 
 /// An interceptor that counts connections, and counts and measures calls, by method and by the code of
 /// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
 /// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. A call that its handler
 /// answers later is not measured. Over HTTP each request counts as a connection. Clones count together,
-/// calls of the peer's and of ours apart.
+/// calls of the peer's and of ours apart; each side has at most 10 000 series, and one for the rest.
 ///
 /// Everything but what is open or running only rises, so that a reader of two texts knows the rates.
 ///
@@ -60,28 +64,22 @@ impl Metrics {
         Self::default()
     }
 
-    fn count<R: AnyRequest + ?Sized>(
-        &self,
-        cx: &Cx,
-        request: &R,
-        error: Option<String>,
-        duration: Duration,
-    ) {
-        let method = match cx.is_registered() {
-            true => request.method(),
-            false => OTHER,
-        };
-        let seconds = duration.as_secs_f64();
+    fn count(&self, call: &LoggedCall<'_>, end: &CallEnd) {
+        let seconds = end.duration.as_secs_f64();
         let mut sides = self.lock();
-        let measured = sides.of(request);
+        let measured = sides.of(call.is_outgoing);
         measured.running = measured.running.saturating_sub(1);
-        let series = measured.calls.entry((method.into(), error)).or_default();
+        let mut key = (call.known_method().to_owned(), end.error_type());
+        if measured.calls.len() >= MAX_SERIES && !measured.calls.contains_key(&key) {
+            key = (OTHER.into(), Some(OTHER.into()));
+        }
+        let series = measured.calls.entry(key).or_default();
         let place = DURATION_BOUNDS.iter().position(|bound| seconds <= *bound);
         if let Some(bucket) = place.and_then(|place| series.buckets.get_mut(place)) {
             *bucket += 1;
         }
         series.count += 1;
-        series.total += duration;
+        series.total += end.duration;
     }
 
     fn lock(&self) -> MutexGuard<'_, Sides> {
@@ -90,8 +88,8 @@ impl Metrics {
 }
 
 impl Sides {
-    fn of<R: AnyRequest + ?Sized>(&mut self, request: &R) -> &mut Measured {
-        match request.is_outgoing() {
+    fn of(&mut self, is_outgoing: bool) -> &mut Measured {
+        match is_outgoing {
             true => self.client.get_or_insert_default(),
             false => &mut self.server,
         }
@@ -111,29 +109,25 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     }
 
     fn request(&self, _: &mut Cx, request: &R) -> Decision {
-        self.lock().of(request).running += 1;
+        self.lock().of(request.is_outgoing()).running += 1;
         Decision::Continue
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        if reply.is_deferred() {
-            let mut sides = self.lock();
-            let measured = sides.of(request);
-            measured.running = measured.running.saturating_sub(1);
-            return;
+        let call = LoggedCall::of(cx, request);
+        match CallEnd::of(reply) {
+            Some(end) => self.count(&call, &end),
+            None => {
+                let mut sides = self.lock();
+                let measured = sides.of(call.is_outgoing);
+                measured.running = measured.running.saturating_sub(1);
+            }
         }
-        let code = reply.error().map(|error| error.code().to_string());
-        let instead = reply.no_answer().map(|why| why.as_str().into());
-        self.count(cx, request, code.or(instead), reply.duration());
     }
 
     fn given_up(&self, cx: &Cx, request: &R) {
-        let duration = request.now().saturating_since(cx.began());
-        let why = match std::thread::panicking() {
-            true => "panicked",
-            false => "cancelled",
-        };
-        self.count(cx, request, Some(why.into()), duration);
+        let call = LoggedCall::of(cx, request);
+        self.count(&call, &CallEnd::given_up(cx, request));
     }
 }
 
@@ -211,5 +205,72 @@ impl fmt::Debug for Metrics {
         f.debug_struct("Metrics")
             .field("series", &self.lock().server.calls.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use antiphon::service::{AnyRequest, Cx, Failure, Interceptor, Reply};
+    use antiphon::{Instant, Json, OwnedError, OwnedId};
+
+    use super::{MAX_SERIES, Metrics};
+
+    /// A call of ours.
+    struct Call;
+
+    impl AnyRequest for Call {
+        fn method(&self) -> &str {
+            "m"
+        }
+
+        fn params(&self) -> Option<Json<'_>> {
+            None
+        }
+
+        fn id(&self) -> Option<OwnedId> {
+            None
+        }
+
+        fn is_notification(&self) -> bool {
+            false
+        }
+
+        fn connection(&self) -> u32 {
+            0
+        }
+
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+
+        fn is_outgoing(&self) -> bool {
+            true
+        }
+    }
+
+    // OBS-08
+    #[test]
+    fn a_server_that_makes_up_codes_makes_no_series_without_end() {
+        let metrics = Metrics::new();
+        let mut cx = Cx::new(Instant::ZERO, true);
+        let codes = (0..MAX_SERIES as i64 + 100).chain([0]);
+        for code in codes {
+            metrics.request(&mut cx, &Call);
+            let failed = Err(Failure::Error(OwnedError::new(code, "")));
+            let mut reply = Reply::new(Some(failed), Duration::ZERO);
+            metrics.response(&cx, &Call, &mut reply);
+        }
+        let text = metrics.to_string();
+        let counts = text.lines().filter(|line| line.contains("seconds_count{"));
+        assert_eq!(counts.count(), MAX_SERIES + 1);
+        for line in [
+            r#"rpc_method="_OTHER",error_type="_OTHER"} 100"#,
+            r#"rpc_method="m",error_type="0"} 2"#,
+        ] {
+            assert!(text.contains(line), "no {line}");
+        }
+        assert!(text.contains("antiphon_client_calls_running 0\n"));
     }
 }
