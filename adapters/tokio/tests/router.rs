@@ -9,8 +9,9 @@ use antiphon_tokio::service::{
     CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
 };
 use antiphon_tokio::{
-    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Metrics, OwnedError, OwnedId,
-    OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer, service,
+    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Link, Metrics, OwnedError,
+    OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer, connect,
+    service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -557,6 +558,29 @@ async fn calls_beyond_a_rate_are_refused() {
             assert_eq!(raw.ask("n", "").await, expected);
         }
     }
+}
+
+// INT-09
+#[tokio::test(start_paused = true)]
+async fn servers_that_began_at_different_times_share_a_rate() {
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(RateLimit::per_server(1, 3));
+    let mut serving = Vec::new();
+    let mut server = || {
+        let (near, far) = Link::pair();
+        serving.push(connect(far, Config::new(), router.clone()));
+        connect(near, Config::new(), ())
+    };
+    let one = server();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let other = server();
+    assert_eq!(one.call::<u8>("n", ()).await.unwrap(), 1);
+    assert_eq!(other.call::<u8>("n", ()).await.unwrap(), 1);
+    assert_eq!(one.call::<u8>("n", ()).await.unwrap(), 1);
+    assert!(other.call::<u8>("n", ()).await.is_err());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(other.call::<u8>("n", ()).await.unwrap(), 1);
 }
 
 #[derive(Clone, Default)]
