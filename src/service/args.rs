@@ -4,13 +4,15 @@ use serde::Deserialize;
 use smallvec::SmallVec;
 
 use super::missing::absent;
+use super::trace_context::META;
 use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
 
 /// The params of a request, each at the place of its parameter.
 ///
 /// An array gives the arguments by position, an object by name: exact, in any order. What is
-/// surplus, unknown or given twice is refused, before anything is decoded. Up to eight arguments
-/// are found without an allocation.
+/// surplus, unknown or given twice is refused, before anything is decoded, but for a member `_meta`,
+/// which says something of the call, such as its trace. Up to eight arguments are found without an
+/// allocation.
 ///
 /// ```
 /// use antiphon::Json;
@@ -46,6 +48,9 @@ impl<'a, 'n> Arguments<'a, 'n> {
                 let place = names.iter().position(|known| name.eq_str(known));
                 let slot = place.and_then(|place| values.get_mut(place));
                 let Some(slot) = slot else {
+                    if name.eq_str(META) {
+                        continue;
+                    }
                     return Err(DecodeError::about(
                         DecodeErrorKind::Unknown,
                         &name.to_cow_lossy(),
@@ -116,7 +121,7 @@ mod tests {
     fn arguments_come_by_position_or_by_name() {
         use DecodeErrorKind::{Mismatch, Missing, Repeated, Surplus, Unknown};
         let x = || String::from("x");
-        let cases: [(&str, Read); 20] = [
+        let cases: [(&str, Read); 21] = [
             (r#"[1,"x",true]"#, Ok((1, x(), Some(true)))),
             (r#"[1,"x"]"#, Ok((1, x(), None))),
             (r#"[1,"x",null]"#, Ok((1, x(), None))),
@@ -137,6 +142,7 @@ mod tests {
             (r#"{"a":1,"b":"x","d":1}"#, Err(Unknown)),
             (r#"{"a":1,"b":"x","a":1}"#, Err(Repeated)),
             (r#"{"a":1.5,"b":"x"}"#, Err(Mismatch)),
+            (r#"{"a":1,"_meta":{"d":1},"b":"x"}"#, Ok((1, x(), None))),
         ];
         for (text, expected) in cases {
             assert_eq!(read(text), expected, "{text}");

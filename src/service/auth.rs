@@ -115,7 +115,7 @@ impl<R: ?Sized> Interceptor<R> for BearerAuth {
     fn request(&self, cx: &mut Cx, _: &R) -> Decision {
         match self.authorization() {
             Ok(Some(authorization)) => cx.attributes_mut().insert(authorization),
-            Ok(None) => cx.attributes_mut().remove::<Authorization>(),
+            Ok(None) => drop(cx.attributes_mut().remove::<Authorization>()),
             Err(cause) => return Decision::Fail(cause),
         }
         Decision::Continue

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::{Any, TypeId};
 use core::fmt;
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::errors::{Failure, NoAnswer};
@@ -33,9 +34,12 @@ impl Attributes {
         self.values.push((TypeId::of::<T>(), Box::new(value)));
     }
 
-    /// Takes the value of a type away.
-    pub fn remove<T: 'static>(&mut self) {
-        self.values.retain(|(id, _)| *id != TypeId::of::<T>());
+    /// Takes the value of a type away, and gives it back.
+    pub fn remove<T: 'static>(&mut self) -> Option<T> {
+        let mut ids = self.values.iter().map(|(id, _)| *id);
+        let place = ids.position(|id| id == TypeId::of::<T>())?;
+        let (_, value) = self.values.swap_remove(place);
+        value.downcast().ok().map(|value| *value)
     }
 
     /// The value of a type, if there is one.
@@ -76,8 +80,25 @@ pub trait AnyRequest {
     /// The number of the connection; 0 for one that was made by itself, and for a call of ours that is
     /// bound to none.
     fn connection(&self) -> u32;
+    /// The address at the other end, where it is known.
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        None
+    }
+    /// A header of the HTTP request, or of the handshake of the WebSocket, that a call came with.
+    fn header(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+    /// The version of JSON-RPC, where only one is spoken.
+    fn version(&self) -> Option<&'static str> {
+        None
+    }
     /// The time, by the clock that durations are measured with.
     fn now(&self) -> Instant;
+    /// Whether its handler panics now.
+    fn is_panicking(&self) -> bool {
+        false
+    }
     /// Whether this side calls the peer.
     fn is_outgoing(&self) -> bool {
         false
@@ -292,6 +313,17 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = (cx, request);
     }
 
+    /// A connection has begun, and nothing that its peer says has been served yet. Over HTTP each
+    /// request is a connection of its own.
+    fn opened(&self, connection: u32) {
+        let _ = connection;
+    }
+
+    /// A connection has ended. Called once for each that has begun.
+    fn closed(&self, connection: u32) {
+        let _ = connection;
+    }
+
     /// Surrounds each step of the handler, and calls `step` once: for spans, and for values that
     /// belong to a task. Not called for a call of ours.
     fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
@@ -365,6 +397,20 @@ impl<R: ?Sized + 'static> Chain<R> {
     pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.given_up(cx, request);
+        }
+    }
+
+    /// Tells all of them, in their order, that a connection has begun.
+    pub fn opened(&self, connection: u32) {
+        for interceptor in self.all.iter() {
+            interceptor.opened(connection);
+        }
+    }
+
+    /// Tells all of them, in reverse order, that a connection has ended.
+    pub fn closed(&self, connection: u32) {
+        for interceptor in self.all.iter().rev() {
+            interceptor.closed(connection);
         }
     }
 
@@ -479,7 +525,8 @@ mod tests {
         assert_eq!(attributes.get::<u8>(), Some(&2));
         *attributes.get_mut::<u8>().unwrap() += 1;
         assert_eq!(attributes.get::<u8>(), Some(&3));
-        attributes.remove::<u8>();
+        assert_eq!(attributes.remove::<u8>(), Some(3));
+        assert_eq!(attributes.remove::<u8>(), None);
         assert_eq!(attributes.get::<u8>(), None);
         assert_eq!(
             alloc::format!("{attributes:?}"),

@@ -1,14 +1,13 @@
 //! Tells a logger of every call.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::conventions::{OTHER, SYSTEM_NAME};
 use super::errors::NoAnswer;
 use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
-
-/// The name of what is spoken, in the conventions of OpenTelemetry: `rpc.system.name`.
-pub const SYSTEM_NAME: &str = "jsonrpc";
 
 /// What is told of calls. Everything does nothing unless it is written.
 pub trait CallLog: Send + Sync + 'static {
@@ -59,6 +58,10 @@ pub struct LoggedCall<'c> {
     pub id: Option<OwnedId>,
     /// The number of the connection. With the id it names the call.
     pub connection: u32,
+    /// The address at the other end, where it is known.
+    pub peer_addr: Option<SocketAddr>,
+    /// The version of JSON-RPC, where only one is spoken.
+    pub version: Option<&'static str>,
 }
 
 /// What is shown of params and results.
@@ -103,13 +106,35 @@ impl<L: CallLog> Logging<L> {
     }
 }
 
-fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c> {
-    LoggedCall {
-        method: request.method(),
-        is_registered: cx.is_registered(),
-        is_outgoing: request.is_outgoing(),
-        id: request.id(),
-        connection: request.connection(),
+impl<'c> LoggedCall<'c> {
+    /// Reads it off a call that an interceptor sees.
+    pub fn of<R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> Self {
+        Self {
+            method: request.method(),
+            is_registered: cx.is_registered(),
+            is_outgoing: request.is_outgoing(),
+            id: request.id(),
+            connection: request.connection(),
+            peer_addr: request.peer_addr(),
+            version: request.version(),
+        }
+    }
+
+    /// The method, or `_OTHER` if nobody serves it: for what must not grow with the names that peers make
+    /// up, such as the series of metrics.
+    pub fn known_method(&self) -> &str {
+        match self.is_registered {
+            true => self.method,
+            false => OTHER,
+        }
+    }
+
+    /// The name of its span: the method, or the name of the protocol if nobody serves that.
+    pub fn span_name(&self) -> &str {
+        match self.is_registered {
+            true => self.method,
+            false => SYSTEM_NAME,
+        }
     }
 }
 
@@ -117,16 +142,17 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
     fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let params = request.params().map(crate::Json::as_str);
         let params = self.shown(request.method(), params);
-        self.log.request(&logged(cx, request), params.as_deref());
+        self.log
+            .request(&LoggedCall::of(cx, request), params.as_deref());
         Decision::Continue
     }
 
     fn given_up(&self, cx: &Cx, request: &R) {
-        self.log.given_up(&logged(cx, request));
+        self.log.given_up(&LoggedCall::of(cx, request));
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        let (call, duration) = (logged(cx, request), reply.duration());
+        let (call, duration) = (LoggedCall::of(cx, request), reply.duration());
         if let Some(why) = reply.no_answer() {
             return self.log.no_answer(&call, duration, why);
         }

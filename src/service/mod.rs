@@ -8,6 +8,7 @@
 mod args;
 mod auth;
 mod caller;
+pub mod conventions;
 mod describe;
 pub(crate) mod errors;
 mod extensions;
@@ -23,6 +24,8 @@ mod registry;
 mod router;
 mod scheduler;
 mod schema;
+mod trace_context;
+mod tracing;
 
 pub use args::Arguments;
 pub use auth::{Authorization, BearerAuth, InvalidToken};
@@ -33,7 +36,7 @@ pub use extensions::Discovery;
 pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
 pub use intercept::{AnyRequest, Attributes, Chain, Cx, Decision, Interceptor, Reply};
 pub use limit::Bucket;
-pub use logging::{CallLog, LoggedCall, Logging, SYSTEM_NAME};
+pub use logging::{CallLog, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]
 pub use methods::{error_with, error_with_data, not_this_error};
@@ -44,3 +47,5 @@ pub use schema::SchemaOf;
 #[cfg(feature = "openrpc")]
 #[doc(hidden)]
 pub use schema::probe;
+pub use trace_context::TraceContext;
+pub use tracing::{CallEnd, SpanFields, Tracer, Tracing};

@@ -28,9 +28,10 @@ import language_servers  # noqa: E402,F401
 import wasm_peer  # noqa: E402,F401
 import browser  # noqa: E402,F401
 import openrpc  # noqa: E402,F401
+import prometheus  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 277
+MINIMUM = 278
 
 
 def main(arguments):

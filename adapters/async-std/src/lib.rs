@@ -40,11 +40,13 @@ pub use antiphon_net::websocket;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Inbox, InboxEvent, Link, Listen,
-    MessageTransport, Metrics, NoConnection, Notification, OutgoingCall, Peer, PendingBatch,
-    PendingCall, Pool, Protocol, Queue, QueueTransport, RateLimit, ReconnectConfig,
+    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Health, HealthReport, Inbox, InboxEvent,
+    Link, Listen, MessageTransport, Metrics, NoConnection, Notification, OutgoingCall, Peer,
+    PendingBatch, PendingCall, Pool, Protocol, Queue, QueueTransport, RateLimit, ReconnectConfig,
     ReconnectingClient, Report, Request, Responder, Router, Routes, Running, Secure, Server,
     Service, TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve,
     serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};
+#[cfg(feature = "tracing")]
+pub use antiphon_net::{TracingSpans, trace_report};

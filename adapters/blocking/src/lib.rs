@@ -52,10 +52,12 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Dispatcher, Extension,
-    Inbox, InboxEvent, Metrics, NoConnection, Notification, OutgoingCall, Peer, PendingBatch,
-    PendingCall, Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder,
-    Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Health, HealthReport, Inbox, InboxEvent, Metrics, NoConnection, Notification, OutgoingCall,
+    Peer, PendingBatch, PendingCall, Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report,
+    Request, Responder, Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
+#[cfg(feature = "tracing")]
+pub use antiphon_net::{TracingSpans, trace_report};
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};
 pub use serve::Service;

@@ -1,9 +1,10 @@
 //! Calls of ours past interceptors: on their way out, and with what came of them.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 
 use antiphon::service::{
-    AnyRequest, Authorization, Chain, Cx, Failure, NoAnswer, Reply, ResultText,
+    AnyRequest, Authorization, Chain, Cx, Failure, NoAnswer, Reply, ResultText, SpanFields,
 };
 use antiphon::{CallId, Collector, Json, OwnedError, OwnedJson, OwnedOutcome};
 
@@ -22,6 +23,7 @@ pub(crate) struct Interception<'c> {
     pub(crate) chain: &'c Chain<OutgoingCall>,
     pub(crate) runtime: &'c SharedRuntime,
     pub(crate) connection: u32,
+    pub(crate) peer_addr: Option<SocketAddr>,
 }
 
 /// What an interceptor has answered in place of the peer, or how the call has ended.
@@ -49,6 +51,7 @@ impl Interception<'_> {
             params,
             is_notification,
             connection: self.connection,
+            peer_addr: self.peer_addr,
             runtime: SharedRuntime::clone(self.runtime),
         };
         let mut intercepted = Intercepted {
@@ -111,6 +114,10 @@ impl Intercepted {
         let attributes = self.cx.attributes();
         if let Some(others) = attributes.get::<Headers>() {
             headers.extend(others.texts());
+        }
+        if let Some(fields) = attributes.get::<SpanFields>() {
+            let fields = fields.iter();
+            headers.extend(fields.map(|(name, value)| (name.into(), value.into())));
         }
         if let Some(authorization) = attributes.get::<Authorization>() {
             headers.push(("authorization".into(), authorization.as_str().into()));

@@ -87,9 +87,11 @@ pub use pool::{Job, Pool};
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{
-    Answering, Answers, Extension, Metrics, OnThreads, RateLimit, Router, Routes, ServiceMethods,
-    Starting, Tasks, marker,
+    Answering, Answers, Checking, Extension, Health, HealthReport, Metrics, OnThreads, RateLimit,
+    Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
+#[cfg(feature = "tracing")]
+pub use router::{TracingSpans, trace_report};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
 #[cfg(feature = "async-io")]

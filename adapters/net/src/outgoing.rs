@@ -1,6 +1,7 @@
 //! A call of ours as interceptors see it.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use antiphon::service::AnyRequest;
 use antiphon::{Instant, Json, OwnedId, OwnedJson};
@@ -14,6 +15,7 @@ pub struct OutgoingCall {
     pub(crate) params: Option<OwnedJson>,
     pub(crate) is_notification: bool,
     pub(crate) connection: u32,
+    pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) runtime: SharedRuntime,
 }
 
@@ -36,6 +38,10 @@ impl AnyRequest for OutgoingCall {
 
     fn connection(&self) -> u32 {
         self.connection
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer_addr
     }
 
     fn now(&self) -> Instant {

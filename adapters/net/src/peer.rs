@@ -537,6 +537,7 @@ impl MakeCall for Peer {
             chain: options.interceptors.as_ref()?,
             runtime: self.session.shared_runtime(),
             connection: options.config.connection,
+            peer_addr: self.context().peer_addr,
         })
     }
 

@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use antiphon::service::{AnyRequest, Attributes, Cx, Failure};
+use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
@@ -313,6 +314,23 @@ impl AnyRequest for Request {
 
     fn connection(&self) -> u32 {
         self.responder.session().context().connection
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.responder.session().context().peer_addr
+    }
+
+    fn is_panicking(&self) -> bool {
+        std::thread::panicking()
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        let options = self.responder.session().options();
+        conventions::protocol_version(options.config.dialect.version)
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.responder.session().context().header(name)
     }
 
     fn now(&self) -> Instant {

@@ -9,8 +9,9 @@ use antiphon_tokio::service::{
     CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
 };
 use antiphon_tokio::{
-    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Metrics, OwnedError, OwnedId,
-    OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer, service,
+    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Link, Metrics, OwnedError,
+    OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer, connect,
+    service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -22,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A raw connection to a server.
 struct Raw {
     stream: BufReader<TcpStream>,
-    _running: antiphon_tokio::Running,
+    /// `None` if another connection keeps the server.
+    _running: Option<antiphon_tokio::Running>,
 }
 
 impl Raw {
@@ -33,7 +35,16 @@ impl Raw {
         let stream = BufReader::new(TcpStream::connect(address).await.unwrap());
         Self {
             stream,
-            _running: running,
+            _running: Some(running),
+        }
+    }
+
+    /// Another connection to the same server.
+    async fn another(&self) -> Self {
+        let address = self.stream.get_ref().peer_addr().unwrap();
+        Self {
+            stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
+            _running: None,
         }
     }
 
@@ -540,12 +551,36 @@ async fn calls_beyond_a_rate_are_refused() {
     let router = Router::new()
         .method("n", [], || ())
         .intercept(RateLimit::per_server(1, 3));
-    let (mut one, mut two) = (Raw::to(&router).await, Raw::to(&router).await);
+    let mut one = Raw::to(&router).await;
+    let mut two = one.another().await;
     for (raw, expected) in [(&mut one, [DONE, DONE]), (&mut two, [DONE, LIMITED])] {
         for expected in expected {
             assert_eq!(raw.ask("n", "").await, expected);
         }
     }
+}
+
+// INT-09
+#[tokio::test(start_paused = true)]
+async fn servers_that_began_at_different_times_share_a_rate() {
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(RateLimit::per_server(1, 3));
+    let mut serving = Vec::new();
+    let mut server = || {
+        let (near, far) = Link::pair();
+        serving.push(connect(far, Config::new(), router.clone()));
+        connect(near, Config::new(), ())
+    };
+    let one = server();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let other = server();
+    assert_eq!(one.call::<u8>("n", ()).await.unwrap(), 1);
+    assert_eq!(other.call::<u8>("n", ()).await.unwrap(), 1);
+    assert_eq!(one.call::<u8>("n", ()).await.unwrap(), 1);
+    assert!(other.call::<u8>("n", ()).await.is_err());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(other.call::<u8>("n", ()).await.unwrap(), 1);
 }
 
 #[derive(Clone, Default)]
@@ -741,6 +776,34 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
         .await
         .expect("the handler is given up");
     assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
+}
+
+// OBS-03
+#[tokio::test]
+async fn connections_are_counted_while_they_are_open_and_ever() {
+    let metrics = Metrics::new();
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(metrics.clone());
+    let mut one = Raw::to(&router).await;
+    let mut other = one.another().await;
+    one.ask("n", "").await;
+    other.ask("n", "").await;
+    let shows = |open: u32, total: u32| {
+        let text = metrics.to_string();
+        text.contains(&format!("\nantiphon_server_connections_open {open}\n"))
+            && text.contains(&format!("\nantiphon_server_connections_total {total}\n"))
+    };
+    assert!(shows(2, 2), "{metrics}");
+    drop(other);
+    let ended = async {
+        while !shows(1, 2) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, ended)
+        .await
+        .expect("its end is counted, its beginning stays");
 }
 
 /// Panics in `request`, in `response`, or does its step twice.

@@ -38,6 +38,8 @@ mod adapters {
     mod blocking {}
     #[doc = include_str!("../../../adapters/net/README.md")]
     mod net {}
+    #[doc = include_str!("../../../adapters/otel/README.md")]
+    mod otel {}
     #[doc = include_str!("../../../adapters/smol/README.md")]
     mod smol {}
     #[doc = include_str!("../../../adapters/tokio/README.md")]

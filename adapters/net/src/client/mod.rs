@@ -263,6 +263,7 @@ impl MakeCall for ReconnectingClient {
             chain: self.inner.interceptors.as_ref()?,
             runtime: &self.inner.runtime,
             connection: 0,
+            peer_addr: None,
         })
     }
 

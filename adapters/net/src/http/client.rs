@@ -332,6 +332,7 @@ impl MakeCall for HttpClient {
             chain: self.inner.interceptors.as_ref()?,
             runtime: &self.inner.runtime,
             connection: 0,
+            peer_addr: None,
         })
     }
 

@@ -5,20 +5,20 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, Reply, SYSTEM_NAME};
+use antiphon::service::conventions::{DURATION_BOUNDS, OTHER, SYSTEM_NAME};
+use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
 
-/// Upper bounds of a duration's buckets, in seconds: those of OpenTelemetry's RPC conventions.
-const BOUNDS: [f64; 14] = [
-    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
-];
+/// The most series of each side. A peer that is called makes up its codes; what is beyond is one more
+/// series, `_OTHER`. Each takes about 300 bytes.
+const MAX_SERIES: usize = 10_000;
 
-/// What stands for every method that nobody serves, so that a peer cannot make up series.
-const OTHER: &str = "_OTHER";
-
-/// An interceptor that counts and measures calls, by method and by the code of the error, or what there is
-/// instead of an answer: `cancelled` and `panicked` for a server; `cancelled`, `timeout`,
-/// `connection_closed`, `unsent`, `missing` and `invalid` for a client. A call that its handler answers
-/// later is not measured. Clones count together, calls of the peer's and of ours apart.
+/// An interceptor that counts connections, and counts and measures calls, by method and by the code of
+/// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
+/// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. A call that its handler
+/// answers later is not measured. Over HTTP each request counts as a connection. Clones count together,
+/// calls of the peer's and of ours apart; each side has at most 10 000 series, and one for the rest.
+///
+/// Everything but what is open or running only rises, so that a reader of two texts knows the rates.
 ///
 /// ```
 /// use antiphon_net::{Metrics, Router};
@@ -33,9 +33,11 @@ pub struct Metrics {
     state: Arc<Mutex<Sides>>,
 }
 
-/// The calls of the peer's, and ours.
+/// The connections, the calls of the peer's, and ours.
 #[derive(Default)]
 struct Sides {
+    open: u64,
+    opened: u64,
     server: Measured,
     /// Nothing before a first call: few programs have both.
     client: Option<Measured>,
@@ -51,7 +53,7 @@ struct Measured {
 #[derive(Default)]
 struct Series {
     /// How many took at most as long as each bound says, and longer than the one before.
-    buckets: [u64; BOUNDS.len()],
+    buckets: [u64; DURATION_BOUNDS.len()],
     count: u64,
     total: Duration,
 }
@@ -62,28 +64,22 @@ impl Metrics {
         Self::default()
     }
 
-    fn count<R: AnyRequest + ?Sized>(
-        &self,
-        cx: &Cx,
-        request: &R,
-        error: Option<String>,
-        duration: Duration,
-    ) {
-        let method = match cx.is_registered() {
-            true => request.method(),
-            false => OTHER,
-        };
-        let seconds = duration.as_secs_f64();
+    fn count(&self, call: &LoggedCall<'_>, end: &CallEnd) {
+        let seconds = end.duration.as_secs_f64();
         let mut sides = self.lock();
-        let measured = sides.of(request);
+        let measured = sides.of(call.is_outgoing);
         measured.running = measured.running.saturating_sub(1);
-        let series = measured.calls.entry((method.into(), error)).or_default();
-        let place = BOUNDS.iter().position(|bound| seconds <= *bound);
+        let mut key = (call.known_method().to_owned(), end.error_type());
+        if measured.calls.len() >= MAX_SERIES && !measured.calls.contains_key(&key) {
+            key = (OTHER.into(), Some(OTHER.into()));
+        }
+        let series = measured.calls.entry(key).or_default();
+        let place = DURATION_BOUNDS.iter().position(|bound| seconds <= *bound);
         if let Some(bucket) = place.and_then(|place| series.buckets.get_mut(place)) {
             *bucket += 1;
         }
         series.count += 1;
-        series.total += duration;
+        series.total += end.duration;
     }
 
     fn lock(&self) -> MutexGuard<'_, Sides> {
@@ -92,8 +88,8 @@ impl Metrics {
 }
 
 impl Sides {
-    fn of<R: AnyRequest + ?Sized>(&mut self, request: &R) -> &mut Measured {
-        match request.is_outgoing() {
+    fn of(&mut self, is_outgoing: bool) -> &mut Measured {
+        match is_outgoing {
             true => self.client.get_or_insert_default(),
             false => &mut self.server,
         }
@@ -101,30 +97,37 @@ impl Sides {
 }
 
 impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
+    fn opened(&self, _: u32) {
+        let mut sides = self.lock();
+        sides.open += 1;
+        sides.opened += 1;
+    }
+
+    fn closed(&self, _: u32) {
+        let mut sides = self.lock();
+        sides.open = sides.open.saturating_sub(1);
+    }
+
     fn request(&self, _: &mut Cx, request: &R) -> Decision {
-        self.lock().of(request).running += 1;
+        self.lock().of(request.is_outgoing()).running += 1;
         Decision::Continue
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        if reply.is_deferred() {
-            let mut sides = self.lock();
-            let measured = sides.of(request);
-            measured.running = measured.running.saturating_sub(1);
-            return;
+        let call = LoggedCall::of(cx, request);
+        match CallEnd::of(reply) {
+            Some(end) => self.count(&call, &end),
+            None => {
+                let mut sides = self.lock();
+                let measured = sides.of(call.is_outgoing);
+                measured.running = measured.running.saturating_sub(1);
+            }
         }
-        let code = reply.error().map(|error| error.code().to_string());
-        let instead = reply.no_answer().map(|why| why.as_str().into());
-        self.count(cx, request, code.or(instead), reply.duration());
     }
 
     fn given_up(&self, cx: &Cx, request: &R) {
-        let duration = request.now().saturating_since(cx.began());
-        let why = match std::thread::panicking() {
-            true => "panicked",
-            false => "cancelled",
-        };
-        self.count(cx, request, Some(why.into()), duration);
+        let call = LoggedCall::of(cx, request);
+        self.count(&call, &CallEnd::given_up(cx, request));
     }
 }
 
@@ -132,6 +135,17 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sides = self.lock();
+        let name = "antiphon_server_connections_open";
+        head(
+            f,
+            name,
+            "gauge",
+            "Connections that have begun and not ended.",
+        )?;
+        writeln!(f, "{name} {}", sides.open)?;
+        let name = "antiphon_server_connections_total";
+        head(f, name, "counter", "Connections that have begun.")?;
+        writeln!(f, "{name} {}", sides.opened)?;
         sides.server.write("server", f)?;
         match &sides.client {
             Some(client) => client.write("client", f),
@@ -143,16 +157,14 @@ impl fmt::Display for Metrics {
 impl Measured {
     fn write(&self, side: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("antiphon_{side}_calls_running");
-        writeln!(f, "# HELP {name} Calls that have begun and not ended.")?;
-        writeln!(f, "# TYPE {name} gauge")?;
+        head(f, &name, "gauge", "Calls that have begun and not ended.")?;
         writeln!(f, "{name} {}", self.running)?;
         let name = format!("rpc_{side}_call_duration_seconds");
-        writeln!(f, "# HELP {name} How long calls took.")?;
-        writeln!(f, "# TYPE {name} histogram")?;
+        head(f, &name, "histogram", "How long calls took.")?;
         for ((method, error), series) in &self.calls {
             let labels = labels(method, error.as_deref());
             let mut up_to = 0;
-            for (bound, count) in BOUNDS.iter().zip(series.buckets) {
+            for (bound, count) in DURATION_BOUNDS.iter().zip(series.buckets) {
                 up_to += count;
                 writeln!(f, "{name}_bucket{{{labels},le=\"{bound}\"}} {up_to}")?;
             }
@@ -162,6 +174,12 @@ impl Measured {
         }
         Ok(())
     }
+}
+
+/// What stands above the samples of a name.
+fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, about: &str) -> fmt::Result {
+    writeln!(f, "# HELP {name} {about}")?;
+    writeln!(f, "# TYPE {name} {kind}")
 }
 
 /// The labels of a series, by the names of OpenTelemetry's RPC conventions.
@@ -187,5 +205,72 @@ impl fmt::Debug for Metrics {
         f.debug_struct("Metrics")
             .field("series", &self.lock().server.calls.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use antiphon::service::{AnyRequest, Cx, Failure, Interceptor, Reply};
+    use antiphon::{Instant, Json, OwnedError, OwnedId};
+
+    use super::{MAX_SERIES, Metrics};
+
+    /// A call of ours.
+    struct Call;
+
+    impl AnyRequest for Call {
+        fn method(&self) -> &str {
+            "m"
+        }
+
+        fn params(&self) -> Option<Json<'_>> {
+            None
+        }
+
+        fn id(&self) -> Option<OwnedId> {
+            None
+        }
+
+        fn is_notification(&self) -> bool {
+            false
+        }
+
+        fn connection(&self) -> u32 {
+            0
+        }
+
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+
+        fn is_outgoing(&self) -> bool {
+            true
+        }
+    }
+
+    // OBS-08
+    #[test]
+    fn a_server_that_makes_up_codes_makes_no_series_without_end() {
+        let metrics = Metrics::new();
+        let mut cx = Cx::new(Instant::ZERO, true);
+        let codes = (0..MAX_SERIES as i64 + 100).chain([0]);
+        for code in codes {
+            metrics.request(&mut cx, &Call);
+            let failed = Err(Failure::Error(OwnedError::new(code, "")));
+            let mut reply = Reply::new(Some(failed), Duration::ZERO);
+            metrics.response(&cx, &Call, &mut reply);
+        }
+        let text = metrics.to_string();
+        let counts = text.lines().filter(|line| line.contains("seconds_count{"));
+        assert_eq!(counts.count(), MAX_SERIES + 1);
+        for line in [
+            r#"rpc_method="_OTHER",error_type="_OTHER"} 100"#,
+            r#"rpc_method="m",error_type="0"} 2"#,
+        ] {
+            assert!(text.contains(line), "no {line}");
+        }
+        assert!(text.contains("antiphon_client_calls_running 0\n"));
     }
 }

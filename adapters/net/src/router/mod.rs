@@ -1,10 +1,13 @@
 //! Serves methods by name: functions, and services of whole traits.
 
 mod extract;
+mod health;
 mod limit;
 mod metrics;
 mod run;
 mod serving;
+#[cfg(feature = "tracing")]
+mod spans;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,10 +29,13 @@ use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
 pub use extract::Extension;
+pub use health::{Checking, Health, HealthReport};
 pub use limit::RateLimit;
 pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
 use serving::{Serve, Whole};
+#[cfg(feature = "tracing")]
+pub use spans::{TracingSpans, trace_report};
 
 /// Serves methods by name, on tasks.
 ///
@@ -438,12 +444,21 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
 
     /// Tells of a connection, as a service is told.
     pub fn opened(&self, peer: &Peer) {
+        let chain = self.read().chain.clone();
+        if let Some(chain) = chain {
+            peer.session().attributes().insert(Seen(chain.clone()));
+            chain.opened(peer.context().connection);
+        }
         self.tell(|table| table.on_opened.clone(), peer, ());
     }
 
     /// Tells of the end of a connection, as a service is told.
     pub fn closed(&self, peer: &Peer, why: Closed) {
         self.tell(|table| table.on_closed.clone(), peer, why);
+        let seen = peer.session().attributes().remove::<Seen>();
+        if let Some(Seen(chain)) = seen {
+            chain.closed(peer.context().connection);
+        }
     }
 
     fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Told<A>>, peer: &Peer, what: A) {
@@ -486,6 +501,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         table.unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The interceptors that have seen a connection begin.
+struct Seen(Chain<Request>);
 
 #[track_caller]
 fn expect(registered: Result<(), RegisterError>) {

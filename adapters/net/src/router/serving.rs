@@ -29,6 +29,12 @@ pub mod marker {
     /// It returns a future of the answer.
     #[derive(Debug)]
     pub enum Awaited {}
+    /// It gives what the thread of its connection waits for.
+    #[derive(Debug)]
+    pub enum OnItsThread {}
+    /// It is a [`Health`](crate::Health).
+    #[derive(Debug)]
+    pub enum OfHealth {}
 }
 
 /// A result, or what it is waited for with.

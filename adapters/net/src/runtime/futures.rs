@@ -17,7 +17,7 @@ use antiphon::Instant;
 use async_io::Async;
 use async_net::TcpStream;
 
-use super::{Prepare, Runtime, SharedRuntime, Task, Timer};
+use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -75,7 +75,6 @@ fn default_executor() -> Executor {
 #[derive(Debug)]
 pub struct Futures {
     executor: Executor,
-    epoch: std::time::Instant,
 }
 
 impl Futures {
@@ -86,16 +85,13 @@ impl Futures {
 
     /// Another executor than the program's.
     pub fn on(executor: Executor) -> SharedRuntime {
-        Arc::new(Self {
-            executor,
-            epoch: std::time::Instant::now(),
-        })
+        Arc::new(Self { executor })
     }
 }
 
 impl Runtime for Futures {
     fn now(&self) -> Instant {
-        Instant::ZERO + self.epoch.elapsed()
+        Instant::ZERO + epoch().elapsed()
     }
 
     fn spawn(&self, task: Task) {
@@ -109,17 +105,14 @@ impl Runtime for Futures {
     }
 
     fn timer(&self) -> Box<dyn Timer> {
-        Box::new(IoTimer {
-            epoch: self.epoch,
-            set: None,
-        })
+        Box::new(IoTimer { set: None })
     }
 
     fn sleep_until(&self, at: Instant) -> Task {
         if at == Instant::FAR_FUTURE {
             return Box::pin(pending());
         }
-        let mut timer = async_io::Timer::at(self.epoch + at.saturating_since(Instant::ZERO));
+        let mut timer = async_io::Timer::at(epoch() + at.saturating_since(Instant::ZERO));
         Box::pin(poll_fn(move |cx| Pin::new(&mut timer).poll(cx).map(drop)))
     }
 
@@ -187,7 +180,6 @@ impl Listen for Unix {
 }
 
 struct IoTimer {
-    epoch: std::time::Instant,
     set: Option<(Instant, async_io::Timer)>,
 }
 
@@ -197,7 +189,7 @@ impl Timer for IoTimer {
             self.set = None;
             return Poll::Pending;
         }
-        let due = self.epoch + at.saturating_since(Instant::ZERO);
+        let due = epoch() + at.saturating_since(Instant::ZERO);
         let (_, timer) = match &mut self.set {
             Some(set) => {
                 // Setting anew costs a lock. A timer that has fired is ready no second time.

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use antiphon::Instant;
 
-use super::{Runtime, SharedRuntime, Task, Timer, until};
+use super::{Runtime, SharedRuntime, Task, Timer, epoch, until};
 
 /// Runs each task on a thread of its own, with [`block_on`].
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +25,7 @@ impl Threads {
 
 impl Runtime for Threads {
     fn now(&self) -> Instant {
-        static EPOCH: OnceLock<std::time::Instant> = OnceLock::new();
-        let epoch = EPOCH.get_or_init(std::time::Instant::now);
-        Instant::ZERO + epoch.elapsed()
+        Instant::ZERO + epoch().elapsed()
     }
 
     fn spawn(&self, task: Task) {

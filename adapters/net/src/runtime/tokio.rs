@@ -18,14 +18,13 @@ use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
-use super::{Prepare, Runtime, SharedRuntime, Task, Timer};
+use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
 /// The tokio runtime that it was made in. Its clock is tokio's, which tests can pause.
 pub struct Tokio {
     handle: Handle,
-    epoch: tokio::time::Instant,
 }
 
 impl Tokio {
@@ -44,14 +43,19 @@ impl Tokio {
     }
 
     fn on(handle: Handle) -> SharedRuntime {
-        let epoch = tokio::time::Instant::now();
-        Arc::new(Self { handle, epoch })
+        Arc::new(Self { handle })
     }
+}
+
+/// A time of this crate's as one of tokio's.
+fn at_tokio(at: Instant) -> tokio::time::Instant {
+    let at = epoch() + at.saturating_since(Instant::ZERO);
+    at.into()
 }
 
 impl Runtime for Tokio {
     fn now(&self) -> Instant {
-        Instant::ZERO + self.epoch.elapsed()
+        Instant::ZERO + tokio::time::Instant::from_std(epoch()).elapsed()
     }
 
     fn spawn(&self, task: Task) {
@@ -59,19 +63,15 @@ impl Runtime for Tokio {
     }
 
     fn timer(&self) -> Box<dyn Timer> {
-        Box::new(TokioTimer {
-            epoch: self.epoch,
-            set: None,
-        })
+        Box::new(TokioTimer { set: None })
     }
 
     fn sleep_until(&self, at: Instant) -> Task {
         if at == Instant::FAR_FUTURE {
             return Box::pin(pending());
         }
-        let due = self.epoch + at.saturating_since(Instant::ZERO);
         // As with the timer below.
-        Box::pin(unconstrained(sleep_until(due)))
+        Box::pin(unconstrained(sleep_until(at_tokio(at))))
     }
 
     fn connect_tcp(&self, address: SocketAddr) -> Connecting {
@@ -134,7 +134,6 @@ impl Listen for Unix {
 }
 
 struct TokioTimer {
-    epoch: tokio::time::Instant,
     set: Option<Set>,
 }
 
@@ -151,17 +150,15 @@ impl Timer for TokioTimer {
             self.set = None;
             return Poll::Pending;
         }
-        let epoch = self.epoch;
-        let due = || epoch + at.saturating_since(Instant::ZERO);
         let set = self.set.get_or_insert_with(|| Set {
             at,
-            sleep: Box::pin(sleep_until(due())),
+            sleep: Box::pin(sleep_until(at_tokio(at))),
             waker: None,
         });
         if set.at != at {
             // Setting anew costs a lock.
             set.at = at;
-            set.sleep.as_mut().reset(due());
+            set.sleep.as_mut().reset(at_tokio(at));
             set.waker = None;
         }
         let is_known = |known: &Waker| known.will_wake(cx.waker());

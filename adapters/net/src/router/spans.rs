@@ -1,0 +1,160 @@
+//! Calls as spans of the crate `tracing`, and reports as its events.
+
+use antiphon::service::conventions::{
+    ERROR_TYPE, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS, NETWORK_PEER_PORT, RPC_METHOD_ORIGINAL,
+    RPC_STATUS_CODE, SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
+};
+use antiphon::service::{CallEnd, LoggedCall, TraceContext, Tracer};
+use antiphon::session::Report;
+use tracing::field::{Empty, display};
+use tracing::{Level, Span, event, span};
+
+use crate::peer::Peer;
+
+/// Makes a span of the crate `tracing` of each call, for
+/// [`Tracing`](antiphon::service::Tracing). Handlers run inside it: what they log belongs to it.
+///
+/// Its fields have the names of OpenTelemetry's conventions for RPC, and `otel.name`, `otel.kind` and
+/// `otel.status_code`, by which the crate `tracing-opentelemetry` makes a span of OpenTelemetry of it.
+/// Its level is INFO, its target `antiphon`. The caller's trace is in `trace_id` and `parent_id`.
+///
+/// ```
+/// use antiphon::service::Tracing;
+/// use antiphon_net::{Router, TracingSpans, trace_report};
+/// let router = Router::new()
+///     .intercept(Tracing::new(TracingSpans::new()))
+///     .on_report(trace_report);
+/// # let _: Router = router;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TracingSpans {
+    adopt: fn(&Span, &TraceContext),
+    identify: fn(&Span) -> Option<TraceContext>,
+}
+
+impl Default for TracingSpans {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TracingSpans {
+    /// Makes spans whose numbers no other program knows.
+    pub const fn new() -> Self {
+        Self {
+            adopt: |_, _| {},
+            identify: |_| None,
+        }
+    }
+
+    /// Has spans belong to traces of several programs, by a subscriber that keeps those. `adopt` makes a
+    /// span the child of the caller's, `identify` says what this span is to a peer that is called: with
+    /// `tracing-opentelemetry`, `set_parent` and `context` of its `OpenTelemetrySpanExt`.
+    #[must_use]
+    pub const fn linked(
+        adopt: fn(&Span, &TraceContext),
+        identify: fn(&Span) -> Option<TraceContext>,
+    ) -> Self {
+        Self { adopt, identify }
+    }
+}
+
+impl Tracer for TracingSpans {
+    type Span = Span;
+    type Parent = TraceContext;
+
+    fn extract(&self, field: &dyn Fn(&str) -> Option<String>) -> Option<TraceContext> {
+        TraceContext::extract(field)
+    }
+
+    fn start(&self, call: &LoggedCall<'_>, parent: Option<TraceContext>) -> Span {
+        let span = span!(
+            target: "antiphon",
+            Level::INFO,
+            SYSTEM_NAME,
+            otel.name = call.span_name(),
+            otel.kind = match call.is_outgoing {
+                true => "client",
+                false => "server",
+            },
+            otel.status_code = Empty,
+            rpc.system.name = SYSTEM_NAME,
+            rpc.method = call.known_method(),
+            rpc.method_original = Empty,
+            rpc.status_code = Empty,
+            "error.type" = Empty,
+            jsonrpc.request.id = Empty,
+            jsonrpc.protocol.version = call.version,
+            server.address = Empty,
+            server.port = Empty,
+            network.peer.address = Empty,
+            network.peer.port = Empty,
+            antiphon.connection = call.connection,
+            trace_id = Empty,
+            parent_id = Empty,
+        );
+        if span.is_disabled() {
+            return span;
+        }
+        if !call.is_registered {
+            span.record(RPC_METHOD_ORIGINAL, call.method);
+        }
+        if let Some(id) = &call.id {
+            span.record(JSONRPC_REQUEST_ID, display(id));
+        }
+        if let Some(address) = call.peer_addr {
+            span.record(NETWORK_PEER_ADDRESS, display(address.ip()));
+            span.record(NETWORK_PEER_PORT, address.port());
+            if call.is_outgoing {
+                span.record(SERVER_ADDRESS, display(address.ip()));
+                span.record(SERVER_PORT, address.port());
+            }
+        }
+        if let Some(parent) = parent {
+            let text = parent.to_string();
+            let mut ids = text.split('-').skip(1);
+            span.record("trace_id", ids.next());
+            span.record("parent_id", ids.next());
+            (self.adopt)(&span, &parent);
+        }
+        span
+    }
+
+    fn inject(&self, span: &Span, put: &mut dyn FnMut(&str, &str)) {
+        if let Some(context) = (self.identify)(span) {
+            context.inject(put);
+        }
+    }
+
+    fn enter(&self, span: &Span, step: &mut dyn FnMut()) {
+        span.in_scope(step);
+    }
+
+    fn end(&self, span: &Span, _: &LoggedCall<'_>, end: &CallEnd) {
+        if let Some(code) = end.code {
+            span.record(RPC_STATUS_CODE, display(code));
+        }
+        if let Some(error) = end.error_type() {
+            span.record(ERROR_TYPE, error);
+            span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+/// Tells the subscriber of the crate `tracing` of a report: what `Router::on_report` takes. A panic, a
+/// handler that failed and a transport that broke are errors, the rest are warnings. It quotes nothing of
+/// params; what a handler failed with is told as it is.
+pub fn trace_report(peer: &Peer, report: Report) {
+    let connection = peer.context().connection;
+    let text = match &report {
+        // Its own text quotes the value that did not fit.
+        Report::InvalidParams(request, error) => format!("invalid params: {error}: {request}"),
+        report => report.to_string(),
+    };
+    match report {
+        Report::Panicked(_) | Report::Failed(..) | Report::Transport(_) => {
+            event!(target: "antiphon", Level::ERROR, antiphon.connection = connection, "{text}");
+        }
+        _ => event!(target: "antiphon", Level::WARN, antiphon.connection = connection, "{text}"),
+    }
+}

@@ -1,0 +1,34 @@
+//! OpenTelemetry for JSON-RPC over [antiphon](https://docs.rs/antiphon): calls as spans of a trace that
+//! passes several programs, and their durations as metrics.
+//!
+//! Both are interceptors, for routers and for clients, on every runtime. This crate needs only the
+//! interface of OpenTelemetry: the program chooses what sends spans and metrics, and where to, such as
+//! `opentelemetry-otlp` over HTTP.
+//!
+//! ```
+//! use antiphon_otel::{OtelMetrics, OtelTracer};
+//! use antiphon_tokio::service::Tracing;
+//! use antiphon_tokio::{Config, ConnectionConfig, OwnedError, Router};
+//!
+//! let router = Router::new()
+//!     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b))
+//!     .intercept(Tracing::new(OtelTracer::global()))
+//!     .intercept(OtelMetrics::global());
+//! // Calls of this side belong to the span of the handler that makes them.
+//! let options = ConnectionConfig::from(Config::new())
+//!     .intercept(Tracing::new(OtelTracer::global()).with_meta());
+//! # let _: (Router, ConnectionConfig) = (router, options);
+//! ```
+//!
+//! Names are those of OpenTelemetry's conventions for RPC: see [`antiphon::service::conventions`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+
+mod metrics;
+mod tracer;
+
+pub use metrics::OtelMetrics;
+pub use tracer::OtelTracer;
+
+/// The name that OpenTelemetry knows this crate by: its instrumentation scope.
+const SCOPE: &str = "antiphon";

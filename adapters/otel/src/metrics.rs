@@ -1,0 +1,110 @@
+//! Durations of calls and counts of connections.
+
+use antiphon::service::conventions::{
+    DURATION_BOUNDS, ERROR_TYPE, RPC_CLIENT_CALL_DURATION, RPC_METHOD, RPC_RESPONSE_STATUS_CODE,
+    RPC_SERVER_CALL_DURATION, RPC_STATUS_CODE, RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT,
+    SYSTEM_NAME,
+};
+use antiphon::service::{AnyRequest, CallEnd, Cx, Interceptor, LoggedCall, Reply};
+use opentelemetry::KeyValue;
+use opentelemetry::global;
+use opentelemetry::metrics::{Histogram, Meter, MeterProvider, UpDownCounter};
+
+use crate::SCOPE;
+
+/// An interceptor that measures calls in OpenTelemetry's histograms `rpc.server.call.duration` and
+/// `rpc.client.call.duration`, in seconds, by method and kind of error; and counts the open connections of
+/// a router in `antiphon.server.connections.open`. Over HTTP each request counts as a connection.
+///
+/// Methods that nobody serves are one series, `_OTHER`. A call that its handler answers later is not
+/// measured.
+#[derive(Clone, Debug)]
+pub struct OtelMetrics {
+    server: Histogram<f64>,
+    client: Histogram<f64>,
+    connections: UpDownCounter<i64>,
+    status_code: &'static str,
+}
+
+impl OtelMetrics {
+    /// Measures by the provider that the program has set for all its libraries.
+    pub fn global() -> Self {
+        Self::of(&global::meter(SCOPE))
+    }
+
+    /// Measures by a provider.
+    pub fn new(provider: &impl MeterProvider) -> Self {
+        Self::of(&provider.meter(SCOPE))
+    }
+
+    fn of(meter: &Meter) -> Self {
+        let histogram = |name: &'static str, about: &'static str| {
+            let builder = meter.f64_histogram(name).with_unit("s");
+            let builder = builder.with_description(about);
+            builder.with_boundaries(DURATION_BOUNDS.to_vec()).build()
+        };
+        let connections = meter.i64_up_down_counter("antiphon.server.connections.open");
+        Self {
+            server: histogram(RPC_SERVER_CALL_DURATION, "How long calls of peers took."),
+            client: histogram(
+                RPC_CLIENT_CALL_DURATION,
+                "How long calls of this side took.",
+            ),
+            connections: connections
+                .with_unit("{connection}")
+                .with_description("Connections that have begun and not ended.")
+                .build(),
+            status_code: RPC_STATUS_CODE,
+        }
+    }
+
+    /// Calls the code of an error `rpc.response.status_code`, as the conventions did up to version 1.44.0.
+    #[must_use]
+    pub const fn with_response_status_code(mut self) -> Self {
+        self.status_code = RPC_RESPONSE_STATUS_CODE;
+        self
+    }
+
+    fn measure(&self, call: &LoggedCall<'_>, end: &CallEnd) {
+        let mut attributes = vec![
+            KeyValue::new(RPC_SYSTEM_NAME, SYSTEM_NAME),
+            KeyValue::new(RPC_METHOD, call.known_method().to_owned()),
+        ];
+        if let Some(code) = end.code {
+            attributes.push(KeyValue::new(self.status_code, code.to_string()));
+        }
+        if let Some(error) = end.error_type() {
+            attributes.push(KeyValue::new(ERROR_TYPE, error));
+        }
+        let histogram = match call.is_outgoing {
+            true => &self.client,
+            false => &self.server,
+        };
+        if let (true, Some(address)) = (call.is_outgoing, call.peer_addr) {
+            attributes.push(KeyValue::new(SERVER_ADDRESS, address.ip().to_string()));
+            attributes.push(KeyValue::new(SERVER_PORT, i64::from(address.port())));
+        }
+        histogram.record(end.duration.as_secs_f64(), &attributes);
+    }
+}
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for OtelMetrics {
+    fn opened(&self, _: u32) {
+        self.connections.add(1, &[]);
+    }
+
+    fn closed(&self, _: u32) {
+        self.connections.add(-1, &[]);
+    }
+
+    fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
+        if let Some(end) = CallEnd::of(reply) {
+            self.measure(&LoggedCall::of(cx, request), &end);
+        }
+    }
+
+    fn given_up(&self, cx: &Cx, request: &R) {
+        let end = CallEnd::given_up(cx, request);
+        self.measure(&LoggedCall::of(cx, request), &end);
+    }
+}

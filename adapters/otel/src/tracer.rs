@@ -1,0 +1,198 @@
+//! Spans of calls, and how they find each other.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use antiphon::service::conventions::{
+    ERROR_TYPE, JSONRPC_PROTOCOL_VERSION, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS,
+    NETWORK_PEER_PORT, RPC_METHOD, RPC_METHOD_ORIGINAL, RPC_RESPONSE_STATUS_CODE, RPC_STATUS_CODE,
+    RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
+};
+use antiphon::service::{CallEnd, LoggedCall, TraceContext, Tracer};
+use opentelemetry::global::{self, BoxedTracer, ObjectSafeTracer};
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{
+    SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState,
+    Tracer as _, TracerProvider,
+};
+use opentelemetry::{Context, KeyValue};
+
+use crate::SCOPE;
+
+/// Makes a span of OpenTelemetry of each call, for [`Tracing`](antiphon::service::Tracing). Handlers run
+/// with its context: what they call, and what other libraries report, belongs to it.
+///
+/// A span has the method's name, the status code and the kind of error, never params, results or messages.
+/// A method that nobody serves is `_OTHER`, with the name that the peer wrote beside it.
+#[derive(Clone)]
+pub struct OtelTracer {
+    tracer: Arc<BoxedTracer>,
+    propagator: Option<Arc<dyn TextMapPropagator + Send + Sync>>,
+    status_code: &'static str,
+}
+
+impl OtelTracer {
+    /// Makes spans by the provider that the program has set for all its libraries.
+    pub fn global() -> Self {
+        Self::of(global::tracer(SCOPE))
+    }
+
+    /// Makes spans by a provider.
+    pub fn new<P>(provider: &P) -> Self
+    where
+        P: TracerProvider<Tracer: ObjectSafeTracer + Send + Sync + 'static>,
+    {
+        Self::of(BoxedTracer::new(Box::new(provider.tracer(SCOPE))))
+    }
+
+    fn of(tracer: BoxedTracer) -> Self {
+        Self {
+            tracer: Arc::new(tracer),
+            propagator: None,
+            status_code: RPC_STATUS_CODE,
+        }
+    }
+
+    /// Has spans find each other by other fields than W3C's `traceparent` and `tracestate`, or by more: by
+    /// `baggage` too, for example.
+    #[must_use]
+    pub fn with_propagator(
+        mut self,
+        propagator: impl TextMapPropagator + Send + Sync + 'static,
+    ) -> Self {
+        self.propagator = Some(Arc::new(propagator));
+        self
+    }
+
+    /// Calls the code of an error `rpc.response.status_code`, as the conventions did up to version 1.44.0.
+    #[must_use]
+    pub const fn with_response_status_code(mut self) -> Self {
+        self.status_code = RPC_RESPONSE_STATUS_CODE;
+        self
+    }
+}
+
+impl fmt::Debug for OtelTracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtelTracer")
+            .field("status_code", &self.status_code)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tracer for OtelTracer {
+    /// It holds the span, which ends with the last clone at the latest.
+    type Span = Context;
+    type Parent = Context;
+
+    fn extract(&self, field: &dyn Fn(&str) -> Option<String>) -> Option<Context> {
+        let here = Context::current();
+        let Some(propagator) = &self.propagator else {
+            let remote = TraceContext::extract(field)?;
+            return Some(here.with_remote_span_context(span_context(&remote)));
+        };
+        let names = propagator.fields();
+        let found: HashMap<String, String> = names
+            .filter_map(|name| Some((name.to_owned(), field(name)?)))
+            .collect();
+        Some(propagator.extract_with_context(&here, &found))
+    }
+
+    fn start(&self, call: &LoggedCall<'_>, parent: Option<Context>) -> Context {
+        let parent = parent.unwrap_or_else(Context::current);
+        let kind = match call.is_outgoing {
+            true => SpanKind::Client,
+            false => SpanKind::Server,
+        };
+        let builder = self.tracer.span_builder(call.span_name().to_owned());
+        let builder = builder.with_kind(kind).with_attributes(attributes(call));
+        let span = self.tracer.build_with_context(builder, &parent);
+        parent.with_span(span)
+    }
+
+    fn inject(&self, span: &Context, put: &mut dyn FnMut(&str, &str)) {
+        match &self.propagator {
+            Some(propagator) => {
+                let mut fields = HashMap::new();
+                propagator.inject_context(span, &mut fields);
+                for (name, value) in &fields {
+                    put(name, value);
+                }
+            }
+            None => {
+                if let Some(context) = trace_context(span.span().span_context()) {
+                    context.inject(put);
+                }
+            }
+        }
+    }
+
+    fn enter(&self, span: &Context, step: &mut dyn FnMut()) {
+        let _entered = span.clone().attach();
+        step();
+    }
+
+    fn end(&self, span: &Context, _: &LoggedCall<'_>, end: &CallEnd) {
+        let span = span.span();
+        if let Some(code) = end.code {
+            span.set_attribute(KeyValue::new(self.status_code, code.to_string()));
+        }
+        if let Some(error) = end.error_type() {
+            span.set_attribute(KeyValue::new(ERROR_TYPE, error));
+            // Without words: an error's message may say what nobody else is to know.
+            span.set_status(Status::error(""));
+        }
+        span.end();
+    }
+}
+
+fn attributes(call: &LoggedCall<'_>) -> Vec<KeyValue> {
+    let mut attributes = vec![
+        KeyValue::new(RPC_SYSTEM_NAME, SYSTEM_NAME),
+        KeyValue::new(RPC_METHOD, call.known_method().to_owned()),
+    ];
+    if !call.is_registered {
+        let original = KeyValue::new(RPC_METHOD_ORIGINAL, call.method.to_owned());
+        attributes.push(original);
+    }
+    if let Some(id) = &call.id {
+        attributes.push(KeyValue::new(JSONRPC_REQUEST_ID, id.to_string()));
+    }
+    if let Some(version) = call.version {
+        attributes.push(KeyValue::new(JSONRPC_PROTOCOL_VERSION, version));
+    }
+    if let Some(address) = call.peer_addr {
+        let (ip, port) = (address.ip().to_string(), i64::from(address.port()));
+        if call.is_outgoing {
+            attributes.push(KeyValue::new(SERVER_ADDRESS, ip.clone()));
+            attributes.push(KeyValue::new(SERVER_PORT, port));
+        }
+        attributes.push(KeyValue::new(NETWORK_PEER_ADDRESS, ip));
+        attributes.push(KeyValue::new(NETWORK_PEER_PORT, port));
+    }
+    attributes
+}
+
+/// A caller's span, as OpenTelemetry says it.
+fn span_context(remote: &TraceContext) -> SpanContext {
+    SpanContext::new(
+        TraceId::from_bytes(remote.trace_id()),
+        SpanId::from_bytes(remote.span_id()),
+        TraceFlags::new(remote.flags()),
+        true,
+        // One that is not as it should be is left out.
+        TraceState::from_str(remote.state()).unwrap_or_default(),
+    )
+}
+
+/// A span of ours, as it travels. `None` if it is none.
+fn trace_context(span: &SpanContext) -> Option<TraceContext> {
+    let context = TraceContext::new(
+        span.trace_id().to_bytes(),
+        span.span_id().to_bytes(),
+        span.trace_flags().to_u8(),
+    )?;
+    Some(context.with_state(&span.trace_state().header()))
+}

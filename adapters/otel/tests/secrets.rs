@@ -1,0 +1,229 @@
+//! A secret that goes through everything, and comes out nowhere.
+
+use std::error::Error;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use antiphon_otel::{OtelMetrics, OtelTracer};
+use antiphon_tokio::http::{self, HttpClientConfig, HttpConfig};
+use antiphon_tokio::service::{BearerAuth, CallLog, LoggedCall, Logging, Tracing};
+use antiphon_tokio::{
+    Config, ConnectionConfig, ErrorObject, Internal, Link, Metrics, OwnedError, OwnedJson, Peer,
+    Request, Router, TcpServer, TracingSpans, connect, trace_report,
+};
+use serde_json::Value;
+use support::{Collector, Program};
+use tracing_subscriber::fmt::MakeWriter;
+
+mod support;
+
+const SECRET: &str = "tops3cret-7f3a";
+
+/// All that is written: logs, events, debug output.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Output {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+impl Output {
+    fn say(&self, line: fmt::Arguments<'_>) {
+        let mut text = String::new();
+        writeln!(text, "{line}").unwrap();
+        self.0.lock().unwrap().extend_from_slice(text.as_bytes());
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// A log that leaves nothing out.
+impl CallLog for Output {
+    fn request(&self, call: &LoggedCall<'_>, params: Option<&str>) {
+        self.say(format_args!("log > {call:?} {params:?}"));
+    }
+
+    fn response(&self, call: &LoggedCall<'_>, duration: Duration, result: Option<&str>) {
+        self.say(format_args!("log < {call:?} {duration:?} {result:?}"));
+    }
+
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        _: Duration,
+        error: &ErrorObject<'_>,
+        cause: Option<&dyn Error>,
+    ) {
+        self.say(format_args!("log ! {call:?} {error} {error:?} {cause:?}"));
+    }
+}
+
+/// Hides passwords.
+fn redact(_: &str, payload: &str) -> Option<String> {
+    let mut value: Value = serde_json::from_str(payload).ok()?;
+    if let Some(password) = value.get_mut("password") {
+        *password = "***".into();
+    }
+    Some(value.to_string())
+}
+
+fn login(user: String, password: String) -> Result<String, OwnedError> {
+    assert_eq!(password, SECRET, "it arrives");
+    Ok(format!("welcome {user}"))
+}
+
+/// What the server serves, all of it watched.
+fn router(program: &Program, metrics: &Metrics, output: &Output) -> Router {
+    let debug = output.clone();
+    Router::new()
+        .method("login", ["user", "password"], login)
+        .method("typed", ["password"], |n: u8| Ok::<_, OwnedError>(n))
+        .method("fails", ["password"], |_: String| {
+            Err::<(), _>(OwnedError::new(1001, "no such user"))
+        })
+        .method("breaks", ["password"], |_: String| {
+            Err::<(), _>(io::Error::other("the database is gone")).internal()
+        })
+        .raw("shows", move |request: &Request| {
+            let (peer, context) = (request.peer(), request.peer().context().clone());
+            debug.say(format_args!("{request:?} {peer:?} {context:?}"));
+            if context.target.is_some() {
+                assert_eq!(context.header("x-api-key"), Some(SECRET));
+                assert_eq!(
+                    context.header("authorization"),
+                    Some(&*format!("Bearer {SECRET}"))
+                );
+            }
+            Ok(true.into())
+        })
+        .intercept(Tracing::new(OtelTracer::new(&program.spans)))
+        .intercept(Tracing::new(TracingSpans::new()))
+        .intercept(Logging::new(output.clone()).with_payloads(redact))
+        .intercept(metrics.clone())
+        .intercept(OtelMetrics::new(&program.meters))
+        .on_report(trace_report)
+}
+
+/// What each client calls.
+macro_rules! calls {
+    ($caller:expr, $output:expr) => {
+        let password = format!(r#"{{"user":"ann","password":"{SECRET}"}}"#);
+        let whole = OwnedJson::parse(password).unwrap();
+        let alone = OwnedJson::parse(format!(r#"{{"password":"{SECRET}"}}"#)).unwrap();
+        let welcome: String = $caller.call("login", &whole).await.unwrap();
+        assert_eq!(welcome, "welcome ann");
+        for method in ["typed", "fails", "breaks", "none"] {
+            let error = $caller.call::<OwnedJson>(method, &alone).await.unwrap_err();
+            $output.say(format_args!("{error} {error:?}"));
+        }
+        assert!($caller.call::<bool>("shows", ()).await.unwrap());
+        $output.say(format_args!("{:?}", $caller));
+    };
+}
+
+// SEC-15 OBS-09 OBS-01 OBS-05
+#[tokio::test]
+async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
+    let output = Output::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(output.clone())
+        .with_ansi(false)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+        .finish();
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let (collector, address) = Collector::start();
+    let (client, server) = (
+        Program::new("client", address),
+        Program::new("server", address),
+    );
+    let metrics = Metrics::new();
+    let auth = BearerAuth::new(|| Ok(Some(SECRET.into())));
+
+    // Over HTTP, with a token and a header.
+    let served = router(&server, &metrics, &output);
+    output.say(format_args!("{served:?} {metrics:?} {auth:?}"));
+    let listener = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr());
+    let options = HttpConfig::from(ConnectionConfig::from(Config::new()));
+    output.say(format_args!("{options:?}"));
+    let _running = listener.start_http(options, served.clone());
+    let mut options = HttpClientConfig::from(Config::new())
+        .intercept(Tracing::new(OtelTracer::new(&client.spans)))
+        .intercept(Tracing::new(TracingSpans::new()))
+        .intercept(Logging::new(output.clone()).with_payloads(redact))
+        .intercept(metrics.clone())
+        .intercept(OtelMetrics::new(&client.meters))
+        .intercept(auth.clone());
+    options.headers.push(("x-api-key".into(), SECRET.into()));
+    output.say(format_args!("{options:?}"));
+    let caller = http::connect(&url, options).unwrap();
+    calls!(caller, output);
+
+    // Over a stream, with the trace in params.
+    let (near, far) = Link::pair();
+    let options = ConnectionConfig::from(Config::new())
+        .intercept(Tracing::new(OtelTracer::new(&client.spans)).with_meta())
+        .intercept(Tracing::new(TracingSpans::new()))
+        .intercept(Logging::new(output.clone()).with_payloads(redact))
+        .intercept(metrics.clone())
+        .intercept(OtelMetrics::new(&client.meters));
+    output.say(format_args!("{options:?}"));
+    let _serving: Peer = connect(far, Config::new(), served);
+    let peer = connect(near, options, ());
+    calls!(peer, output);
+    client.flush();
+    server.flush();
+
+    let said = [output.text(), metrics.to_string(), collector.everything()];
+    // Everything has said something: calls on both sides, and what went wrong.
+    for (text, wanted) in [
+        (&said[0], "log > LoggedCall { method: \"login\""),
+        (&said[0], r#"\"password\":\"***\""#),
+        (&said[0], "otel.name=\"login\""),
+        (&said[0], "the database is gone"),
+        (&said[0], "invalid params: "),
+        (
+            &said[1],
+            "rpc_server_call_duration_seconds_count{rpc_system_name=\"jsonrpc\",rpc_method=\"login\"} 2\n",
+        ),
+        (
+            &said[1],
+            "rpc_client_call_duration_seconds_count{rpc_system_name=\"jsonrpc\",rpc_method=\"login\"} 2\n",
+        ),
+        (&said[2], "rpc.server.call.duration"),
+        (&said[2], "rpc.method_original"),
+    ] {
+        assert!(text.contains(wanted), "no {wanted} in {text}");
+    }
+    assert_eq!(collector.spans().len(), 24);
+    let as_numbers: Vec<_> = SECRET
+        .bytes()
+        .take(6)
+        .map(|byte| byte.to_string())
+        .collect();
+    for text in said {
+        for found in [SECRET, &SECRET[..9], &as_numbers.join(", ")] {
+            assert!(!text.contains(found), "{found} in {text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A service over HTTP that measures its calls, and shows the measures to Prometheus on a port of its own.
+//!
+//! ```sh
+//! cargo run -p antiphon-tokio --features http --example metrics -- 8080 9090
+//! curl http://127.0.0.1:9090/metrics
+//! ```
+//!
+//! Without ports it takes any that are free. `add` takes two numbers as `a` and `b`, `divide` too.
+
+use std::io::{self, Write};
+
+use antiphon_tokio::{Config, Metrics, OwnedError, Router, TcpServer};
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+
+fn divide(a: f64, b: f64) -> Result<f64, OwnedError> {
+    match b {
+        0.0 => Err(OwnedError::new(1001, "Division by zero")),
+        b => Ok(a / b),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<()> {
+    let mut ports = std::env::args().skip(1);
+    let mut address = || format!("127.0.0.1:{}", ports.next().unwrap_or_else(|| "0".into()));
+
+    let metrics = Metrics::new();
+    let router = Router::new()
+        .method("add", ["a", "b"], |a: f64, b: f64| {
+            Ok::<_, OwnedError>(a + b)
+        })
+        .method("divide", ["a", "b"], divide)
+        .intercept(metrics.clone());
+    let server = TcpServer::bind(address()).await?;
+    let rpc = server.local_addr();
+    let _running = server.start_http(Config::new(), router);
+
+    let listener = tokio::net::TcpListener::bind(address()).await?;
+    let shown = listener.local_addr()?;
+    let text = move || async move {
+        let content_type = "text/plain; version=0.0.4; charset=utf-8";
+        ([(CONTENT_TYPE, content_type)], metrics.to_string())
+    };
+    // If standard error is closed, the line is lost and nothing else.
+    let _ = writeln!(
+        io::stderr(),
+        "metrics: listening on http://{rpc}/ and http://{shown}/metrics"
+    );
+    axum::serve(listener, axum::Router::new().route("/metrics", get(text))).await
+}

@@ -1,0 +1,190 @@
+//! Spans: what a call belongs to in the trace of a request that passes several programs.
+
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
+use super::logging::LoggedCall;
+use super::trace_context::{meta_text, with_meta};
+
+/// What makes spans. Everything but [`start`](Self::start) does nothing unless it is written.
+///
+/// [`Tracing`] calls it for each call: `antiphon_net` has one for the crate `tracing`, `antiphon-otel` one
+/// for OpenTelemetry.
+pub trait Tracer: Send + Sync + 'static {
+    /// A span that has begun. It ends when it is dropped, if nothing has ended it before.
+    type Span: Send + Sync + 'static;
+    /// What is known of the caller's span.
+    type Parent;
+
+    /// Finds the caller's span, by a function that looks up fields such as `traceparent`: those in `_meta`
+    /// of the params, then the headers that the call came with.
+    fn extract(&self, field: &dyn Fn(&str) -> Option<String>) -> Option<Self::Parent> {
+        let _ = field;
+        None
+    }
+
+    /// Begins a span for a call. `parent` is the caller's; a call of this side has none, and belongs to the
+    /// span that is entered here.
+    fn start(&self, call: &LoggedCall<'_>, parent: Option<Self::Parent>) -> Self::Span;
+
+    /// Gives the fields by which the peer finds the span, for a call of this side.
+    fn inject(&self, span: &Self::Span, put: &mut dyn FnMut(&str, &str)) {
+        let _ = (span, put);
+    }
+
+    /// Does a step of the handler inside the span: calls `step` once.
+    fn enter(&self, span: &Self::Span, step: &mut dyn FnMut()) {
+        let _ = span;
+        step();
+    }
+
+    /// Ends a span. Not called for a call that its handler answers later.
+    fn end(&self, span: &Self::Span, call: &LoggedCall<'_>, end: &CallEnd) {
+        let _ = (span, call, end);
+    }
+}
+
+/// How a call has ended, for spans and measures. Of what was said it has the code of the error only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallEnd {
+    /// How long it took.
+    pub duration: Duration,
+    /// The code of the error object, if there was one.
+    pub code: Option<i64>,
+    /// One word for what there was instead of an answer: `cancelled` or `panicked`; for a call of this side
+    /// also as [`NoAnswer::as_str`](super::NoAnswer::as_str) says.
+    pub instead: Option<&'static str>,
+}
+
+impl CallEnd {
+    /// Reads it off an answer. `None` if the handler answers later.
+    pub fn of(reply: &Reply) -> Option<Self> {
+        (!reply.is_deferred()).then(|| Self {
+            duration: reply.duration(),
+            code: reply.error().map(|error| error.code()),
+            instead: reply.no_answer().map(|why| why.as_str()),
+        })
+    }
+
+    /// A call that was given up, or whose handler panicked.
+    pub fn given_up<R: AnyRequest + ?Sized>(cx: &Cx, request: &R) -> Self {
+        Self {
+            duration: request.now().saturating_since(cx.began()),
+            code: None,
+            instead: Some(match request.is_panicking() {
+                true => "panicked",
+                false => "cancelled",
+            }),
+        }
+    }
+
+    /// Why it failed, as `error.type` in the conventions of OpenTelemetry; `None` if it did not.
+    pub fn error_type(&self) -> Option<String> {
+        let code = self.code.map(|code| code.to_string());
+        code.or_else(|| self.instead.map(str::to_owned))
+    }
+}
+
+/// The fields by which the peer finds the span of a call of this side, left as an attribute of the call:
+/// HTTP clients send them as headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpanFields(Vec<(String, String)>);
+
+impl SpanFields {
+    /// The fields: names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// An interceptor that makes a span of every call: of the peer's in a router, of this side's in a client.
+/// Handlers run inside theirs, so that what they call belongs to the same trace.
+///
+/// What params and results say is in no span.
+#[derive(Clone, Debug)]
+pub struct Tracing<T> {
+    tracer: T,
+    uses_meta: bool,
+}
+
+impl<T: Tracer> Tracing<T> {
+    /// Makes spans by `tracer`.
+    pub const fn new(tracer: T) -> Self {
+        Self {
+            tracer,
+            uses_meta: false,
+        }
+    }
+
+    /// Tells the peer of the span of a call in the member `_meta` of its params, if they are given by name or
+    /// there are none. Over HTTP the peer is told in headers without this, and only so; a stream has no
+    /// headers, and a peer that does not know `_meta` may refuse it as a parameter.
+    #[must_use]
+    pub const fn with_meta(mut self) -> Self {
+        self.uses_meta = true;
+        self
+    }
+}
+
+/// The span of a call, among its attributes.
+struct Current<T: Tracer>(T::Span);
+
+impl<R: AnyRequest + ?Sized, T: Tracer> Interceptor<R> for Tracing<T> {
+    fn request(&self, cx: &mut Cx, request: &R) -> Decision {
+        let call = LoggedCall::of(cx, request);
+        let field = |name: &str| {
+            meta_text(request.params(), name).or_else(|| request.header(name).map(str::to_owned))
+        };
+        let parent = match call.is_outgoing {
+            true => None,
+            false => self.tracer.extract(&field),
+        };
+        let span = self.tracer.start(&call, parent);
+        if call.is_outgoing {
+            let mut fields = Vec::new();
+            self.tracer.inject(&span, &mut |name, value| {
+                fields.push((name.to_owned(), value.to_owned()));
+            });
+            if self.uses_meta && !fields.is_empty() {
+                let params = with_meta(cx.params().or(request.params()), &fields);
+                if let Some(params) = params {
+                    cx.set_params(params);
+                }
+            }
+            cx.attributes_mut().insert(SpanFields(fields));
+        }
+        cx.attributes_mut().insert(Current::<T>(span));
+        Decision::Continue
+    }
+
+    fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
+        if let Some(end) = CallEnd::of(reply) {
+            self.end(cx, request, &end);
+        }
+    }
+
+    fn given_up(&self, cx: &Cx, request: &R) {
+        self.end(cx, request, &CallEnd::given_up(cx, request));
+    }
+
+    fn scope(&self, cx: &Cx, _: &R, step: &mut dyn FnMut()) {
+        match cx.attributes().get() {
+            Some(Current::<T>(span)) => self.tracer.enter(span, step),
+            None => step(),
+        }
+    }
+}
+
+impl<T: Tracer> Tracing<T> {
+    fn end<R: AnyRequest + ?Sized>(&self, cx: &Cx, request: &R, end: &CallEnd) {
+        if let Some(Current::<T>(span)) = cx.attributes().get() {
+            self.tracer.end(span, &LoggedCall::of(cx, request), end);
+        }
+    }
+}
