@@ -20,6 +20,7 @@ mod reader;
 mod regressions;
 mod router;
 mod server_only;
+mod stubs;
 mod time;
 mod tokens;
 mod values;

@@ -154,11 +154,15 @@ impl<'t> Visitor<'t> {
         if let Some(item) = values::item_of_iterator(&signature.output) {
             // All ways out give the same type: the other items, of which none or one are taken, and ours.
             let empty = self.note(at, "the body by an empty iterator".to_string());
+            if let Some(empty) = empty {
+                let empty = on(empty);
+                self.insert(start, " let __all = (move || {".to_string());
+                closing = format!("}})(); __all.take(if {empty} {{0}} else {{usize::MAX}})");
+            }
             for other in values::of_type(item) {
                 let once = self.note(at, format!("the body by an iterator over {other}"));
                 if let (Some(empty), Some(number)) = (empty, once) {
                     let (empty, once) = (on(empty), on(number));
-                    self.insert(start, " let __all = (move || {".to_string());
                     closing = format!(
                         "}})(); ::core::iter::once(/*<{number}*/ {other} /*>*/).take(if {once} {{1}} else {{0}})\
                          .chain(__all.take(if {once} || {empty} {{0}} else {{usize::MAX}}))"
