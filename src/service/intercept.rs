@@ -6,7 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::{Any, TypeId};
 use core::fmt;
+use core::future::Future;
 use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::errors::{Failure, NoAnswer};
@@ -181,6 +184,60 @@ pub enum Decision {
     /// The interceptor itself has failed. A peer that called is answered *internal error*, and the cause is
     /// reported here; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
+    /// It is decided later, by what this comes to: a router waits for it, and those behind are asked then.
+    /// If the call is given up meanwhile, this is dropped. Nothing else can wait: there the call fails.
+    Defer(Deferred),
+}
+
+/// A decision to be waited for.
+pub struct Deferred(Pin<Box<dyn Future<Output = Resolve> + Send>>);
+
+type Resolve = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
+
+impl Deferred {
+    /// Decides by what `future` comes to: the call goes on, and what was found out is among its
+    /// [attributes](Cx::attributes), or it is answered with the error.
+    pub fn new<T: Send + Sync + 'static>(
+        future: impl Future<Output = Result<T, OwnedError>> + Send + 'static,
+    ) -> Self {
+        Self(Box::pin(async {
+            let found = future.await;
+            let resolve: Resolve = Box::new(|cx| match found {
+                Ok(found) => {
+                    cx.attributes_mut().insert(found);
+                    Decision::Continue
+                }
+                Err(error) => error.into(),
+            });
+            resolve
+        }))
+    }
+}
+
+/// Gives what makes the decision.
+impl Future for Deferred {
+    type Output = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(task)
+    }
+}
+
+impl fmt::Debug for Deferred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deferred")
+    }
+}
+
+/// What asking interceptors came to.
+#[derive(Debug)]
+pub enum Asked {
+    /// All of them let the call pass.
+    Passed,
+    /// One has answered.
+    Answered(Result<ResultText, Failure>),
+    /// One decides later: [`Chain::decide`] takes what it decides, and asks the others.
+    Deferred(Deferred),
 }
 
 /// A refusal.
@@ -364,23 +421,51 @@ impl<R: ?Sized + 'static> Chain<R> {
         self.all.is_empty()
     }
 
-    /// Asks them in their order until one answers, and counts in `asked` those that have been.
+    /// Asks them in their order until one answers, and counts in `asked` those that have been. One that
+    /// would decide later fails.
     pub fn request(
         &self,
         asked: &mut usize,
         cx: &mut Cx,
         request: &R,
     ) -> Option<Result<ResultText, Failure>> {
-        for interceptor in self.all.iter() {
-            let decision = interceptor.request(cx, request);
-            *asked += 1;
-            match decision {
-                Decision::Continue => {}
-                Decision::Answer(answer) => return Some(outcome_of(answer)),
-                Decision::Fail(cause) => return Some(Err(Failure::Interceptor(cause))),
+        match self.ask(asked, cx, request) {
+            Asked::Passed => None,
+            Asked::Answered(answer) => Some(answer),
+            Asked::Deferred(_) => {
+                let cause = "an interceptor decides later, where nothing can wait for it";
+                Some(Err(Failure::Interceptor(cause.into())))
             }
         }
-        None
+    }
+
+    /// Asks those that have not been, in their order, until one answers or decides later, and counts in
+    /// `asked` those that have been.
+    pub fn ask(&self, asked: &mut usize, cx: &mut Cx, request: &R) -> Asked {
+        self.decide(Decision::Continue, asked, cx, request)
+    }
+
+    /// Takes what an interceptor has decided later, and goes on as [`ask`](Self::ask) does.
+    pub fn decide(
+        &self,
+        mut decision: Decision,
+        asked: &mut usize,
+        cx: &mut Cx,
+        request: &R,
+    ) -> Asked {
+        loop {
+            match decision {
+                Decision::Continue => {}
+                Decision::Answer(answer) => return Asked::Answered(outcome_of(answer)),
+                Decision::Fail(cause) => return Asked::Answered(Err(Failure::Interceptor(cause))),
+                Decision::Defer(deferred) => return Asked::Deferred(deferred),
+            }
+            let Some(next) = self.all.get(*asked) else {
+                return Asked::Passed;
+            };
+            decision = next.request(cx, request);
+            *asked += 1;
+        }
     }
 
     /// Shows the answer to the first `asked` of them, in reverse order, and takes each off the count before.

@@ -34,7 +34,9 @@ pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;
 pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
-pub use intercept::{AnyRequest, Attributes, Chain, Cx, Decision, Interceptor, Reply};
+pub use intercept::{
+    AnyRequest, Asked, Attributes, Chain, Cx, Decision, Deferred, Interceptor, Reply,
+};
 pub use limit::Bucket;
 pub use logging::{CallLog, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};

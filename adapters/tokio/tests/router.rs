@@ -499,6 +499,54 @@ async fn a_check_covers_every_call_of_a_connection() {
     assert_eq!(other.ask("me", "").await, WHO);
 }
 
+// INT-01 INT-12 SEC-03 CAN-11
+#[tokio::test]
+async fn a_check_that_waits_decides_for_its_call_and_holds_up_no_other() {
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let inside = Arc::clone(&gate);
+    let router = Router::new()
+        .check_async(move |request| {
+            let (method, gate) = (request.method().to_owned(), Arc::clone(&inside));
+            async move {
+                match &*method {
+                    "slow" => gate.notified().await,
+                    "never" => std::future::pending().await,
+                    "refused" => return Err(OwnedError::new(1001, "Not you")),
+                    _ => tokio::task::yield_now().await,
+                }
+                Ok(User(method))
+            }
+        })
+        .handler_timeout(std::time::Duration::from_secs(60))
+        .method("slow", [], |Extension(user): Extension<User>| {
+            Ok::<_, OwnedError>(user.0)
+        })
+        .method("quick", [], |Extension(user): Extension<User>| {
+            Ok::<_, OwnedError>(user.0)
+        })
+        .method("never", [], || Err::<(), _>(OwnedError::new(1, "it began")));
+    let mut raw = Raw::to(&router).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"slow","id":1}"#).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"never","id":2}"#)
+        .await;
+    assert_eq!(raw.ask("quick", "").await, r#""result":"quick""#);
+    let refused = r#""error":{"code":1001,"message":"Not you"}"#;
+    assert_eq!(raw.ask("refused", "").await, refused);
+    // Given up while it waits, its handler never begins.
+    raw.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#)
+        .await;
+    let cancelled = raw.hear().await;
+    assert!(
+        cancelled.contains("-32001") && cancelled.ends_with(r#""id":2}"#),
+        "{cancelled}"
+    );
+    gate.notify_one();
+    assert_eq!(
+        raw.hear().await,
+        r#"{"jsonrpc":"2.0","result":"slow","id":1}"#
+    );
+}
+
 // INT-01 INT-11 SRV-18
 #[tokio::test]
 async fn interceptors_change_answer_and_surround_calls() {

@@ -16,8 +16,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use antiphon::service::{
-    Chain, Cx, Decision, Discovery, Failure, Handler, Implementation, Interceptor, MethodInfo,
-    Naming, RegisterError, Registry, described,
+    Chain, Cx, Decision, Deferred, Discovery, Failure, Handler, Implementation, Interceptor,
+    MethodInfo, Naming, RegisterError, Registry, described,
 };
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
@@ -388,6 +388,38 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.intercept(Check(check))
     }
 
+    /// Has every call pass a check that may wait: for a token to be looked up, or a right. `check` takes
+    /// what it needs of the request and returns a future; what that finds out is an attribute of the call,
+    /// for handlers as [`Extension`](crate::Extension). A call counts as one that runs meanwhile, and has as
+    /// long for it as for its handler.
+    ///
+    /// ```
+    /// use antiphon::OwnedError;
+    /// use antiphon_net::{Extension, Router};
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String);
+    ///
+    /// let router = Router::new()
+    ///     .check_async(|request| {
+    ///         let token = request.header("authorization").map(String::from);
+    ///         async move {
+    ///             // Ask whoever knows.
+    ///             token.map(User).ok_or(OwnedError::new(1001, "Unauthorized"))
+    ///         }
+    ///     })
+    ///     .method("whoami", [], |Extension(user): Extension<User>| Ok::<_, OwnedError>(user.0));
+    /// # let _: Router = router;
+    /// ```
+    #[must_use]
+    pub fn check_async<T, F>(self, check: impl Fn(&Request) -> F + Send + Sync + 'static) -> Self
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = Result<T, OwnedError>> + Send + 'static,
+    {
+        self.intercept(CheckLater(check))
+    }
+
     /// Gives handlers that wait so much time. One that needs more is dropped and its request answered
     /// *timeout*, in the dialect's code; without this they may take as long as they like.
     #[must_use]
@@ -524,6 +556,20 @@ where
             Ok(()) => Decision::Continue,
             Err(error) => error.into(),
         }
+    }
+}
+
+/// An interceptor that refuses what a function refuses, which may wait.
+struct CheckLater<F>(F);
+
+impl<C, T, F> Interceptor<Request> for CheckLater<C>
+where
+    C: Fn(&Request) -> F + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+    F: Future<Output = Result<T, OwnedError>> + Send + 'static,
+{
+    fn request(&self, _: &mut Cx, request: &Request) -> Decision {
+        Decision::Defer(Deferred::new((self.0)(request)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use antiphon::OwnedError;
-use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
+use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
 
 use super::serving::Served;
 use super::{Route, Routes};
@@ -56,7 +56,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             asked: 0,
             cx: Some(Cx::new(request.now(), found.is_some())),
         };
-        let answer = asking.ask();
+        let answer = asking.ask(found.handler_timeout).await;
         let (asked, cx) = asking.end();
         let cx = request.keep(cx?);
         let mut waiting = Waiting {
@@ -175,9 +175,28 @@ struct Asking<'c> {
 }
 
 impl Asking<'_> {
-    fn ask(&mut self) -> Option<Result<ResultText, Failure>> {
+    /// Asks all of them, and waits for those that decide later, each as long as a handler may take.
+    async fn ask(&mut self, timeout: Option<Duration>) -> Option<Result<ResultText, Failure>> {
         let cx = self.cx.as_mut()?;
-        self.chain.request(&mut self.asked, cx, self.request)
+        let mut came = self.chain.ask(&mut self.asked, cx, self.request);
+        loop {
+            let deferred = match came {
+                Asked::Passed => return None,
+                Asked::Answered(answer) => return Some(answer),
+                Asked::Deferred(deferred) => deferred,
+            };
+            let resolve = match timeout {
+                None => deferred.await,
+                Some(timeout) => match self.request.within(timeout, deferred).await {
+                    Some(resolve) => resolve,
+                    None => return Some(Err(self.request.timed_out().into())),
+                },
+            };
+            let decision = resolve(cx);
+            came = self
+                .chain
+                .decide(decision, &mut self.asked, cx, self.request);
+        }
     }
 
     fn end(mut self) -> (usize, Option<Cx>) {
