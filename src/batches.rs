@@ -300,6 +300,14 @@ impl OurBatches {
         self.batches.push(OurBatch { first, last, open });
     }
 
+    /// Notes that a call has joined the last batch.
+    pub(crate) fn join(&mut self, number: u64) {
+        if let Some(batch) = self.batches.last_mut() {
+            batch.last = number;
+            batch.open += 1;
+        }
+    }
+
     /// Notes that a call is over.
     pub(crate) fn end_call(&mut self, number: u64) {
         if let Some(index) = self.index_of(number) {

@@ -186,6 +186,10 @@ options! {
         max_batch_reply_bytes: usize = 4 << 20,
         /// The most items in a batch of ours. Default 100.
         max_batch_calls: usize = 100,
+        /// The most calls of ours that are made one batch if they wait for the driver together. None waits
+        /// for others; each keeps its deadline; a notification between, 64 KiB and `max_batch_calls` end
+        /// the batch. Keep it small where results are large: they may come in one message. Default 1: none.
+        max_joined_calls: usize = 1,
         /// The longest id accepted, in bytes with its quotes. A longer one is answered −32600 with a
         /// null id. Costs that much an open request. Default 2048.
         max_id_bytes: usize = 2048,
@@ -220,11 +224,9 @@ options! {
 options! {
     /// How long things may take. `None` waits for ever.
     Timeouts in timeouts {
-        /// How long a message may take from its first byte to its last. `None` waits for ever.
-        /// Default 60 s.
+        /// How long a message may take from its first byte to its last. Default 60 s.
         message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
-        /// How long waiting output may go without any of it being taken. `None` waits for ever.
-        /// Default 60 s.
+        /// How long waiting output may go without any of it being taken. Default 60 s.
         write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
         /// How long a drain may take before open work is given up. `None` waits for ever. A close
         /// needs no such span: it ends everything at once. Default 30 s.
@@ -406,8 +408,8 @@ pub enum DuplicateIds {
 #[non_exhaustive]
 pub enum NullIdError {
     /// It is reported as unmatched. An error that names a size limit (−32004, or −32600 with the
-    /// limit in bytes in its message or data) is the exception: it fails the call if exactly one is
-    /// open and nothing else was sent since that call.
+    /// limit in bytes in its message or data) is the exception: it fails the call, or the calls of one
+    /// joined batch, if no others are open and nothing else was sent since.
     Report,
     /// It settles the one call, or the one batch, that is open; reported if there are more.
     FailSole,

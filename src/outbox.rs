@@ -22,6 +22,10 @@ use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
 use crate::target::rare;
 
+/// The most bytes of a batch that is made by joining calls: it stays below what a server accepts of one
+/// message, and little is moved.
+const MAX_JOINED_BYTES: usize = 64 << 10;
+
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Where the part begins and ends, counted from the first byte ever queued.
@@ -51,6 +55,8 @@ pub(crate) struct Outbox<S> {
     /// A larger buffer than this is given back once it is empty.
     keep_bytes: u32,
     framing: Framing,
+    /// How many calls the last frame has, if another one may join them.
+    joinable: u16,
     parts: VecDeque<Part>,
     /// The last call of the parts that are gone.
     gone_call: u64,
@@ -73,6 +79,7 @@ impl<S: Settings> Outbox<S> {
             gone_call: 0,
             begun_call: 0,
             calls_end: 0,
+            joinable: 0,
             keep_bytes: if keep_bytes < u32::MAX as usize {
                 keep_bytes as u32
             } else {
@@ -141,6 +148,7 @@ impl<S: Settings> Outbox<S> {
         let begin = self.queued();
         write::finish(frame, self.framing(), &mut self.buf);
         self.committed = self.buf.len();
+        self.joinable = 0;
         if last_call.is_some() {
             self.calls_end = self.queued();
         }
@@ -156,6 +164,58 @@ impl<S: Settings> Outbox<S> {
                 last_call: last_call.unwrap_or(0),
             });
         }
+    }
+
+    /// Completes a frame with one call, and makes it and the frame before it one batch, if that has
+    /// nothing but calls that were committed here, fewer than `max_calls`, and no byte of it has been
+    /// taken. Gives the last call of the frame before then.
+    #[inline(never)]
+    pub(crate) fn commit_joined(
+        &mut self,
+        frame: FrameStart,
+        number: u64,
+        max_calls: usize,
+    ) -> Option<u64> {
+        let calls = self.joinable;
+        let Some(before) = self.frame_to_join(frame, max_calls) else {
+            self.commit(frame, Some(number));
+            self.joinable = 1;
+            return None;
+        };
+        // `… │ header {…} ␊ │ header {…}` becomes `… │ header [{…},{…}] ␊`.
+        let framing = self.framing();
+        let start = self.head + (before.begin - self.done) as usize;
+        let seam = self.committed - write::delimiter_bytes(framing) - usize::from(calls > 1);
+        self.buf.splice(seam..frame.body(), [b',']);
+        let joined = write::reopen(framing, &self.buf, start);
+        if calls == 1 {
+            self.buf.insert(joined.body(), b'[');
+        }
+        self.buf.push(b']');
+        write::finish(joined, framing, &mut self.buf);
+        self.committed = self.buf.len();
+        self.calls_end = self.queued();
+        self.joinable = calls + 1;
+        let end = self.queued();
+        if let Some(part) = self.parts.back_mut() {
+            (part.end, part.last_call) = (end, number);
+        }
+        Some(before.last_call)
+    }
+
+    /// The frame before one that is open and has one call, if they may be joined.
+    fn frame_to_join(&self, frame: FrameStart, max_calls: usize) -> Option<Part> {
+        let last = *self.parts.back().filter(|part| part.has_calls())?;
+        let is_room =
+            self.joinable > 0 && usize::from(self.joinable) < max_calls.min(u16::MAX.into());
+        let is_last = last.end == self.queued() && last.begin >= self.done;
+        let bytes = (last.end - last.begin) as usize + self.buf.len().saturating_sub(frame.body());
+        (is_room && is_last && bytes <= MAX_JOINED_BYTES).then_some(last)
+    }
+
+    /// Whether the last frame is a batch that was joined, and another call may join it.
+    pub(crate) fn has_joined(&self) -> bool {
+        self.joinable > 1
     }
 
     /// Takes the open frame back as if it had never been begun.
@@ -273,6 +333,7 @@ impl<S: Settings> Outbox<S> {
         if !self.parts.iter().any(unsent) {
             return;
         }
+        self.joinable = 0;
         let mut kept = Vec::new();
         let mut from = self.head;
         let mut dropped = 0;

@@ -233,8 +233,12 @@ impl<'r> Retries<'r> {
 pub(crate) fn back_off(secs: f64, max_delay: Duration, jitter: f64, entropy: u64) -> Duration {
     let capped = secs.min(max_delay.as_secs_f64());
     let random = entropy as f64 / u64::MAX as f64;
-    // `max` and `min` take the other where one is no number.
-    let delay = capped * (1.0 - jitter.max(0.0).min(1.0) * random);
+    let jitter = match jitter {
+        0.0..=1.0 => jitter,
+        _ if jitter > 1.0 => 1.0,
+        _ => 0.0,
+    };
+    let delay = capped * (1.0 - jitter * random);
     Duration::try_from_secs_f64(delay).unwrap_or(max_delay)
 }
 

@@ -166,6 +166,7 @@ fn knob(config: &mut Config, which: u8, value: u8) {
         44 => config.limits.max_unmatched_responses = u64::from(value % 4),
         45 => config.limits.max_malformed_messages = u64::from(value % 4),
         46 => config.timeouts.message_timeout = span(),
+        47 => config.limits.max_joined_calls = of(8),
         _ => (config.timeouts.write_timeout, config.timeouts.drain_timeout) = (span(), span()),
     }
 }

@@ -80,6 +80,7 @@ fn setters() {
         .max_batch_items(wanted.limits.max_batch_items)
         .max_batch_reply_bytes(wanted.limits.max_batch_reply_bytes)
         .max_batch_calls(wanted.limits.max_batch_calls)
+        .max_joined_calls(wanted.limits.max_joined_calls)
         .max_id_bytes(wanted.limits.max_id_bytes)
         .max_method_bytes(wanted.limits.max_method_bytes)
         .max_error_data_bytes(wanted.limits.max_error_data_bytes)

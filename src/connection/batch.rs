@@ -10,7 +10,7 @@ use core::num::NonZeroU64;
 use super::Connection;
 use super::commands::{Rejected, SendError, check_method};
 use super::parts::Parts;
-use crate::config::{Config, NullIdError, Settings};
+use crate::config::{Config, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload};
 use crate::frame::write::FrameStart;
@@ -89,9 +89,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.forget_builder();
         let first = self.calls.next();
         let allowed = self.may_queue().and_then(|()| {
-            let speaks_batches =
-                self.config.dialect.batches && self.own_style() == encode::Style::V2;
-            if speaks_batches {
+            if self.speaks_batches() {
                 Ok(())
             } else {
                 Err(SendError::BatchesOff)
@@ -239,7 +237,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         conn.building = None;
         let last = conn.calls.next() - 1;
         conn.outbox.commit(frame, (self.calls > 0).then_some(last));
-        if self.calls > 0 && conn.config.dialect.null_id_error == NullIdError::FailSole {
+        if self.calls > 0 && conn.knows_batches() {
             Parts::of(&mut conn.parts)
                 .our_batches
                 .push(self.first, last, self.calls);

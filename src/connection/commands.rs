@@ -5,9 +5,10 @@
 use core::fmt;
 
 use super::Connection;
+use super::parts::Parts;
 use super::phase::Phase;
 use crate::calls::Calls;
-use crate::config::{CancelStyle, Settings};
+use crate::config::{CancelStyle, NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::frame::write::FrameStart;
@@ -260,8 +261,44 @@ impl<T, S: Settings> Connection<T, S> {
             (None, _) => encode::end_notification(out, half.style),
         }
         self.finish_body(half.frame.body())?;
-        self.outbox.commit(half.frame, call);
+        match call {
+            Some(number) if S::BATCHES && self.config.limits.max_joined_calls > 1 => {
+                rare();
+                self.commit_call(half.frame, number);
+            }
+            _ => self.outbox.commit(half.frame, call),
+        }
         Ok(())
+    }
+
+    /// Queues a call, and joins it with those that wait already.
+    #[inline(never)]
+    fn commit_call(&mut self, frame: FrameStart, number: u64) {
+        if !self.speaks_batches() || self.config.exchange {
+            return self.outbox.commit(frame, Some(number));
+        }
+        let limits = self.config.limits;
+        let max_calls = limits.max_joined_calls.min(limits.max_batch_calls);
+        let is_begun = self.outbox.has_joined();
+        let Some(before) = self.outbox.commit_joined(frame, number, max_calls) else {
+            return;
+        };
+        let batches = &mut Parts::of(&mut self.parts).our_batches;
+        if !is_begun {
+            batches.push(before, before, usize::from(self.calls.is_open(before)));
+        }
+        batches.join(number);
+    }
+
+    /// Whether batches may be sent.
+    pub(super) fn speaks_batches(&self) -> bool {
+        self.config.dialect.batches && self.own_style() == Style::V2
+    }
+
+    /// Whether it must be known which calls of ours belong together: for errors without id.
+    pub(super) fn knows_batches(&self) -> bool {
+        self.config.dialect.null_id_error == NullIdError::FailSole
+            || (S::BATCHES && self.config.limits.max_joined_calls > 1)
     }
 
     /// Tells the peer something and wants no answer. Once the input has ended in good order it

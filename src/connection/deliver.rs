@@ -418,20 +418,24 @@ impl<T, S: Settings> Connection<T, S> {
             return Some(all);
         }
         match self.config.dialect.null_id_error {
-            NullIdError::Report => {
-                (error.is_over_limit() && self.is_last_sent(oldest)).then_some(one)
-            }
             NullIdError::FailAll => Some(all),
-            NullIdError::FailSole => {
-                let parts = self.parts.as_ref();
-                let around = parts.map(|parts| parts.our_batches.around(oldest));
-                let (first, last, inside) = around.unwrap_or((oldest, oldest, 1));
-                (inside == self.calls.open()).then_some(Rest::Fanout {
-                    low: first - 1,
-                    high: last,
-                })
-            }
+            NullIdError::FailSole => self.sole_message(oldest),
+            NullIdError::Report => self
+                .sole_message(oldest)
+                .filter(|_| error.is_over_limit())
+                .filter(|sole| self.is_last_sent(sole)),
         }
+    }
+
+    /// The calls of the one message that all open calls are in.
+    fn sole_message(&self, oldest: u64) -> Option<Rest> {
+        let parts = self.parts.as_ref();
+        let around = parts.map(|parts| parts.our_batches.around(oldest));
+        let (first, last, inside) = around.unwrap_or((oldest, oldest, 1));
+        (inside == self.calls.open()).then_some(Rest::Fanout {
+            low: first - 1,
+            high: last,
+        })
     }
 
     /// Whether an outcome without id can only be the answer to the one call of this exchange.
@@ -443,10 +447,13 @@ impl<T, S: Settings> Connection<T, S> {
         could_answer && self.calls.open() == 1 && message::settles_without_id(&self.config)
     }
 
-    /// Whether this open call is the only one, some of it has left, and nothing was sent after it.
-    fn is_last_sent(&self, number: u64) -> bool {
-        self.calls.open() == 1
-            && number == self.calls.next() - 1
+    /// Whether the last of these calls is the last one made, some of it has left, and nothing was sent
+    /// after it.
+    fn is_last_sent(&self, calls: &Rest) -> bool {
+        let Rest::Fanout { high: number, .. } = *calls else {
+            return false;
+        };
+        number == self.calls.next() - 1
             && number <= self.outbox.begun_call()
             && self.outbox.ends_in_calls()
     }

@@ -43,8 +43,8 @@ impl Config {
         let (output, parts) =
             Outbox::<Config>::max_heap_bytes(self.framing, max_output, self.limits.max_open_calls);
         let our_batches = match self.dialect.null_id_error {
-            NullIdError::FailSole => OurBatches::max_heap_bytes(self.limits.max_open_calls),
-            _ => 0,
+            NullIdError::Report | NullIdError::FailAll if self.limits.max_joined_calls <= 1 => 0,
+            _ => OurBatches::max_heap_bytes(self.limits.max_open_calls),
         };
         let kept = [
             output,

@@ -5,7 +5,7 @@
 
 use super::Connection;
 use crate::calls::Calls;
-use crate::config::{NullIdError, Settings};
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, ResponseRef};
 use crate::id::CallId;
@@ -100,7 +100,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        if self.config.dialect.null_id_error == NullIdError::FailSole {
+        if self.knows_batches() {
             rare();
             self.end_in_batch(number);
         }

@@ -46,6 +46,32 @@ impl FrameStart {
     }
 }
 
+/// Begins again the frame that stands from `start` on, without its delimiter: to be [finished](finish)
+/// anew.
+pub(crate) fn reopen(framing: Framing, out: &[u8], start: usize) -> FrameStart {
+    let header = match framing {
+        Framing::ContentLength => {
+            let frame = out.get(start..).unwrap_or_default();
+            let mut lines = frame.windows(BLANK_LINE.len());
+            let blank = lines.position(|bytes| bytes == BLANK_LINE);
+            blank.map_or(0, |at| at + BLANK_LINE.len())
+        }
+        _ => 0,
+    };
+    FrameStart {
+        start,
+        body: start + header,
+    }
+}
+
+/// How many bytes stand behind a body.
+pub(crate) fn delimiter_bytes(framing: Framing) -> usize {
+    match framing {
+        Framing::ContentLength | Framing::Messages => 0,
+        _ => 1,
+    }
+}
+
 /// Begins a frame whose body will have about `body_len` bytes: append it, then [`finish`], which has
 /// nothing to move if the number of digits was right. A frame that is not finished is taken back by
 /// truncating `out`.
@@ -108,7 +134,7 @@ pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
     debug_assert!(start.body <= out.len(), "the output shrank under a frame");
     if framing == Framing::ContentLength {
         write_length(start, out);
-    } else if framing != Framing::Messages {
+    } else if delimiter_bytes(framing) > 0 {
         out.push(b'\n');
     }
 }

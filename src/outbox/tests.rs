@@ -4,6 +4,7 @@ use super::{Outbox, Part};
 use crate::config::Config;
 use crate::frame::Framing;
 use alloc::vec::Vec;
+use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
 fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
     let frame = outbox.begin(body.len());
@@ -188,5 +189,155 @@ fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
         assert_eq!(parts(framing, 3200, 10), 20);
         assert_eq!(parts(framing, 320, 10), 10);
         assert_eq!(parts(framing, 672, 10), 20);
+    }
+}
+
+/// Puts in a call that may be joined to the one before it, and says whether it was.
+fn join(outbox: &mut Outbox<Config>, body: &[u8], number: u64, max_calls: usize) -> Option<u64> {
+    let frame = outbox.begin(body.len());
+    outbox.body().extend_from_slice(body);
+    outbox.commit_joined(frame, number, max_calls)
+}
+
+fn shown(outbox: &Outbox<Config>) -> &str {
+    core::str::from_utf8(outbox.peek().unwrap_or_default()).unwrap()
+}
+
+// CLI-25
+#[test]
+fn calls_that_wait_are_joined_in_every_framing() {
+    for (framing, one, two, three) in [
+        (Framing::Newline, "{1}\n", "[{1},{2}]\n", "[{1},{2},{3}]\n"),
+        (
+            Framing::Concatenated,
+            "{1}\n",
+            "[{1},{2}]\n",
+            "[{1},{2},{3}]\n",
+        ),
+        (Framing::Messages, "{1}", "[{1},{2}]", "[{1},{2},{3}]"),
+        (
+            Framing::ContentLength,
+            "Content-Length: 3\r\n\r\n{1}",
+            "Content-Length: 9\r\n\r\n[{1},{2}]",
+            "Content-Length: 13\r\n\r\n[{1},{2},{3}]",
+        ),
+    ] {
+        let mut outbox = Outbox::<Config>::new(framing, 1024);
+        assert_eq!(join(&mut outbox, b"{1}", 1, 9), None);
+        assert_eq!(shown(&outbox), one);
+        assert!(!outbox.has_joined());
+        assert_eq!(join(&mut outbox, b"{2}", 2, 9), Some(1));
+        assert_eq!(shown(&outbox), two);
+        assert!(outbox.has_joined());
+        assert_eq!(join(&mut outbox, b"{3}", 5, 9), Some(2));
+        assert_eq!(shown(&outbox), three);
+        assert_eq!(outbox.queued(), three.len() as u64);
+        assert!(outbox.ends_in_calls());
+        outbox.consume(1);
+        assert_eq!(outbox.begun_call(), 5, "they leave together");
+        // What has begun to leave stays as it is.
+        assert_eq!(join(&mut outbox, b"{4}", 6, 9), None);
+        assert_eq!(outbox.begun_call(), 5);
+        outbox.consume(three.len() - 1);
+        assert_eq!(shown(&outbox), one.replace('1', "4").replace(": 4", ": 3"));
+    }
+}
+
+// CLI-25
+#[test]
+fn calls_are_joined_up_to_a_number_and_a_size_and_over_nothing() {
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+    for number in 1..=5 {
+        join(&mut outbox, b"{}", number, 2);
+    }
+    assert_eq!(shown(&outbox), "[{},{}]\n[{},{}]\n{}\n");
+    // A batch of the caller's own, and what is no call.
+    put(&mut outbox, b"[{}]", Some(6));
+    join(&mut outbox, b"{7}", 7, 9);
+    put(&mut outbox, b"{n}", None);
+    join(&mut outbox, b"{8}", 8, 9);
+    assert!(shown(&outbox).ends_with("{}\n[{}]\n{7}\n{n}\n{8}\n"));
+    outbox.clear();
+    assert_eq!(join(&mut outbox, b"{9}", 9, 9), None);
+    let long = [b'x'; super::MAX_JOINED_BYTES - 4];
+    assert_eq!(join(&mut outbox, &long, 10, 9), Some(9));
+    assert_eq!(join(&mut outbox, b"{11}", 11, 9), None);
+    // In whole messages a notification is a part of its own.
+    let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
+    put(&mut outbox, b"{n}", None);
+    assert_eq!(join(&mut outbox, b"{1}", 1, 9), None);
+    assert_eq!(join(&mut outbox, b"{2}", 2, 9), Some(1));
+    assert_eq!(shown(&outbox), "{n}");
+    outbox.consume(3);
+    assert_eq!(shown(&outbox), "[{1},{2}]");
+    assert_eq!(outbox.fail(), Some((0, 2)));
+}
+
+proptest! {
+    // CLI-25
+    #[test]
+    fn whatever_is_joined_every_call_leaves_once_and_in_order(
+        framing in 0..3_usize,
+        steps in proptest::collection::vec((0..6_u8, 1..300_usize), 0..60),
+    ) {
+        let framing = [Framing::Newline, Framing::ContentLength, Framing::Messages][framing];
+        let mut outbox = Outbox::<Config>::new(framing, 64);
+        let (mut number, mut left, mut messages) = (0, Vec::new(), Vec::new());
+        let mut expected = Vec::new();
+        let mut take = |outbox: &mut Outbox<Config>, n: usize| {
+            let bytes = outbox.peek().unwrap_or_default();
+            let bytes = bytes[..n.min(bytes.len())].to_vec();
+            outbox.consume(bytes.len());
+            left.extend_from_slice(&bytes);
+            if framing == Framing::Messages && !bytes.is_empty() {
+                messages.push(bytes);
+            }
+        };
+        for (step, n) in steps {
+            let body = |n: usize, kind| alloc::format!("{{{kind}{}}}", "1".repeat(n)).into_bytes();
+            match step {
+                0..3 => {
+                    number += 1;
+                    join(&mut outbox, &body(n, 'c'), number, 4);
+                    expected.push(body(n, 'c'));
+                }
+                3 => {
+                    put(&mut outbox, &body(n, 'n'), None);
+                    expected.push(body(n, 'n'));
+                }
+                // Whole messages are taken whole.
+                _ if framing == Framing::Messages => take(&mut outbox, usize::MAX),
+                4 => take(&mut outbox, n),
+                _ => take(&mut outbox, usize::MAX),
+            }
+        }
+        while outbox.len() > 0 {
+            take(&mut outbox, usize::MAX);
+        }
+        prop_assert_eq!(outbox.begun_call(), number);
+        if framing != Framing::Messages {
+            let mut framer = crate::frame::Framer::new(framing, 1 << 20, 100);
+            let mut unread = left.as_slice();
+            while let Ok(crate::frame::Cut::Frame { body, taken, .. }) = framer.cut(unread, false) {
+                messages.push(unread[body].to_vec());
+                unread = &unread[taken..];
+            }
+        }
+        let mut found = Vec::new();
+        for message in messages {
+            let text = core::str::from_utf8(&message).unwrap();
+            match text.strip_prefix('[') {
+                None => found.push(message),
+                Some(batch) => {
+                    let entries = batch.strip_suffix(']').unwrap().split(',');
+                    let entries: Vec<_> = entries.map(|entry| entry.as_bytes().to_vec()).collect();
+                    prop_assert!((2..=4).contains(&entries.len()));
+                    let are_calls = entries.iter().all(|entry| entry[1] == b'c');
+                    prop_assert!(are_calls);
+                    found.extend(entries);
+                }
+            }
+        }
+        prop_assert_eq!(found, expected);
     }
 }

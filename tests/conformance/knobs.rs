@@ -225,6 +225,7 @@ pub(crate) static KNOBS: &[Knob] = &[
     number!(limits.max_batch_items),
     number!(limits.max_batch_reply_bytes),
     number!(limits.max_batch_calls),
+    number!(limits.max_joined_calls),
     number!(limits.max_id_bytes),
     number!(limits.max_method_bytes),
     number!(limits.max_error_data_bytes),

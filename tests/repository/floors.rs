@@ -28,7 +28,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 are layers above; floor 6
 /// says what is public.
-const HOUSE: [Room; 37] = [
+const HOUSE: [Room; 38] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -77,7 +77,10 @@ const HOUSE: [Room; 37] = [
     room(4, "keepalive", &[]),
     room(4, "lifecycle", &[]),
     room(4, "reader", &[]),
-    room(4, "reconnect", &[]),
+    // How often a call is sent again, and after how long.
+    room(4, "retry", &[]),
+    // Its delays are made as those of calls.
+    room(4, "reconnect", &["retry"]),
     // A stream may begin like HTTP, heartbeats are what a WebSocket's rules say, and a report tells of a
     // connection that was not admitted.
     room(4, "session", &["admission", "http", "websocket"]),

@@ -9,11 +9,22 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
-use antiphon_blocking::{CallError, Link, ReconnectConfig, ReconnectingClient, reconnect};
+use antiphon_blocking::{
+    CallError, ConnectionConfig, Link, Metrics, ReconnectConfig, ReconnectingClient, reconnect,
+};
 use support::{ByHand, LONG, within};
 
 /// A client, and the other ends of its connections. It connects as often as it is let.
 fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
+    client_with(ReconnectConfig::default(), Config::new(), max_waiting_calls)
+}
+
+/// The same with options of its own.
+fn client_with(
+    mut options: ReconnectConfig,
+    connection: impl Into<ConnectionConfig>,
+    max_waiting_calls: usize,
+) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
     let (made, accepted) = mpsc::channel();
     let (letting, lets) = mpsc::channel::<()>();
     let lets = Mutex::new(lets);
@@ -24,13 +35,12 @@ fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Re
         let refused = std::io::ErrorKind::ConnectionRefused;
         made.send(hand).map(|()| link).map_err(|_| refused.into())
     };
-    let mut options = ReconnectConfig::default();
     options.max_waiting_calls = max_waiting_calls;
     options.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
         max_attempts: 3,
     };
-    let client = reconnect(connect, options, Config::new(), || ()).unwrap();
+    let client = reconnect(connect, options, connection, || ()).unwrap();
     (client, letting, accepted)
 }
 
@@ -60,6 +70,51 @@ fn only_a_call_that_may_be_done_twice_is_sent_again() {
         );
         let (_hand, accepted) = serving.join().unwrap();
         assert!(accepted.try_recv().is_err());
+    });
+}
+
+// INT-01 SEC-02 CLI-27
+#[test]
+fn threads_have_interceptors_first_calls_and_retries_too() {
+    within(LONG, || {
+        let metrics = Metrics::new();
+        let connection = ConnectionConfig::new(Config::new()).intercept(metrics.clone());
+        let mut options = ReconnectConfig::default()
+            .with_on_open(|peer| Box::pin(async move { peer.call("login", ()).await }));
+        options.retry.codes.push(7);
+        options.retry.initial_delay = Duration::from_millis(1);
+        let (client, letting, accepted) = client_with(options, connection, 1);
+        letting.send(()).unwrap();
+        let serving = thread::spawn(move || {
+            let mut hand = accepted.recv().unwrap();
+            for (method, answer) in [
+                ("login", r#""result":null"#),
+                ("m", r#""error":{"code":7,"message":"later"}"#),
+                ("m", r#""result":7"#),
+                ("n", r#""result":8"#),
+            ] {
+                let asked = hand.hear();
+                assert!(asked.contains(method), "{asked}");
+                let id = asked.trim_end().rsplit(':').next().unwrap();
+                let line = format!("{{\"jsonrpc\":\"2.0\",{answer},\"id\":{id}\n");
+                hand.writer.write_all(line.as_bytes()).unwrap();
+            }
+            hand
+        });
+        assert_eq!(client.call::<u32>("m", ()).wait().unwrap(), 7);
+        let peer = client.wait_open(LONG).wait().unwrap();
+        let pending = peer.call("n", ()).start().wait().unwrap();
+        assert_eq!(pending.wait::<u32>().unwrap(), 8);
+        let text = metrics.to_string();
+        for method in ["login", "m", "n"] {
+            let name = "rpc_client_call_duration_seconds_count";
+            let line = format!("{name}{{rpc_system_name=\"jsonrpc\",rpc_method=\"{method}\"}} 1");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{method} in {text}"
+            );
+        }
+        drop(serving.join().unwrap());
     });
 }
 

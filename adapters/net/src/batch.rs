@@ -119,7 +119,7 @@ impl Entries {
             headers: Vec::new(),
         };
         for item in self.items() {
-            let mut call = CallRequest::new(item.method, Text::of(item.params));
+            let mut call = CallRequest::new(item.method, Text::of(item.params), None);
             if !keep(item.name, &mut call) {
                 continue;
             }

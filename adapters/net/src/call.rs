@@ -15,7 +15,7 @@ use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
-use crate::call_request::{CallRequest, DEFAULT_CALL_TIMEOUT};
+use crate::call_request::CallRequest;
 use crate::intercepted::{Intercepted, InterceptedBatch, Interception};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
@@ -27,6 +27,9 @@ use crate::wait::{Later, Wait};
 pub(crate) trait MakeCall: Sync {
     /// What sees the calls. They have when a call begins.
     fn interception(&self) -> Option<Interception<'_>>;
+
+    /// How long a call waits that says nothing of it.
+    fn call_timeout(&self) -> Option<Duration>;
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome>;
 
@@ -91,7 +94,8 @@ pub struct Call<'p, R, C, E = OwnedError> {
     decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
-impl<'p, R, C, E> Call<'p, R, C, E> {
+#[expect(private_bounds, reason = "there are no other makers of calls")]
+impl<'p, R, C: MakeCall, E> Call<'p, R, C, E> {
     pub(crate) fn new(
         maker: &'p C,
         method: impl Into<Cow<'p, str>>,
@@ -100,14 +104,17 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
     ) -> Self {
         Self {
             maker,
-            request: Some(CallRequest::new(method, params)),
+            request: Some(CallRequest::new(method, params, maker.call_timeout())),
             begun: None,
             intercepted: None,
             decode,
         }
     }
+}
 
-    /// Waits for the answer so long, from the beginning of the call on. Default 30 s.
+impl<'p, R, C, E> Call<'p, R, C, E> {
+    /// Waits for the answer so long, from the beginning of the call on. Default 30 s, or what the
+    /// configuration says.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         if let Some(request) = &mut self.request {
             request.timeout = timeout.into();
@@ -226,7 +233,8 @@ pub struct BatchCall<'p, H, C> {
     intercepted: Option<InterceptedBatch>,
 }
 
-impl<'p, H, C> BatchCall<'p, H, C> {
+#[expect(private_bounds, reason = "there are no other makers of calls")]
+impl<'p, H, C: MakeCall> BatchCall<'p, H, C> {
     pub(crate) fn new(
         maker: &'p C,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
@@ -234,12 +242,14 @@ impl<'p, H, C> BatchCall<'p, H, C> {
         Self {
             maker,
             built: Some(BatchBuilder::build(build)),
-            timeout: Some(DEFAULT_CALL_TIMEOUT),
+            timeout: maker.call_timeout(),
             begun: None,
             intercepted: None,
         }
     }
+}
 
+impl<'p, H, C> BatchCall<'p, H, C> {
     /// Waits for ever.
     pub fn no_timeout(self) -> Self {
         self.timeout(None)
@@ -251,7 +261,7 @@ impl<'p, H, C> BatchCall<'p, H, C> {
         (self.maker, built, self.timeout)
     }
 
-    /// Waits for all answers so long. Default 30 s.
+    /// Waits for all answers so long. Default 30 s, or what the configuration says.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self

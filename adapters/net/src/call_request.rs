@@ -7,7 +7,8 @@ use antiphon::SendError;
 
 use crate::text::Text;
 
-/// How long a call waits for its answer, and a notification for room, if nothing else is said.
+/// How long a call waits for its answer, and a notification for room, if neither it nor the configuration
+/// says otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a call says.
@@ -21,11 +22,15 @@ pub(crate) struct CallRequest<'c> {
 }
 
 impl<'c> CallRequest<'c> {
-    pub(crate) fn new(method: impl Into<Cow<'c, str>>, params: Result<Text, SendError>) -> Self {
+    pub(crate) fn new(
+        method: impl Into<Cow<'c, str>>,
+        params: Result<Text, SendError>,
+        timeout: Option<Duration>,
+    ) -> Self {
         Self {
             method: method.into(),
             params,
-            timeout: Some(DEFAULT_CALL_TIMEOUT),
+            timeout,
             is_idempotent: false,
             headers: Vec::new(),
         }

@@ -8,6 +8,7 @@ use antiphon::Config;
 use antiphon::service::{Chain, Interceptor};
 use antiphon::session::WhenFull;
 
+use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::outgoing::OutgoingCall;
 use crate::pool::Pool;
 #[cfg(feature = "websocket")]
@@ -61,6 +62,9 @@ pub struct ConnectionConfig {
     /// request sent to any port, with a body that would run. It means nothing over HTTP and
     /// WebSocket. Default on.
     pub refuse_http: bool,
+    /// How long a call waits for its answer and a notification for room, from its beginning on, unless
+    /// it [says](crate::Call::timeout) otherwise. `None` waits for ever. Default 30 s.
+    pub call_timeout: Option<Duration>,
     /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
@@ -80,6 +84,7 @@ impl ConnectionConfig {
             max_running_requests: 64,
             linger: Duration::from_secs(1),
             refuse_http: true,
+            call_timeout: Some(DEFAULT_CALL_TIMEOUT),
             interceptors: None,
             #[cfg(feature = "websocket")]
             websocket: None,

@@ -95,7 +95,8 @@ impl Peer {
     }
 
     /// Calls a method: await what it gives, or [`wait`](Call::wait) on a thread. It waits at most
-    /// 30 s unless its [`timeout`](Call::timeout) is set. Dropping it gives the call up.
+    /// 30 s unless its [`timeout`](Call::timeout) or that of the configuration is set. Dropping it
+    /// gives the call up.
     ///
     /// `params` is anything that antiphon takes as a payload: a reference to a value, JSON text,
     /// or `()` for none.
@@ -132,7 +133,8 @@ impl Peer {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Tells the peer something. If the output is full it waits for room, at most 30 s.
+    /// Tells the peer something. If the output is full it waits for room, for the
+    /// [`call_timeout`](crate::ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
@@ -187,7 +189,7 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Result<(CallRequest<'p>, Option<Intercepted>), Result<(), SendError>> {
-        let mut call = CallRequest::new(method, Text::of(params));
+        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
         let intercepted = match self.interception() {
             None => None,
             Some(seen) => Some(seen.notification(&mut call).map_err(|_| Ok(()))?),
@@ -525,6 +527,10 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
 }
 
 impl MakeCall for Peer {
+    fn call_timeout(&self) -> Option<Duration> {
+        self.session.options().call_timeout
+    }
+
     fn interception(&self) -> Option<Interception<'_>> {
         let options = self.session.options();
         Some(Interception {

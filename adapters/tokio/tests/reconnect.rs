@@ -10,7 +10,7 @@ use antiphon_net::{Duplex, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
-    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, reconnect,
+    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, connect, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -234,4 +234,73 @@ async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() 
     assert_eq!(refused(9, retry.clone(), long).await, first);
     retry.seed = Some(2);
     assert_ne!(refused(9, retry, long).await, first);
+}
+
+// CLI-25
+#[tokio::test(start_paused = true)]
+async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {
+    let (near, far) = duplex(1 << 16);
+    let peer = connect(Link::new(near), Config::new().max_joined_calls(3), ());
+    let mut server = Raw::new(far);
+    let call_in_task = |method: &'static str| {
+        let peer = peer.clone();
+        tokio::spawn(async move { peer.call::<u32>(method, ()).await })
+    };
+    let began = Instant::now();
+    let alone = call_in_task("alone");
+    assert_eq!(server.line().await, call("alone", 1));
+    server.send(result(1)).await.unwrap();
+    assert_eq!(alone.await.unwrap().unwrap(), 1);
+
+    let calls = ["a", "b", "c", "d"].map(call_in_task);
+    let batch = [call("a", 2), call("b", 3), call("c", 4)].join(",");
+    assert_eq!(server.line().await, format!("[{batch}]"));
+    assert_eq!(server.line().await, call("d", 5));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    // One is given up, one is late, and the others are answered as the server likes.
+    let [a, b, c, d] = calls;
+    c.abort();
+    let answers: Vec<_> = [5, 2].map(|id| result(id).trim_end().to_owned()).into();
+    server
+        .send(format!("[{}]\n", answers.join(",")))
+        .await
+        .unwrap();
+    assert_eq!(a.await.unwrap().unwrap(), 2);
+    assert_eq!(d.await.unwrap().unwrap(), 5);
+    assert!(matches!(b.await.unwrap(), Err(CallError::TimedOut)));
+    assert_eq!(began.elapsed().as_secs(), 30);
+}
+
+// INT-08 SEC-02 SEC-15
+#[cfg(feature = "websocket")]
+#[tokio::test(start_paused = true)]
+async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
+    use antiphon_tokio::service::BearerAuth;
+    use antiphon_tokio::websocket::WebSocketConfig;
+
+    let count = Mutex::new(0);
+    let auth = BearerAuth::new(move || {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        match *count {
+            3 => Err("the vault is shut".into()),
+            n => Ok(Some(format!("s3cret{n}"))),
+        }
+    });
+    let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
+    let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
+    let (client, mut server) = client(options, |config| config);
+    for wanted in ["Bearer s3cret1", "Bearer s3cret2"] {
+        let mut handshake = server.accept().await;
+        let asked = handshake.message().await.unwrap();
+        assert_eq!(asked.header("authorization"), Some(wanted));
+    }
+    // The source fails: so does the attempt, which is told, and the next one is made.
+    assert!(server.accept().await.ended().await, "nothing is said");
+    let mut last = server.accept().await;
+    let why = client.last_error().unwrap().to_string();
+    assert_eq!(why, "the vault is shut");
+    let asked = last.message().await.unwrap();
+    assert_eq!(asked.header("authorization"), Some("Bearer s3cret4"));
+    assert!(!format!("{client:?}").contains("s3cret"));
 }

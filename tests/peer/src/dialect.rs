@@ -66,6 +66,7 @@ pub fn set_limit(config: &mut Config, text: &str) -> Result<(), &'static str> {
         "max_header_bytes" => &mut config.limits.max_header_bytes,
         "max_batch_items" => &mut config.limits.max_batch_items,
         "max_batch_calls" => &mut config.limits.max_batch_calls,
+        "max_joined_calls" => &mut config.limits.max_joined_calls,
         "max_batch_reply_bytes" => &mut config.limits.max_batch_reply_bytes,
         "max_id_bytes" => &mut config.limits.max_id_bytes,
         "max_method_bytes" => &mut config.limits.max_method_bytes,

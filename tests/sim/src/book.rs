@@ -242,8 +242,15 @@ impl Book {
         }
         let mut wrong = None;
         let mut found = None;
+        let mut joined = 1;
+        let may_join = frame.array && frame.items.len() <= config.limits.max_joined_calls;
         for (at, said) in self.said.iter().enumerate() {
             match said {
+                Said::One(Some(_), _) if may_join && self.are_joined(at, &frame.items) => {
+                    joined = frame.items.len();
+                    found = Some(at + joined - 1);
+                    break;
+                }
                 Said::Answer(answer) if !frame.array && is_answer(&frame.items[0]) => {
                     let item = &frame.items[0];
                     if fits(answer, item) {
@@ -284,13 +291,25 @@ impl Book {
                 None => self.unforeseen(frame),
             };
         };
-        let left = self.said.drain(..=at).next_back();
-        match left {
-            Some(Said::One(_, mark)) => self.leave(mark),
-            Some(Said::Batch(entries)) => entries.iter().for_each(|(_, mark)| self.leave(*mark)),
-            _ => {}
+        let left: Vec<Said> = self.said.drain(..=at).rev().take(joined).collect();
+        for said in left {
+            match said {
+                Said::One(_, mark) => self.leave(mark),
+                Said::Batch(entries) => entries.iter().for_each(|(_, mark)| self.leave(*mark)),
+                Said::Answer(_) => {}
+            }
         }
         Ok(())
+    }
+
+    /// Whether a batch is the calls that were said one after another from here on.
+    fn are_joined(&self, at: usize, items: &[Item]) -> bool {
+        let run: Vec<&Said> = self.said.iter().skip(at).take(items.len()).collect();
+        let is_call = |(said, item): (&&Said, &Item)| match said {
+            Said::One(id @ Some(_), mark) => is_said(item, id, *mark),
+            _ => false,
+        };
+        items.len() > 1 && run.len() == items.len() && run.iter().zip(items).all(is_call)
     }
 
     fn unread(&mut self, items: &[Item]) {

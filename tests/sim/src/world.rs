@@ -151,7 +151,13 @@ impl World {
     /// A link that has just been opened.
     pub fn open(&mut self, link: usize, epoch: u64) -> Link {
         let connection = (epoch * 8 + link as u64) as u32;
-        let pair = settings::pair(&mut self.rng, connection);
+        let mut pair = settings::pair(&mut self.rng, connection);
+        if self.options.split != Split::Chance {
+            // Which calls wait together depends on when output is taken, and that on how input comes.
+            for end in &mut pair.ends {
+                end.limits.max_joined_calls = 0;
+            }
+        }
         let [first, second] = pair.ends;
         self.trace.say(|| match pair.hostile {
             true => format!("link {link} opens: {first:?} and a hostile peer"),

@@ -64,6 +64,7 @@ struct Inner {
     roster: Arc<Roster>,
     /// What sees the calls, each once however often it is sent.
     interceptors: Option<Chain<OutgoingCall>>,
+    call_timeout: Option<Duration>,
     runtime: SharedRuntime,
 }
 
@@ -128,6 +129,7 @@ impl ReconnectingClient {
         let inner = Arc::new(Inner {
             roster,
             interceptors,
+            call_timeout: options.call_timeout,
             runtime,
         });
         Ok(Self { inner })
@@ -180,7 +182,7 @@ impl ReconnectingClient {
     }
 
     /// Tells the peer something, over a connection that is open; if its output is full it waits for
-    /// room, at most 30 s.
+    /// room, for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
     /// [`SendError::Closed`] if no connection is open; otherwise what is wrong with it.
@@ -222,8 +224,7 @@ impl ReconnectingClient {
             let left = call
                 .timeout
                 .map(|_| deadline.saturating_since(runtime.now()));
-            let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()));
-            attempt.timeout = left;
+            let attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
             let ended = match peer.start(Some(attempt)).await {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),
@@ -253,6 +254,10 @@ impl ReconnectingClient {
 }
 
 impl MakeCall for ReconnectingClient {
+    fn call_timeout(&self) -> Option<Duration> {
+        self.inner.call_timeout
+    }
+
     fn interception(&self) -> Option<Interception<'_>> {
         Some(Interception {
             chain: self.inner.interceptors.as_ref()?,

@@ -14,6 +14,7 @@ use super::url::HttpUrl;
 use super::words::first_bytes;
 use crate::batch::Entries;
 use crate::call_error::CallError;
+use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::context::Headers;
 use crate::outgoing::OutgoingCall;
 
@@ -58,6 +59,9 @@ pub struct HttpClientConfig {
     /// [idempotent](crate::Call::idempotent) ones that were lost, and those whose error has one of the
     /// codes. Notifications and batches are not. Default none.
     pub retry: Option<Retry>,
+    /// How long a call waits for its reply, and a notification until it is accepted, from its beginning
+    /// on, unless it [says](crate::Call::timeout) otherwise. `None` waits for ever. Default 30 s.
+    pub call_timeout: Option<Duration>,
     /// What sees the calls: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
 }
@@ -91,6 +95,7 @@ impl HttpClientConfig {
             max_header_bytes: 16 << 10,
             on_reply: None,
             retry: None,
+            call_timeout: Some(DEFAULT_CALL_TIMEOUT),
             interceptors: None,
         }
     }

@@ -45,6 +45,7 @@ struct Inner {
     caller: HttpCaller,
     interceptors: Option<Chain<OutgoingCall>>,
     retry: Option<(Retry, Entropy)>,
+    call_timeout: Option<Duration>,
     /// `None` once the client has been closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
     runtime: SharedRuntime,
@@ -118,6 +119,7 @@ impl HttpClient {
             inner: Arc::new(Inner {
                 caller: HttpCaller::new(url, options),
                 interceptors: options.interceptors.clone(),
+                call_timeout: options.call_timeout,
                 retry: options.retry.clone().map(|retry| {
                     let entropy = Entropy::new(retry.seed);
                     (retry, entropy)
@@ -149,7 +151,8 @@ impl HttpClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Sends a notification, and waits at most 30 s for the server to accept it.
+    /// Sends a notification, and waits for the server to accept it, for the
+    /// [`call_timeout`](HttpClientConfig::call_timeout) at most.
     ///
     /// # Errors
     /// What was wrong with it, or with the transport.
@@ -171,7 +174,7 @@ impl HttpClient {
         method: Cow<'c, str>,
         params: Result<Text, SendError>,
     ) -> Wait<'c, Result<(), CallError>> {
-        let mut call = CallRequest::new(method, params);
+        let mut call = CallRequest::new(method, params, self.call_timeout());
         Wait::on(None, async move {
             let Some(interception) = self.interception() else {
                 return self.tell_once(call).await;
@@ -320,6 +323,10 @@ fn judge(
 }
 
 impl MakeCall for HttpClient {
+    fn call_timeout(&self) -> Option<Duration> {
+        self.inner.call_timeout
+    }
+
     fn interception(&self) -> Option<Interception<'_>> {
         Some(Interception {
             chain: self.inner.interceptors.as_ref()?,

@@ -284,8 +284,8 @@ impl<T: Io> Raw<T> {
     /// Whether more has come once all others have had their turn.
     pub(crate) async fn has_line(&mut self) -> bool {
         let brief = std::time::Duration::from_millis(1);
-        let more = tokio::time::timeout(brief, self.read()).await;
-        more.is_ok() || !self.rest.is_empty()
+        let _ = tokio::time::timeout(brief, self.read()).await;
+        !self.rest.is_empty()
     }
 
     /// Whether the other side ends it, without another word.
