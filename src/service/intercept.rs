@@ -84,6 +84,10 @@ pub trait AnyRequest {
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
     }
+    /// The name or address and the port of the server that this side calls, where they are known.
+    fn server(&self) -> Option<(&str, u16)> {
+        None
+    }
     /// A header of the HTTP request, or of the handshake of the WebSocket, that a call came with.
     fn header(&self, name: &str) -> Option<&str> {
         let _ = name;

@@ -80,9 +80,9 @@ impl OtelMetrics {
             true => &self.client,
             false => &self.server,
         };
-        if let (true, Some(address)) = (call.is_outgoing, call.peer_addr) {
-            attributes.push(KeyValue::new(SERVER_ADDRESS, address.ip().to_string()));
-            attributes.push(KeyValue::new(SERVER_PORT, i64::from(address.port())));
+        if let Some((name, port)) = call.server {
+            attributes.push(KeyValue::new(SERVER_ADDRESS, name.to_owned()));
+            attributes.push(KeyValue::new(SERVER_PORT, i64::from(port)));
         }
         histogram.record(end.duration.as_secs_f64(), &attributes);
     }

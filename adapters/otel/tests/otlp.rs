@@ -61,6 +61,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
         Ok::<_, OwnedError>(n + more)
     });
     let listener = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().port().to_string();
     let link = Link::tcp(listener.local_addr()).await.unwrap();
     let _running = listener.start(traced(&server), asks.into_make_service());
     let answers = router(&client).method("ask", [], || Ok::<_, OwnedError>(2));
@@ -90,6 +91,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
             .cloned()
             .collect();
         let mut above = find(&whole, "client", "work", CLIENT);
+        assert_eq!(attribute(above, "server.port").unwrap(), port);
         assert_eq!(above["spanId"], root["spanId"]);
         for (service, name, kind) in [
             ("server", "work", SERVER),
@@ -127,6 +129,7 @@ async fn over_http_a_trace_goes_on_in_headers_alone() {
     let heard = router(&server).method("heard", ["n"], async |n: OwnedJson| Ok::<_, OwnedError>(n));
     let listener = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr());
+    let port = listener.local_addr().port().to_string();
     let _running = listener.start_http(Config::new(), heard);
     let mut options = HttpClientConfig::from(Config::new());
     options = options.intercept(Tracing::new(OtelTracer::new(&client.spans)));
@@ -139,6 +142,9 @@ async fn over_http_a_trace_goes_on_in_headers_alone() {
     let caller = find(&spans, "client", "heard", CLIENT);
     assert_eq!(called["traceId"], caller["traceId"]);
     assert_eq!(called["parentSpanId"], caller["spanId"]);
+    assert_eq!(attribute(caller, "server.address").unwrap(), "127.0.0.1");
+    assert_eq!(attribute(caller, "server.port").unwrap(), port);
+    assert_eq!(attribute(called, "server.address"), None);
 }
 
 // OBS-02 OBS-08 INT-10
