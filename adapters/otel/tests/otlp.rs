@@ -160,6 +160,9 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         .method("fails", [], || {
             Err::<(), _>(OwnedError::new(1001, "tops3cret"))
         })
+        .raw("later", |request| {
+            Ok(request.run_to_end(async { Err(OwnedError::new(1002, "tops3cret")) }))
+        })
         .method("slow", [], std::future::pending::<Result<(), OwnedError>>);
     let (near, far) = Link::pair();
     let serving = connect(far, Config::new(), serving);
@@ -169,6 +172,7 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
     }
     let failed = peer.call::<u8>("fails", ()).await;
     assert!(matches!(failed, Err(CallError::Remote(_))));
+    assert!(peer.call::<u8>("later", ()).await.is_err());
     for n in 0..20 {
         let unknown = peer.call::<u8>(&format!("none{n}"), ()).await;
         assert!(matches!(unknown, Err(CallError::Remote(_))));
@@ -191,6 +195,8 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
     let code = (some("1001"), some("1001"), true);
     assert_eq!(told(find(&spans, "server", "fails", SERVER)), code);
     assert_eq!(told(find(&spans, "client", "fails", CLIENT)), code);
+    let code = (some("1002"), some("1002"), true);
+    assert_eq!(told(find(&spans, "server", "later", SERVER)), code);
     let late = (some("timeout"), None, true);
     assert_eq!(told(find(&spans, "client", "slow", CLIENT)), late);
     let unknown: Vec<_> = spans
@@ -221,14 +227,15 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         counts
     };
     let row = |method: &str, error: &str, count: &str| (method.into(), error.into(), count.into());
-    let expected: [(String, String, String); 3] = [
+    let expected: [(String, String, String); 4] = [
         row("_OTHER", "-32601", "20"),
         row("fails", "1001", "1"),
+        row("later", "1002", "1"),
         row("ok", "", "3"),
     ];
     assert_eq!(counts("rpc.server.call.duration"), expected);
     let ours = counts("rpc.client.call.duration");
-    assert_eq!(ours.len(), 23, "{ours:?}");
+    assert_eq!(ours.len(), 24, "{ours:?}");
     assert!(ours.contains(&row("slow", "timeout", "1")) && ours.contains(&row("ok", "", "3")));
     let open = collector.points("antiphon.server.connections.open");
     assert_eq!(open.len(), 1, "{open:?}");
