@@ -12,6 +12,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
+use super::call_end::CallEnd;
 use super::errors::{Failure, NoAnswer};
 use super::methods::ResultText;
 use crate::error_object::{ErrorObject, OwnedError};
@@ -87,6 +88,10 @@ pub trait AnyRequest {
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
     }
+    /// The name or address and the port of the server that this side calls, where they are known.
+    fn server(&self) -> Option<(&str, u16)> {
+        None
+    }
     /// A header of the HTTP request, or of the handshake of the WebSocket, that a call came with.
     fn header(&self, name: &str) -> Option<&str> {
         let _ = name;
@@ -149,6 +154,16 @@ impl Cx {
     /// What interceptors have left, to add to it.
     pub const fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
+    }
+
+    /// How a call has ended that was given up, or whose handler panics.
+    pub fn given_up<R: AnyRequest + ?Sized>(&self, request: &R) -> CallEnd {
+        let why = match request.is_panicking() {
+            true => "panicked",
+            false => "cancelled",
+        };
+        let duration = request.now().saturating_since(self.began);
+        CallEnd::new(duration, None, Some(why))
     }
 
     /// Has another method served, or called.
@@ -298,6 +313,13 @@ impl Reply {
         }
     }
 
+    /// How the call has ended; `None` if its handler answers later.
+    pub fn end(&self) -> Option<CallEnd> {
+        let code = self.error().map(|error| error.code());
+        let instead = self.no_answer().map(NoAnswer::as_str);
+        (!self.is_deferred()).then(|| CallEnd::new(self.duration, code, instead))
+    }
+
     /// Whether the handler answers later, so that its outcome is not known yet.
     pub const fn is_deferred(&self) -> bool {
         self.outcome.is_none()
@@ -362,6 +384,13 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
     /// ours ends without an answer: see [`Reply::no_answer`]. A notification has the result `null`.
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let _ = (cx, request, reply);
+    }
+
+    /// A call is answered whose handler had returned without an answer: see [`Reply::is_deferred`]. Called
+    /// some time after [`response`](Self::response), on whatever thread answers, and once, however the
+    /// answer ends.
+    fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
+        let _ = (cx, request, end);
     }
 
     /// The call has ended unanswered: it was given up, the connection of its peer closed, or its handler
@@ -475,6 +504,13 @@ impl<R: ?Sized + 'static> Chain<R> {
             if let Some(interceptor) = self.all.get(place) {
                 interceptor.response(cx, request, reply);
             }
+        }
+    }
+
+    /// Tells the first `asked` of them, in reverse order, of an answer that came later.
+    pub fn answered(&self, asked: usize, cx: &Cx, request: &R, end: &CallEnd) {
+        for interceptor in self.all.iter().take(asked).rev() {
+            interceptor.answered(cx, request, end);
         }
     }
 

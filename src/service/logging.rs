@@ -60,6 +60,8 @@ pub struct LoggedCall<'c> {
     pub connection: u32,
     /// The address at the other end, where it is known.
     pub peer_addr: Option<SocketAddr>,
+    /// The name or address and the port of the server that this side calls, where they are known.
+    pub server: Option<(&'c str, u16)>,
     /// The version of JSON-RPC, where only one is spoken.
     pub version: Option<&'static str>,
 }
@@ -116,6 +118,7 @@ impl<'c> LoggedCall<'c> {
             id: request.id(),
             connection: request.connection(),
             peer_addr: request.peer_addr(),
+            server: request.server(),
             version: request.version(),
         }
     }

@@ -7,6 +7,7 @@
 
 mod args;
 mod auth;
+mod call_end;
 mod caller;
 pub mod conventions;
 mod describe;
@@ -29,6 +30,7 @@ mod tracing;
 
 pub use args::Arguments;
 pub use auth::{Authorization, BearerAuth, InvalidToken};
+pub use call_end::CallEnd;
 pub use caller::{Caller, Encoding, Stub, Values};
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, NoAnswer};
@@ -50,4 +52,4 @@ pub use schema::SchemaOf;
 #[doc(hidden)]
 pub use schema::probe;
 pub use trace_context::TraceContext;
-pub use tracing::{CallEnd, SpanFields, Tracer, Tracing};
+pub use tracing::{SpanFields, Tracer, Tracing};

@@ -1,10 +1,10 @@
 //! Spans: what a call belongs to in the trace of a request that passes several programs.
 
 use alloc::borrow::ToOwned;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
+use super::call_end::CallEnd;
 use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use super::logging::LoggedCall;
 use super::trace_context::{meta_text, with_meta};
@@ -41,51 +41,9 @@ pub trait Tracer: Send + Sync + 'static {
         step();
     }
 
-    /// Ends a span. Not called for a call that its handler answers later.
+    /// Ends a span.
     fn end(&self, span: &Self::Span, call: &LoggedCall<'_>, end: &CallEnd) {
         let _ = (span, call, end);
-    }
-}
-
-/// How a call has ended, for spans and measures. Of what was said it has the code of the error only.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CallEnd {
-    /// How long it took.
-    pub duration: Duration,
-    /// The code of the error object, if there was one.
-    pub code: Option<i64>,
-    /// One word for what there was instead of an answer: `cancelled` or `panicked`; for a call of this side
-    /// also as [`NoAnswer::as_str`](super::NoAnswer::as_str) says.
-    pub instead: Option<&'static str>,
-}
-
-impl CallEnd {
-    /// Reads it off an answer. `None` if the handler answers later.
-    pub fn of(reply: &Reply) -> Option<Self> {
-        (!reply.is_deferred()).then(|| Self {
-            duration: reply.duration(),
-            code: reply.error().map(|error| error.code()),
-            instead: reply.no_answer().map(|why| why.as_str()),
-        })
-    }
-
-    /// A call that was given up, or whose handler panicked.
-    pub fn given_up<R: AnyRequest + ?Sized>(cx: &Cx, request: &R) -> Self {
-        Self {
-            duration: request.now().saturating_since(cx.began()),
-            code: None,
-            instead: Some(match request.is_panicking() {
-                true => "panicked",
-                false => "cancelled",
-            }),
-        }
-    }
-
-    /// Why it failed, as `error.type` in the conventions of OpenTelemetry; `None` if it did not.
-    pub fn error_type(&self) -> Option<String> {
-        let code = self.code.map(|code| code.to_string());
-        code.or_else(|| self.instead.map(str::to_owned))
     }
 }
 
@@ -164,13 +122,17 @@ impl<R: AnyRequest + ?Sized, T: Tracer> Interceptor<R> for Tracing<T> {
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        if let Some(end) = CallEnd::of(reply) {
+        if let Some(end) = reply.end() {
             self.end(cx, request, &end);
         }
     }
 
+    fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
+        self.end(cx, request, end);
+    }
+
     fn given_up(&self, cx: &Cx, request: &R) {
-        self.end(cx, request, &CallEnd::given_up(cx, request));
+        self.end(cx, request, &cx.given_up(request));
     }
 
     fn scope(&self, cx: &Cx, _: &R, step: &mut dyn FnMut()) {

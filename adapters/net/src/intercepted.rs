@@ -24,6 +24,8 @@ pub(crate) struct Interception<'c> {
     pub(crate) runtime: &'c SharedRuntime,
     pub(crate) connection: u32,
     pub(crate) peer_addr: Option<SocketAddr>,
+    /// The server's name and port, where it was given by name.
+    pub(crate) server: Option<(&'c str, u16)>,
 }
 
 /// What an interceptor has answered in place of the peer, or how the call has ended.
@@ -46,12 +48,18 @@ impl Interception<'_> {
         is_notification: bool,
     ) -> Result<Intercepted, Answered> {
         let params = call.params.as_ref().ok().and_then(Text::to_json);
+        let address = self.peer_addr;
+        let address = address.map(|address| (address.ip().to_string(), address.port()));
         let outgoing = OutgoingCall {
             method: call.method.clone().into_owned(),
             params,
             is_notification,
             connection: self.connection,
             peer_addr: self.peer_addr,
+            server: self
+                .server
+                .map(|(name, port)| (name.into(), port))
+                .or(address),
             runtime: SharedRuntime::clone(self.runtime),
         };
         let mut intercepted = Intercepted {

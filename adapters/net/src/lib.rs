@@ -35,6 +35,7 @@ mod handlers;
 pub mod http;
 mod inbox;
 mod intercepted;
+mod later;
 mod line;
 mod notification;
 mod options;

@@ -16,6 +16,7 @@ pub struct OutgoingCall {
     pub(crate) is_notification: bool,
     pub(crate) connection: u32,
     pub(crate) peer_addr: Option<SocketAddr>,
+    pub(crate) server: Option<(String, u16)>,
     pub(crate) runtime: SharedRuntime,
 }
 
@@ -42,6 +43,11 @@ impl AnyRequest for OutgoingCall {
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer_addr
+    }
+
+    fn server(&self) -> Option<(&str, u16)> {
+        let (name, port) = self.server.as_ref()?;
+        Some((name, *port))
     }
 
     fn now(&self) -> Instant {

@@ -538,6 +538,7 @@ impl MakeCall for Peer {
             runtime: self.session.shared_runtime(),
             connection: options.config.connection,
             peer_addr: self.context().peer_addr,
+            server: None,
         })
     }
 

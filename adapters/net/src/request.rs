@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
+use crate::later::{Given, LaterAnswer};
 use crate::peer::Peer;
 use crate::responder::{Answered, Responder};
 use crate::runtime::until;
@@ -32,6 +33,8 @@ pub struct Request {
     responder: Responder,
     /// What interceptors have left; nothing where there are none.
     cx: OnceLock<Arc<Cx>>,
+    /// What becomes of the answer that is given later; nothing where there are no interceptors.
+    later: OnceLock<Arc<LaterAnswer>>,
 }
 
 impl Request {
@@ -50,6 +53,7 @@ impl Request {
             message,
             responder,
             cx: OnceLock::new(),
+            later: OnceLock::new(),
         }
     }
 
@@ -162,6 +166,30 @@ impl Request {
         options.config.dialect.error_profile
     }
 
+    /// Has `told` learn what is answered to a request whose handler has returned without an answer, and
+    /// shows it this request again.
+    pub(crate) fn when_answered(&self, told: impl FnOnce(&Self, Given) + Send + 'static) {
+        if self.is_notification() {
+            return told(self, Given::Result);
+        }
+        let Some(later) = self.later.get() else {
+            // Nobody has the right to answer, so it is given up.
+            return told(self, Given::Error(ErrorObject::internal_error().code()));
+        };
+        let seen = Self {
+            message: self.message.clone(),
+            responder: self.responder.without_ticket(),
+            cx: self.cx.clone(),
+            later: OnceLock::new(),
+        };
+        later.tell(move |given| told(&seen, given));
+    }
+
+    /// What interceptors have left.
+    pub(crate) fn kept(&self) -> Option<&Cx> {
+        self.cx.get().map(|cx| &**cx)
+    }
+
     /// Keeps what interceptors have left. Gives it back.
     pub(crate) fn keep(&self, cx: Cx) -> &Cx {
         self.cx.get_or_init(|| Arc::new(cx))
@@ -213,7 +241,9 @@ impl Request {
     /// Takes the right to answer, for later and from anywhere. The handler then returns
     /// [`Answer::deferred`]. A second responder for one request answers nothing.
     pub fn defer(&self) -> Responder {
-        self.responder.split_off()
+        let is_seen = self.cx.get().is_some();
+        let later = is_seen.then(|| Arc::clone(self.later.get_or_init(Arc::default)));
+        self.responder.split_off(later)
     }
 
     /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool), where it may
@@ -274,6 +304,8 @@ impl Request {
             message: self.message.clone(),
             responder: self.defer(),
             cx: self.cx.clone(),
+            // The same, for this may be deferred in its turn.
+            later: self.later.clone(),
         }
     }
 

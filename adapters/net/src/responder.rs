@@ -17,7 +17,11 @@ use antiphon::{
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
+use crate::later::{Given, LaterAnswer};
 use crate::session::{Conn, Session};
+
+const CANCELLED: &str = "cancelled";
+const PANICKED: &str = "panicked";
 
 /// The right and the duty to answer one request.
 ///
@@ -31,6 +35,8 @@ pub struct Responder {
     key: RequestKey,
     /// `None` once the request is answered, or another responder answers it.
     ticket: Mutex<Option<Ticket>>,
+    /// Who wants to know what is answered; nobody where there are no interceptors.
+    later: Option<Arc<LaterAnswer>>,
 }
 
 impl Responder {
@@ -39,6 +45,7 @@ impl Responder {
             session: Arc::clone(session),
             key: ticket.key(),
             ticket: Mutex::new(Some(ticket)),
+            later: None,
         }
     }
 
@@ -48,15 +55,18 @@ impl Responder {
             session: Arc::clone(session),
             key: RequestKey::NONE,
             ticket: Mutex::new(None),
+            later: None,
         }
     }
 
-    /// Takes the right to answer out of this responder, which answers nothing any more.
-    pub(crate) fn split_off(&self) -> Self {
+    /// Takes the right to answer out of this responder, which answers nothing any more. `later` learns
+    /// what is answered.
+    pub(crate) fn split_off(&self, later: Option<Arc<LaterAnswer>>) -> Self {
         Self {
             session: Arc::clone(&self.session),
             key: self.key,
             ticket: Mutex::new(self.lock_ticket().take()),
+            later,
         }
     }
 
@@ -87,6 +97,16 @@ impl Responder {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Names the same request, and answers nothing.
+    pub(crate) fn without_ticket(&self) -> Self {
+        Self {
+            session: Arc::clone(&self.session),
+            key: self.key,
+            ticket: Mutex::new(None),
+            later: None,
+        }
+    }
+
     fn take_ticket(&mut self) -> Option<Ticket> {
         let ticket = self.ticket.get_mut();
         ticket.unwrap_or_else(PoisonError::into_inner).take()
@@ -108,12 +128,20 @@ impl Responder {
         mut self,
         answer: Result<Answer, OwnedError>,
     ) -> Result<(), SendError> {
-        self.answer(|conn, ticket| write(conn, ticket, &answer))
+        let given = match &answer {
+            Ok(Answer(Some(Ok(_)))) => Given::Result,
+            Ok(_) => Given::Error(ErrorObject::internal_error().code()),
+            Err(error) => Given::Error(error.code()),
+        };
+        self.answer(given, |conn, ticket| write(conn, ticket, &answer))
     }
 
     /// Answers for a handler that panicked, and reports that.
     pub(crate) fn panicked(mut self) {
         let ticket = self.take_ticket();
+        if ticket.is_some() {
+            self.give(Given::Instead(PANICKED));
+        }
         self.session.act(|state| match ticket {
             Some(ticket) => state.conn.handle_panic(Some(ticket)),
             // The panic has dropped its responder, which has answered.
@@ -129,7 +157,8 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
-        self.answer(|conn, ticket| conn.respond_err(ticket, error))
+        let given = Given::Error(error.code());
+        self.answer(given, |conn, ticket| conn.respond_err(ticket, error))
     }
 
     /// Answers that nobody serves `method`.
@@ -137,7 +166,10 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
-        self.answer(|conn, ticket| conn.respond_unknown_method(ticket, method))
+        let given = Given::Error(ErrorObject::method_not_found().code());
+        self.answer(given, |conn, ticket| {
+            conn.respond_unknown_method(ticket, method)
+        })
     }
 
     /// Answers that the request was cancelled, as the dialect says it.
@@ -145,7 +177,9 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn cancelled(mut self) -> Result<(), SendError> {
-        self.answer(|conn, ticket| conn.respond_cancelled(ticket))
+        self.answer(Given::Instead(CANCELLED), |conn, ticket| {
+            conn.respond_cancelled(ticket)
+        })
     }
 
     /// Passes on how a call to somebody else ended: a result and an error as they stood, anything
@@ -187,8 +221,12 @@ impl Responder {
         };
         if let Err(job) = session.options().pool.run(Box::new(job)) {
             let reply = take(&slot);
-            if let Some(ticket) = reply.and_then(|mut reply| reply.take_ticket()) {
-                session.answer(|conn| conn.refuse(ticket));
+            if let Some(mut reply) = reply {
+                if let Some(ticket) = reply.take_ticket() {
+                    session.answer(|conn| conn.refuse(ticket));
+                    let profile = session.options().config.dialect.error_profile;
+                    reply.give(Given::Error(profile.busy().code()));
+                }
             }
             drop(job);
         }
@@ -216,13 +254,25 @@ impl Responder {
 
     fn answer(
         &mut self,
+        given: Given,
         write: impl FnOnce(&mut Conn, Ticket) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        let ticket = self.take_ticket();
-        self.session.answer(|conn| match ticket {
-            Some(ticket) => write(conn, ticket),
-            None => Err(SendError::NotOpen),
-        })
+        // Without it somebody else answers.
+        let ticket = self.take_ticket().ok_or(SendError::NotOpen)?;
+        let answered = self.session.answer(|conn| write(conn, ticket));
+        self.give(match answered {
+            Err(SendError::Closed | SendError::NotOpen) => Given::Instead(CANCELLED),
+            Err(_) => Given::Error(ErrorObject::internal_error().code()),
+            Ok(()) => given,
+        });
+        answered
+    }
+
+    /// Tells who wants to know what was answered.
+    fn give(&mut self, given: Given) {
+        if let Some(later) = self.later.take() {
+            later.give(given);
+        }
     }
 }
 
@@ -296,6 +346,12 @@ impl Drop for Responder {
         let Some(ticket) = self.take_ticket() else {
             return;
         };
+        let is_cancelled = self.later.is_some() && self.is_cancelled();
+        self.give(match (thread::panicking(), is_cancelled) {
+            (true, _) => Given::Instead(PANICKED),
+            (false, true) => Given::Instead(CANCELLED),
+            (false, false) => Given::Error(ErrorObject::internal_error().code()),
+        });
         if thread::panicking() {
             self.session.act(|state| {
                 let request = state.conn.answer_for(ticket);

@@ -16,8 +16,7 @@ use crate::SCOPE;
 /// `rpc.client.call.duration`, in seconds, by method and kind of error; and counts the open connections of
 /// a router in `antiphon.server.connections.open`. Over HTTP each request counts as a connection.
 ///
-/// Methods that nobody serves are one series, `_OTHER`. A call that its handler answers later is not
-/// measured.
+/// Methods that nobody serves are one series, `_OTHER`.
 #[derive(Clone, Debug)]
 pub struct OtelMetrics {
     server: Histogram<f64>,
@@ -80,9 +79,9 @@ impl OtelMetrics {
             true => &self.client,
             false => &self.server,
         };
-        if let (true, Some(address)) = (call.is_outgoing, call.peer_addr) {
-            attributes.push(KeyValue::new(SERVER_ADDRESS, address.ip().to_string()));
-            attributes.push(KeyValue::new(SERVER_PORT, i64::from(address.port())));
+        if let Some((name, port)) = call.server {
+            attributes.push(KeyValue::new(SERVER_ADDRESS, name.to_owned()));
+            attributes.push(KeyValue::new(SERVER_PORT, i64::from(port)));
         }
         histogram.record(end.duration.as_secs_f64(), &attributes);
     }
@@ -98,13 +97,17 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for OtelMetrics {
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        if let Some(end) = CallEnd::of(reply) {
+        if let Some(end) = reply.end() {
             self.measure(&LoggedCall::of(cx, request), &end);
         }
     }
 
+    fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
+        self.measure(&LoggedCall::of(cx, request), end);
+    }
+
     fn given_up(&self, cx: &Cx, request: &R) {
-        let end = CallEnd::given_up(cx, request);
+        let end = cx.given_up(request);
         self.measure(&LoggedCall::of(cx, request), &end);
     }
 }

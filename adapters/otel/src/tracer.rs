@@ -165,12 +165,12 @@ fn attributes(call: &LoggedCall<'_>) -> Vec<KeyValue> {
     }
     if let Some(address) = call.peer_addr {
         let (ip, port) = (address.ip().to_string(), i64::from(address.port()));
-        if call.is_outgoing {
-            attributes.push(KeyValue::new(SERVER_ADDRESS, ip.clone()));
-            attributes.push(KeyValue::new(SERVER_PORT, port));
-        }
         attributes.push(KeyValue::new(NETWORK_PEER_ADDRESS, ip));
         attributes.push(KeyValue::new(NETWORK_PEER_PORT, port));
+    }
+    if let Some((name, port)) = call.server {
+        attributes.push(KeyValue::new(SERVER_ADDRESS, name.to_owned()));
+        attributes.push(KeyValue::new(SERVER_PORT, i64::from(port)));
     }
     attributes
 }

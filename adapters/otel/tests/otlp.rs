@@ -61,6 +61,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
         Ok::<_, OwnedError>(n + more)
     });
     let listener = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().port().to_string();
     let link = Link::tcp(listener.local_addr()).await.unwrap();
     let _running = listener.start(traced(&server), asks.into_make_service());
     let answers = router(&client).method("ask", [], || Ok::<_, OwnedError>(2));
@@ -90,6 +91,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
             .cloned()
             .collect();
         let mut above = find(&whole, "client", "work", CLIENT);
+        assert_eq!(attribute(above, "server.port").unwrap(), port);
         assert_eq!(above["spanId"], root["spanId"]);
         for (service, name, kind) in [
             ("server", "work", SERVER),
@@ -127,6 +129,7 @@ async fn over_http_a_trace_goes_on_in_headers_alone() {
     let heard = router(&server).method("heard", ["n"], async |n: OwnedJson| Ok::<_, OwnedError>(n));
     let listener = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr());
+    let port = listener.local_addr().port().to_string();
     let _running = listener.start_http(Config::new(), heard);
     let mut options = HttpClientConfig::from(Config::new());
     options = options.intercept(Tracing::new(OtelTracer::new(&client.spans)));
@@ -139,6 +142,9 @@ async fn over_http_a_trace_goes_on_in_headers_alone() {
     let caller = find(&spans, "client", "heard", CLIENT);
     assert_eq!(called["traceId"], caller["traceId"]);
     assert_eq!(called["parentSpanId"], caller["spanId"]);
+    assert_eq!(attribute(caller, "server.address").unwrap(), "127.0.0.1");
+    assert_eq!(attribute(caller, "server.port").unwrap(), port);
+    assert_eq!(attribute(called, "server.address"), None);
 }
 
 // OBS-02 OBS-08 INT-10
@@ -154,6 +160,9 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         .method("fails", [], || {
             Err::<(), _>(OwnedError::new(1001, "tops3cret"))
         })
+        .raw("later", |request| {
+            Ok(request.run_to_end(async { Err(OwnedError::new(1002, "tops3cret")) }))
+        })
         .method("slow", [], std::future::pending::<Result<(), OwnedError>>);
     let (near, far) = Link::pair();
     let serving = connect(far, Config::new(), serving);
@@ -163,6 +172,7 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
     }
     let failed = peer.call::<u8>("fails", ()).await;
     assert!(matches!(failed, Err(CallError::Remote(_))));
+    assert!(peer.call::<u8>("later", ()).await.is_err());
     for n in 0..20 {
         let unknown = peer.call::<u8>(&format!("none{n}"), ()).await;
         assert!(matches!(unknown, Err(CallError::Remote(_))));
@@ -185,6 +195,8 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
     let code = (some("1001"), some("1001"), true);
     assert_eq!(told(find(&spans, "server", "fails", SERVER)), code);
     assert_eq!(told(find(&spans, "client", "fails", CLIENT)), code);
+    let code = (some("1002"), some("1002"), true);
+    assert_eq!(told(find(&spans, "server", "later", SERVER)), code);
     let late = (some("timeout"), None, true);
     assert_eq!(told(find(&spans, "client", "slow", CLIENT)), late);
     let unknown: Vec<_> = spans
@@ -215,14 +227,15 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         counts
     };
     let row = |method: &str, error: &str, count: &str| (method.into(), error.into(), count.into());
-    let expected: [(String, String, String); 3] = [
+    let expected: [(String, String, String); 4] = [
         row("_OTHER", "-32601", "20"),
         row("fails", "1001", "1"),
+        row("later", "1002", "1"),
         row("ok", "", "3"),
     ];
     assert_eq!(counts("rpc.server.call.duration"), expected);
     let ours = counts("rpc.client.call.duration");
-    assert_eq!(ours.len(), 23, "{ours:?}");
+    assert_eq!(ours.len(), 24, "{ours:?}");
     assert!(ours.contains(&row("slow", "timeout", "1")) && ours.contains(&row("ok", "", "3")));
     let open = collector.points("antiphon.server.connections.open");
     assert_eq!(open.len(), 1, "{open:?}");

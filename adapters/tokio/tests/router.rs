@@ -826,6 +826,99 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
     assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
 }
 
+// INT-03 OBS-02
+#[tokio::test]
+async fn a_call_that_is_answered_later_ends_with_its_answer() {
+    let metrics = Metrics::new();
+    let kept = Arc::<Mutex<Vec<antiphon_tokio::Responder>>>::default();
+    let (keep, threads) = (Arc::clone(&kept), std::thread::spawn);
+    let router = Router::new()
+        .raw("at once", |request| {
+            drop(request.defer().ok("before the handler returns"));
+            Ok(Answer::deferred())
+        })
+        .raw("on a thread", move |request| {
+            let responder = request.defer();
+            // A second one answers nothing, and is not the end.
+            drop(request.defer().ok(&2).unwrap_err());
+            drop(threads(move || responder.ok("later")));
+            Ok(Answer::deferred())
+        })
+        .raw("on the pool", |request| Ok(request.spawn(|_| Ok(1.into()))))
+        .raw("on a task", |request| {
+            Ok(request.run_to_end(async { Err(OwnedError::new(1001, "no")) }))
+        })
+        .raw(
+            "panics",
+            |request| Ok(request.spawn(|_| panic!("as asked"))),
+        )
+        .raw("dropped", |request| {
+            drop(request.defer());
+            Ok(Answer::deferred())
+        })
+        .raw("forgotten", |_| Ok(Answer::deferred()))
+        .raw("kept", move |request| {
+            keep.lock().unwrap().push(request.defer());
+            Ok(Answer::deferred())
+        })
+        .intercept(metrics.clone());
+    let mut raw = Raw::to(&router).await;
+    let mut answers = Vec::new();
+    for method in [
+        "at once",
+        "on a thread",
+        "on the pool",
+        "on a task",
+        "panics",
+        "dropped",
+        "forgotten",
+    ] {
+        answers.push(raw.ask(method, "").await);
+    }
+    raw.say(r#"{"jsonrpc":"2.0","method":"forgotten"}"#).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"kept","id":2}"#).await;
+    // A thread that answers tells of it behind the answer.
+    let begun = async {
+        while kept.lock().unwrap().is_empty() || !metrics.to_string().contains("_running 1\n") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, begun).await.expect("one is open");
+    let still_open = kept.lock().unwrap().pop().unwrap();
+    drop(raw);
+    timeout(PATIENCE, still_open.cancellation())
+        .await
+        .expect("it is given up");
+    still_open.ok("too late").unwrap_err();
+    assert!(
+        metrics.to_string().contains("_calls_running 0\n"),
+        "{metrics}"
+    );
+    let text = metrics.to_string();
+    let counts: Vec<_> = text
+        .lines()
+        .filter_map(|line| {
+            line.split_once("_count{rpc_system_name=\"jsonrpc\",rpc_method=")?
+                .1
+                .into()
+        })
+        .collect();
+    let expected = [
+        r#""at once"} 1"#,
+        r#""dropped",error_type="-32603"} 1"#,
+        r#""forgotten"} 1"#,
+        r#""forgotten",error_type="-32603"} 1"#,
+        r#""kept",error_type="cancelled"} 1"#,
+        r#""on a task",error_type="1001"} 1"#,
+        r#""on a thread"} 1"#,
+        r#""on the pool"} 1"#,
+        r#""panics",error_type="panicked"} 1"#,
+    ];
+    assert_eq!(counts, expected);
+    assert_eq!(answers[0], r#""result":"before the handler returns""#);
+    assert_eq!(answers[6], INTERNAL);
+}
+
 // OBS-03
 #[tokio::test]
 async fn connections_are_counted_while_they_are_open_and_ever() {

@@ -264,6 +264,7 @@ impl MakeCall for ReconnectingClient {
             runtime: &self.inner.runtime,
             connection: 0,
             peer_addr: None,
+            server: None,
         })
     }
 

@@ -318,6 +318,11 @@ pub struct HttpCaller {
 }
 
 impl HttpCaller {
+    /// The host and the port of the server.
+    pub(crate) fn server(&self) -> (&str, u16) {
+        (self.url.host(), self.url.port())
+    }
+
     /// Makes a client of the server at `url`.
     pub fn new(url: HttpUrl, options: &HttpClientConfig) -> Self {
         Self {

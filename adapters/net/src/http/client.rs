@@ -333,6 +333,7 @@ impl MakeCall for HttpClient {
             runtime: &self.inner.runtime,
             connection: 0,
             peer_addr: None,
+            server: Some(self.inner.caller.server()),
         })
     }
 

@@ -14,9 +14,9 @@ const MAX_SERIES: usize = 10_000;
 
 /// An interceptor that counts connections, and counts and measures calls, by method and by the code of
 /// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
-/// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. A call that its handler
-/// answers later is not measured. Over HTTP each request counts as a connection. Clones count together,
-/// calls of the peer's and of ours apart; each side has at most 10 000 series, and one for the rest.
+/// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. Over HTTP each request
+/// counts as a connection. Clones count together, calls of the peer's and of ours apart; each side has at
+/// most 10 000 series, and one for the rest.
 ///
 /// Everything but what is open or running only rises, so that a reader of two texts knows the rates.
 ///
@@ -46,7 +46,7 @@ struct Sides {
 #[derive(Default)]
 struct Measured {
     running: u64,
-    /// By method and kind of error; none for a result, or for a call that is answered later.
+    /// By method and kind of error; none for a result.
     calls: BTreeMap<(String, Option<String>), Series>,
 }
 
@@ -114,20 +114,18 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        let call = LoggedCall::of(cx, request);
-        match CallEnd::of(reply) {
-            Some(end) => self.count(&call, &end),
-            None => {
-                let mut sides = self.lock();
-                let measured = sides.of(call.is_outgoing);
-                measured.running = measured.running.saturating_sub(1);
-            }
+        if let Some(end) = reply.end() {
+            self.count(&LoggedCall::of(cx, request), &end);
         }
+    }
+
+    fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
+        self.count(&LoggedCall::of(cx, request), end);
     }
 
     fn given_up(&self, cx: &Cx, request: &R) {
         let call = LoggedCall::of(cx, request);
-        self.count(&call, &CallEnd::given_up(cx, request));
+        self.count(&call, &cx.given_up(request));
     }
 }
 

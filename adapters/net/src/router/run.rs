@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use antiphon::OwnedError;
-use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
+use antiphon::service::{
+    Asked, CallEnd, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText,
+};
 
 use super::serving::Served;
 use super::{Route, Routes};
 use crate::answer::Answer;
+use crate::later::Given;
 use crate::notification::Notification;
 use crate::request::Request;
 use crate::text::Text;
@@ -74,8 +77,12 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let duration = request.now().saturating_since(cx.began());
         let outcome = served.map(|served| served.map(Text::into_json));
         let mut reply = Reply::new(outcome, duration);
+        let seen_by = waiting.asked;
         chain.response(&mut waiting.asked, cx, request, &mut reply);
         let outcome = reply.into_outcome();
+        if outcome.is_none() {
+            tell_later(request, chain.clone(), seen_by);
+        }
         outcome.map(|outcome| outcome.map(Text::of_json))
     }
 
@@ -224,6 +231,22 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.chain.given_up(self.asked, self.cx, self.request);
     }
+}
+
+/// Tells interceptors of the answer to a request whose handler has returned without one.
+fn tell_later(request: &Request, chain: Chain<Request>, seen_by: usize) {
+    request.when_answered(move |request, given| {
+        if let Some(cx) = request.kept() {
+            let duration = request.now().saturating_since(cx.began());
+            let (code, instead) = match given {
+                Given::Result => (None, None),
+                Given::Error(code) => (Some(code), None),
+                Given::Instead(why) => (None, Some(why)),
+            };
+            let end = CallEnd::new(duration, code, instead);
+            chain.answered(seen_by, cx, request, &end);
+        }
+    });
 }
 
 /// Waits for a handler, as long as it may take.

@@ -105,10 +105,10 @@ impl Tracer for TracingSpans {
         if let Some(address) = call.peer_addr {
             span.record(NETWORK_PEER_ADDRESS, display(address.ip()));
             span.record(NETWORK_PEER_PORT, address.port());
-            if call.is_outgoing {
-                span.record(SERVER_ADDRESS, display(address.ip()));
-                span.record(SERVER_PORT, address.port());
-            }
+        }
+        if let Some((name, port)) = call.server {
+            span.record(SERVER_ADDRESS, name);
+            span.record(SERVER_PORT, port);
         }
         if let Some(parent) = parent {
             let text = parent.to_string();

@@ -1,0 +1,67 @@
+//! What came of a request whose handler has returned without an answer: told once, by whoever comes last,
+//! the one who answers or the one who wants to know.
+
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+/// The answer that was given, as far as interceptors learn of it.
+#[derive(Clone, Copy)]
+pub(crate) enum Given {
+    Result,
+    Error(i64),
+    /// No answer: one word for what there was instead.
+    Instead(&'static str),
+}
+
+impl fmt::Debug for LaterAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LaterAnswer")
+    }
+}
+
+type OnGiven = Box<dyn FnOnce(Given) + Send>;
+
+/// An answer that is given later.
+#[derive(Default)]
+pub(crate) struct LaterAnswer(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Open,
+    Awaited(OnGiven),
+    Given(Given),
+    Told,
+}
+
+impl LaterAnswer {
+    /// The answer has been given.
+    pub(crate) fn give(&self, given: Given) {
+        self.step(|state| match state {
+            State::Open => (State::Given(given), None),
+            State::Awaited(told) => (State::Told, Some((told, given))),
+            state => (state, None),
+        });
+    }
+
+    /// Has `told` learn of the answer, now or later.
+    pub(crate) fn tell(&self, told: impl FnOnce(Given) + Send + 'static) {
+        self.step(|state| match state {
+            State::Given(given) => (State::Told, Some((Box::new(told), given))),
+            _ => (State::Awaited(Box::new(told)), None),
+        });
+    }
+
+    fn step(&self, step: impl FnOnce(State) -> (State, Option<(OnGiven, Given)>)) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, due) = step(mem::take(&mut *state));
+        *state = next;
+        drop(state);
+        if let Some((told, given)) = due {
+            // Whoever answers may be unwinding, and is not to blame. The panic has been printed.
+            let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! How a call has ended, for spans and measures.
+
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use core::time::Duration;
+
+/// How a call has ended, for spans and measures. Of what was said it has the code of the error only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallEnd {
+    /// How long it took.
+    pub duration: Duration,
+    /// The code of the error object, if there was one.
+    pub code: Option<i64>,
+    /// One word for what there was instead of an answer: `cancelled` or `panicked`; for a call of this side
+    /// also as [`NoAnswer::as_str`](super::NoAnswer::as_str) says.
+    pub instead: Option<&'static str>,
+}
+
+impl CallEnd {
+    /// Makes one.
+    pub const fn new(duration: Duration, code: Option<i64>, instead: Option<&'static str>) -> Self {
+        Self {
+            duration,
+            code,
+            instead,
+        }
+    }
+
+    /// Why it failed, as `error.type` in the conventions of OpenTelemetry; `None` if it did not.
+    pub fn error_type(&self) -> Option<String> {
+        let code = self.code.map(|code| code.to_string());
+        code.or_else(|| self.instead.map(str::to_owned))
+    }
+}
