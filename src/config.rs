@@ -11,6 +11,7 @@ use crate::codes;
 use crate::error_profile::ErrorProfile;
 use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
+use crate::progress::ProgressStyle;
 
 /// Everything a [`Connection`](crate::Connection) can be told beforehand.
 ///
@@ -112,8 +113,7 @@ options! {
         lenient_responses: bool = false,
         /// Whether a call of ours may be given a null id. Default off.
         allow_null_id: bool = false,
-        /// Whether the peer's requests may have a null id. The specification discourages it and MCP
-        /// forbids it. Default on.
+        /// Whether the peer's requests may have a null id, which MCP forbids. Default on.
         null_ids: bool = true,
         /// Whether `true` and `false` are ids in 2.0 as they are in 1.0 (Ethereum). Default off.
         boolean_ids: bool = false,
@@ -158,6 +158,8 @@ options! {
         cancel_on_timeout: bool = false,
         /// What a cancelled request is answered. Default [`CancelAnswer::RequestCancelled`].
         cancel_answer: CancelAnswer = CancelAnswer::RequestCancelled,
+        /// How progress of a request is told. Default [`ProgressStyle::None`].
+        progress: ProgressStyle = ProgressStyle::None,
         /// How the ids of our calls are spelled. Default [`IdScheme::Sequential`].
         id_scheme: IdScheme = IdScheme::Sequential,
         /// Whether braces inside strings are written as `\u007b` and `\u007d`, for a reader that

@@ -108,6 +108,7 @@ mod method;
 mod outbox;
 mod owned;
 mod presets;
+mod progress;
 mod reader;
 mod reconnect;
 mod requests;
@@ -149,6 +150,7 @@ pub use message::MethodName;
 pub use method::Method;
 pub use owned::{OwnedInvalid, OwnedNotification, OwnedOutcome, OwnedRequest};
 pub use presets::{AcpVersion, McpRevision};
+pub use progress::ProgressStyle;
 pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{
     DEFAULT_MAX_RESENDS, InvalidStrategy, Reconnect, ReconnectStrategy, Resend, Resends,

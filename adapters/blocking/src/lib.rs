@@ -53,7 +53,7 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Extension, Inbox,
     InboxEvent, Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool,
-    RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder, Routes,
+    Progress, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder, Routes,
     UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 pub use client::reconnect;

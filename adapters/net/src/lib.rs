@@ -37,6 +37,7 @@ mod options;
 mod peer;
 mod pending;
 mod pool;
+mod progress;
 mod request;
 mod responder;
 mod router;
@@ -75,6 +76,7 @@ pub use options::ConnectionConfig;
 pub use peer::Peer;
 pub use pending::{PendingBatch, PendingCall};
 pub use pool::{Job, Pool};
+pub use progress::Progress;
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{

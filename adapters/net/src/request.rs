@@ -10,7 +10,7 @@ use antiphon::service::{AnyRequest, Attributes, Cx, Failure};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
-    RequestKey, SendError,
+    ProgressStyle, RequestKey, SendError,
 };
 use serde::Deserialize;
 
@@ -159,6 +159,11 @@ impl Request {
     pub(crate) fn error_profile(&self) -> ErrorProfile {
         let options = self.responder.session().options();
         options.config.dialect.error_profile
+    }
+
+    /// How the connection's dialect tells of progress.
+    pub(crate) fn progress_style(&self) -> ProgressStyle {
+        self.responder.session().options().config.dialect.progress
     }
 
     /// Keeps what interceptors have left. Gives it back.
