@@ -80,8 +80,8 @@ pub use progress::Progress;
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{
-    Answering, Answers, Extension, Metrics, OnThreads, RateLimit, Router, Routes, ServiceMethods,
-    Starting, Tasks, marker,
+    Answering, Answers, Extension, MethodHandler, Metrics, OnThreads, RateLimit, RequestContext,
+    Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;

@@ -281,6 +281,15 @@ impl Request {
         }
     }
 
+    /// The request, for code that runs beside what answers it.
+    pub(crate) fn without_answer(&self) -> Self {
+        Self {
+            message: self.message.clone(),
+            responder: self.responder.without_ticket(),
+            cx: self.cx.clone(),
+        }
+    }
+
     /// Answers the request: for one that is [detached](Self::detach), or that came out of an inbox.
     ///
     /// # Errors

@@ -51,13 +51,22 @@ impl Responder {
         }
     }
 
-    /// Takes the right to answer out of this responder, which answers nothing any more.
-    pub(crate) fn split_off(&self) -> Self {
+    /// A responder for the same request without the right to answer it.
+    pub(crate) fn without_ticket(&self) -> Self {
+        self.with(None)
+    }
+
+    fn with(&self, ticket: Option<Ticket>) -> Self {
         Self {
             session: Arc::clone(&self.session),
             key: self.key,
-            ticket: Mutex::new(self.lock_ticket().take()),
+            ticket: Mutex::new(ticket),
         }
+    }
+
+    /// Takes the right to answer out of this responder, which answers nothing any more.
+    pub(crate) fn split_off(&self) -> Self {
+        self.with(self.lock_ticket().take())
     }
 
     /// Reports why a request failed, where the peer is not told.

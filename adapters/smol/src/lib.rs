@@ -40,9 +40,10 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
     DEFAULT_CALL_TIMEOUT, Driver, Extension, Inbox, InboxEvent, Link, Listen, MessageTransport,
-    Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool, Progress, Protocol,
-    Queue, QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request,
-    Responder, Router, Routes, Running, Secure, Server, Service, TcpServer, UnmatchedDetails, Wait,
-    WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
+    MethodHandler, Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool,
+    Progress, Protocol, Queue, QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient,
+    Report, Request, Responder, Router, Routes, Running, Secure, Server, Service, TcpServer,
+    UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn,
+    to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};

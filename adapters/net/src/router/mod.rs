@@ -5,6 +5,7 @@ mod limit;
 mod metrics;
 mod run;
 mod serving;
+mod typed;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,6 +31,7 @@ pub use limit::RateLimit;
 pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
 use serving::{Serve, Whole};
+pub use typed::{MethodHandler, RequestContext};
 
 /// Serves methods by name, on tasks.
 ///

@@ -58,7 +58,7 @@ impl std::fmt::Debug for Answering {
     }
 }
 
-fn written(output: impl IntoResult) -> Result<Text, Failure> {
+pub(super) fn written(output: impl IntoResult) -> Result<Text, Failure> {
     let mut text = Text::new();
     write_result(output, text.buffer())?;
     Ok(text)
