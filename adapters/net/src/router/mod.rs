@@ -265,6 +265,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         before.is_some()
     }
 
+    /// Whether a method or a notification is registered under a name.
+    pub fn serves(&self, name: &str) -> bool {
+        self.read().methods.get(name).is_some()
+    }
+
     /// Serves all methods of a service: what `into_service` gives of a trait with `#[service]`.
     ///
     /// # Panics
