@@ -44,7 +44,7 @@ pub use antiphon_net::{
     DEFAULT_CALL_TIMEOUT, Driver, Extension, Inbox, InboxEvent, Link, Listen, MessageTransport,
     MethodHandler, Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool,
     Progress, Protocol, Queue, QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient,
-    Report, Request, Responder, Router, Routes, Running, Secure, Server, Service, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn,
-    to_error,
+    Report, Request, RequestContext, Responder, Router, Routes, Running, Secure, Server, Service,
+    TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve,
+    serve_stdio, spawn, to_error,
 };
