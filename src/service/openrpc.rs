@@ -99,13 +99,7 @@ struct Schemas(schemars::SchemaGenerator);
 #[cfg(feature = "openrpc")]
 impl Schemas {
     fn new() -> Self {
-        // OpenRPC's schemas are of draft 07. What can be written in place is: many clients cannot
-        // follow references.
-        let settings = schemars::generate::SchemaSettings::draft07().with(|settings| {
-            settings.inline_subschemas = true;
-            settings.definitions_path = "/components/schemas".into();
-        });
-        Self(settings.into_generator())
+        Self(super::schema::generator("/components/schemas"))
     }
 
     fn write(&mut self, schema: SchemaOf, out: &mut Vec<u8>) -> Result<(), EncodeError> {
