@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde::ser::Error as _;
 
+use crate::encode::{Encoded, Payload};
 use crate::json::{EncodeError, Json, JsonKind, OwnedJson, write_json, write_str};
 
 /// A dialect's way of telling of the progress of a request.
@@ -151,15 +152,22 @@ impl ProgressStyle {
     /// ```
     /// use antiphon::{Json, ProgressStyle};
     /// let params = Json::parse_str(r#"{"command":"count"}"#).unwrap();
-    /// let params = ProgressStyle::Lsp.ask(Some(params), "p1")?;
+    /// let params = ProgressStyle::Lsp.ask(params, "p1")?;
     /// assert_eq!(params.as_str(), r#"{"workDoneToken":"p1","command":"count"}"#);
     /// # Ok::<(), antiphon::EncodeError>(())
     /// ```
     ///
     /// # Errors
-    /// The dialect has no progress, or the params are an array: they have no place for a token.
-    pub fn ask(self, params: Option<Json<'_>>, token: &str) -> Result<OwnedJson, EncodeError> {
+    /// The params have no JSON form; the dialect has no progress; or they are an array, which has no place
+    /// for a token.
+    pub fn ask(self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
         let names = self.names().ok_or_else(no_progress)?;
+        let mut text = Vec::new();
+        let written = Encoded::write(params, &mut text)?;
+        let params = match written.is_empty() {
+            true => None,
+            false => Some(Json::parse(&text).map_err(|_| EncodeError::invalid_text())?),
+        };
         if params.is_some_and(|params| params.kind() != JsonKind::Object) {
             let why = "params in an array have no place for a progress token";
             return Err(EncodeError::custom(why));

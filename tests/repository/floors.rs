@@ -48,7 +48,7 @@ const HOUSE: [Room; 38] = [
     // Copies of events, to keep.
     room(1, "owned", &["error_object", "event", "id"]),
     // What stands in params by which a dialect tells of progress.
-    room(1, "progress", &[]),
+    room(1, "progress", &["encode"]),
     // The configuration chooses codes, the spelling of ids and the way of progress.
     room(1, "config", &["codes", "error_profile", "id", "progress"]),
     // A preset is a configuration.

@@ -53,8 +53,8 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Extension, Inbox,
     InboxEvent, Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool,
-    Progress, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder, Routes,
-    UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Progress, ProgressCall, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request,
+    Responder, Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};

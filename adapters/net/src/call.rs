@@ -85,7 +85,7 @@ pub struct Call<'p, R, C, E = OwnedError> {
     /// `None` once it has begun.
     request: Option<CallRequest<'p>>,
     begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
-    decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
+    pub(crate) decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
 impl<'p, R, C, E> Call<'p, R, C, E> {
@@ -129,6 +129,11 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
             request.is_idempotent = true;
         }
         self
+    }
+
+    /// Whom it calls by.
+    pub(crate) fn maker(&self) -> &'p C {
+        self.maker
     }
 
     /// What is to be sent, for a maker that sends it otherwise.

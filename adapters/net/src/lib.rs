@@ -76,7 +76,7 @@ pub use options::ConnectionConfig;
 pub use peer::Peer;
 pub use pending::{PendingBatch, PendingCall};
 pub use pool::{Job, Pool};
-pub use progress::Progress;
+pub use progress::{Progress, ProgressCall};
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{

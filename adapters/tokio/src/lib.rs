@@ -43,8 +43,8 @@ pub use antiphon_net::{
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
     DEFAULT_CALL_TIMEOUT, Driver, Extension, Inbox, InboxEvent, Link, Listen, MessageTransport,
     MethodHandler, Metrics, NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool,
-    Progress, Protocol, Queue, QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient,
-    Report, Request, RequestContext, Responder, Router, Routes, Running, Secure, Server, Service,
-    TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve,
-    serve_stdio, spawn, to_error,
+    Progress, ProgressCall, Protocol, Queue, QueueTransport, RateLimit, ReconnectConfig,
+    ReconnectingClient, Report, Request, RequestContext, Responder, Router, Routes, Running,
+    Secure, Server, Service, TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox,
+    reconnect, serve, serve_stdio, spawn, to_error,
 };
