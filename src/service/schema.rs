@@ -153,7 +153,8 @@ macro_rules! schema_of {
     };
 }
 
-#[cfg(all(test, feature = "openrpc"))]
+#[cfg(feature = "openrpc")]
+#[cfg(test)]
 mod tests {
     use alloc::borrow::Cow;
 
