@@ -129,16 +129,29 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
         let (router, peer, request) = (self.router.clone(), peer.to_unowned(), request.detach());
         let session = Arc::clone(peer.session());
         session.runtime().spawn(Box::pin(async move {
+            let mut beginning = Beginning(&peer, false);
             let answer = router.serve(&request).await;
-            match (&answer, process) {
-                (Err(_), _) => Client::with(&peer, |client| client.phase = Phase::New),
-                (Ok(_), Some(process)) => end_with(process, &peer),
-                (Ok(_), None) => {}
+            beginning.1 = answer.is_ok();
+            drop(beginning);
+            if let (Ok(_), Some(process)) = (&answer, process) {
+                end_with(process, &peer);
             }
             // A connection that has closed in the meantime awaits no answer.
             let _ = request.answer(answer);
         }));
         Answer::deferred()
+    }
+}
+
+/// An `initialize` that is being served, and whether it has succeeded. If it fails or panics it has not
+/// been.
+struct Beginning<'p>(&'p Peer, bool);
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            Client::with(self.0, |client| client.phase = Phase::New);
+        }
     }
 }
 

@@ -230,6 +230,7 @@ async fn an_initialize_that_fails_may_come_again() {
     let server = LanguageServer::with_state(tries).on::<InitializeRequest>(|_, call| async move {
         match call.state().fetch_add(1, Ordering::Relaxed) {
             0 => Err(OwnedError::new(1, "no licence")),
+            1 => panic!("as asked"),
             _ => Ok(nothing()),
         }
     });
@@ -242,6 +243,12 @@ async fn an_initialize_that_fails_may_come_again() {
         .await;
     editor.say(HOVER).await;
     editor.expect(&format!(r#"{NOT_INITIALIZED},"id":1"#)).await;
+    editor
+        .say(r#""id":3,"method":"initialize","params":{"capabilities":{}}"#)
+        .await;
+    editor
+        .expect(r#""error":{"code":-32603,"message":"Internal error"},"id":3"#)
+        .await;
     // Params of another form fail too.
     editor
         .say(r#""id":2,"method":"initialize","params":[7]"#)

@@ -28,7 +28,8 @@ use crate::wait::Wait;
 /// with `progress` and perhaps `total` and `message`.
 ///
 /// It is an argument of a handler. Where the request has no progress token, or the dialect no
-/// progress, [`send`](Self::send) does nothing.
+/// progress, [`send`](Self::send) does nothing. The member of the params that carries the token is no
+/// parameter of the method; a handler that takes all params as one sees it.
 ///
 /// ```
 /// use antiphon::OwnedError;
