@@ -43,4 +43,4 @@ pub use gen_lsp_types as types;
 pub use server::LanguageServer;
 pub use trace::Trace;
 pub use typed::{LspNotification, LspPeer, LspRequest};
-pub use work_done::WorkDone;
+pub use work_done::{WorkDone, WorkDoneStep};

@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// * `$/setTrace` says what [`Trace`](crate::Trace) tells.
 pub struct LanguageServer<S = ()> {
     router: Router<S>,
-    /// Whether the last connection that ended was shut down before.
+    /// Whether `shutdown` has come since the last `initialize`.
     was_shut_down: Arc<AtomicBool>,
 }
 
@@ -114,7 +114,7 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
         &self.router
     }
 
-    /// What a program that serves one editor ends with once its connection has ended: 0 if the editor had
+    /// What a program that serves one editor ends with once its connection has ended: 0 if the editor has
     /// asked for `shutdown`, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         u8::from(!self.was_shut_down.load(Ordering::Relaxed))
@@ -125,6 +125,7 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
         let params = request.raw_params().unwrap_or(Json::NULL);
         // Nothing comes behind it before it is answered, so the server may be said to run now.
         Client::with(peer, |client| client.begin(params));
+        self.was_shut_down.store(false, Ordering::Relaxed);
         let process = params.get("processId").and_then(|id| id.decode().ok());
         let (router, peer, request) = (self.router.clone(), peer.to_unowned(), request.detach());
         let session = Arc::clone(peer.session());
@@ -190,6 +191,7 @@ impl<S: Send + Sync + 'static> Service for LanguageServer<S> {
             (Phase::Stopped, _) | (_, INITIALIZE) => Err(ErrorObject::invalid_request().into()),
             (Phase::Running, SHUTDOWN) => {
                 Client::with(peer, |client| client.phase = Phase::Stopped);
+                self.was_shut_down.store(true, Ordering::Relaxed);
                 match self.router.serves(SHUTDOWN) {
                     true => self.router.serve(request).await,
                     false => Ok(().into()),
@@ -218,9 +220,6 @@ impl<S: Send + Sync + 'static> Service for LanguageServer<S> {
     }
 
     fn closed(&self, peer: &Peer, why: Closed) {
-        let phase = Client::with(peer, |client| client.phase);
-        let was_shut_down = phase == Phase::Stopped;
-        self.was_shut_down.store(was_shut_down, Ordering::Relaxed);
         self.router.closed(peer, why);
     }
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use antiphon::{Closed, Config, OwnedError};
 use antiphon_lsp::types::{
-    DidCloseTextDocumentNotification, ExecuteCommandRequest, HoverRequest, InitializeRequest,
-    InitializeResult, LogMessageNotification, LogMessageParams, MessageType, ServerCapabilities,
-    ShowDocumentParams, ShowDocumentRequest, ShutdownRequest,
+    DidCloseTextDocumentNotification, ExecuteCommandParams, ExecuteCommandRequest, HoverRequest,
+    InitializeParams, InitializeRequest, InitializeResult, LogMessageNotification,
+    LogMessageParams, MessageType, ServerCapabilities, ShowDocumentParams, ShowDocumentRequest,
+    ShutdownRequest, WorkDoneProgressParams,
 };
-use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone};
+use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone, WorkDoneStep};
 use antiphon_net::{Duplex, Io, Link, connect, duplex, serve};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -421,6 +422,41 @@ async fn work_is_told_under_a_token_that_the_editor_agrees_to() {
     editor.expect(r#""result":null,"id":"c""#).await;
 }
 
+// USE-21
+#[tokio::test(start_paused = true)]
+async fn an_editor_hears_of_the_work_that_it_has_asked_for() {
+    let (near, far) = Link::pair();
+    let _server = connect(far, Config::lsp(), counting());
+    let editor = connect(near, Config::lsp(), ());
+    let initialized = editor.request::<InitializeRequest>(&InitializeParams::default());
+    initialized.await.unwrap();
+    let mut heard = Vec::new();
+    let params = ExecuteCommandParams::new("count".into(), None, WorkDoneProgressParams::default());
+    let call = editor.request::<ExecuteCommandRequest>(&params);
+    call.progress(|step: WorkDoneStep| heard.push(step))
+        .await
+        .unwrap();
+    let report = |message: Option<&str>, percentage| WorkDoneStep::Report {
+        message: message.map(Into::into),
+        percentage,
+    };
+    let begin = WorkDoneStep::Begin {
+        title: "Counting".into(),
+        message: None,
+        percentage: Some(0),
+    };
+    let end = WorkDoneStep::End { message: None };
+    assert_eq!(
+        heard,
+        [
+            begin,
+            report(Some("one"), Some(50)),
+            report(None, None),
+            end
+        ]
+    );
+}
+
 // USE-20
 #[tokio::test(start_paused = true)]
 async fn both_sides_call_by_the_types_of_the_protocol() {
@@ -459,7 +495,7 @@ async fn both_sides_call_by_the_types_of_the_protocol() {
     let (near, far) = Link::pair();
     let _server = connect(far, Config::lsp(), server);
     let peer = connect(near, Config::lsp(), ());
-    let params = antiphon_lsp::types::InitializeParams::default();
+    let params = InitializeParams::default();
     let answer = peer.request::<InitializeRequest>(&params).await.unwrap();
     assert_eq!(answer, nothing());
 }
