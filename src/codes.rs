@@ -25,6 +25,8 @@ pub const REQUEST_TOO_LARGE: i64 = -32004;
 /// A handler did not finish in time (antiphon's own).
 pub const TIMEOUT: i64 = -32005;
 
+/// The server has not been initialized yet, as the Language Server Protocol says it. LSP 3.17.
+pub const LSP_SERVER_NOT_INITIALIZED: i64 = -32002;
 /// The request was cancelled, as the Language Server Protocol and ACP say it. LSP 3.17.
 pub const LSP_REQUEST_CANCELLED: i64 = -32800;
 /// The request was well-formed and could not be served, as the Language Server Protocol says it.

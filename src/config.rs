@@ -11,6 +11,7 @@ use crate::codes;
 use crate::error_profile::ErrorProfile;
 use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
+use crate::progress::ProgressStyle;
 
 /// Everything a [`Connection`](crate::Connection) can be told beforehand.
 ///
@@ -112,8 +113,7 @@ options! {
         lenient_responses: bool = false,
         /// Whether a call of ours may be given a null id. Default off.
         allow_null_id: bool = false,
-        /// Whether the peer's requests may have a null id. The specification discourages it and MCP
-        /// forbids it. Default on.
+        /// Whether the peer's requests may have a null id, which MCP forbids. Default on.
         null_ids: bool = true,
         /// Whether `true` and `false` are ids in 2.0 as they are in 1.0 (Ethereum). Default off.
         boolean_ids: bool = false,
@@ -158,6 +158,8 @@ options! {
         cancel_on_timeout: bool = false,
         /// What a cancelled request is answered. Default [`CancelAnswer::RequestCancelled`].
         cancel_answer: CancelAnswer = CancelAnswer::RequestCancelled,
+        /// How progress of a request is told. Default [`ProgressStyle::None`].
+        progress: ProgressStyle = ProgressStyle::None,
         /// How the ids of our calls are spelled. Default [`IdScheme::Sequential`].
         id_scheme: IdScheme = IdScheme::Sequential,
         /// Whether braces inside strings are written as `\u007b` and `\u007d`, for a reader that
@@ -186,9 +188,8 @@ options! {
         max_batch_reply_bytes: usize = 4 << 20,
         /// The most items in a batch of ours. Default 100.
         max_batch_calls: usize = 100,
-        /// The most calls of ours that are made one batch if they wait for the driver together. None waits
-        /// for others; each keeps its deadline; a notification between, 64 KiB and `max_batch_calls` end
-        /// the batch. Keep it small where results are large: they may come in one message. Default 1: none.
+        /// The most calls of ours that leave as one batch if they wait for the driver together; a
+        /// notification between, 64 KiB and `max_batch_calls` end it. Default 1: none.
         max_joined_calls: usize = 1,
         /// The longest id accepted, in bytes with its quotes. A longer one is answered −32600 with a
         /// null id. Costs that much an open request. Default 2048.
@@ -408,8 +409,8 @@ pub enum DuplicateIds {
 #[non_exhaustive]
 pub enum NullIdError {
     /// It is reported as unmatched. An error that names a size limit (−32004, or −32600 with the
-    /// limit in bytes in its message or data) is the exception: it fails the call, or the calls of one
-    /// joined batch, if no others are open and nothing else was sent since.
+    /// limit in bytes in its message or data) fails the calls of the one message that all are in, if
+    /// nothing else was sent since.
     Report,
     /// It settles the one call, or the one batch, that is open; reported if there are more.
     FailSole,

@@ -59,6 +59,23 @@ impl ErrorProfile {
         }
     }
 
+    /// The error for a request that comes before the peer has initialized the server; where the protocol
+    /// has none, that it is invalid.
+    ///
+    /// ```
+    /// use antiphon::ErrorProfile;
+    /// assert_eq!(ErrorProfile::Lsp.not_initialized().code(), -32002);
+    /// assert_eq!(ErrorProfile::Antiphon.not_initialized().code(), -32600);
+    /// ```
+    pub const fn not_initialized(self) -> ErrorObject<'static> {
+        match self {
+            Self::Lsp => {
+                ErrorObject::fixed(codes::LSP_SERVER_NOT_INITIALIZED, "Server not initialized")
+            }
+            _ => ErrorObject::invalid_request(),
+        }
+    }
+
     /// The error for a request whose handler did not finish in time.
     pub const fn timeout(self) -> ErrorObject<'static> {
         let code = match self {

@@ -11,6 +11,7 @@ use crate::config::{
 };
 use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
+use crate::progress::ProgressStyle;
 
 /// How long a drain lasts where the other side is an editor or a host of tools.
 const EDITOR_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -63,8 +64,8 @@ impl Config {
     }
 
     /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
-    /// cancelled request answered −32800, one that finds the server busy −32803, no batches.
-    /// `params: null` is read as absent, for editors that send it with `shutdown`. Messages up to
+    /// cancelled request answered −32800, one that finds the server busy −32803, no batches,
+    /// progress by `$/progress`. `params: null` is read as absent, for editors that send it with `shutdown`. Messages up to
     /// 64 MiB: a document travels whole. A binary WebSocket message is read as text, because pygls
     /// sends those. A drain gives up after 2 s: an editor that has gone is not waited for.
     pub const fn lsp() -> Self {
@@ -74,6 +75,7 @@ impl Config {
         config.dialect.cancel_send = CancelStyle::Lsp;
         config.dialect.cancel_receive = CancelStyle::Lsp;
         config.dialect.cancel_answer = CancelAnswer::Lsp;
+        config.dialect.progress = ProgressStyle::Lsp;
         config.dialect.error_profile = ErrorProfile::Lsp;
         config.dialect.null_params = NullParams::TreatAsAbsent;
         config.dialect.batches = false;
@@ -86,13 +88,14 @@ impl Config {
 
     /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, a
     /// cancelled request answered not at all, one that finds the server busy answered −32603, ids
-    /// never null and never shared by two open requests. Messages up to 16 MiB: tool results carry
-    /// files. A drain gives up after 2 s: a host that has gone is not waited for.
+    /// never null and never shared by two open requests, progress by `notifications/progress`.
+    /// Messages up to 16 MiB: tool results carry files. A drain gives up after 2 s: a host that has gone is not waited for.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Mcp;
         config.dialect.cancel_receive = CancelStyle::Mcp;
         config.dialect.cancel_answer = CancelAnswer::Silent;
+        config.dialect.progress = ProgressStyle::Mcp;
         config.dialect.error_profile = ErrorProfile::Mcp;
         config.dialect.null_params = NullParams::TreatAsAbsent;
         config.dialect.null_ids = false;

@@ -122,7 +122,7 @@ impl EncodeError {
         Self::of(EncodeErrorKind::ReservedKey, String::new())
     }
 
-    pub(super) fn invalid_text() -> Self {
+    pub(crate) fn invalid_text() -> Self {
         Self::of(EncodeErrorKind::InvalidText, String::new())
     }
 

@@ -93,6 +93,15 @@ impl OwnedJson {
             .map_err(|_| EncodeError::invalid_text())
     }
 
+    /// Keeps text that was put together of values.
+    ///
+    /// # Errors
+    /// It nests deeper than JSON may.
+    pub(crate) fn of_parts(text: Vec<u8>) -> Result<Self, EncodeError> {
+        let text = String::from_utf8(text).map_err(|_| EncodeError::invalid_text())?;
+        Self::parse(text).map_err(|_| EncodeError::invalid_text())
+    }
+
     /// The JSON string that says `text`.
     pub(crate) fn of_str(text: &str) -> Self {
         let mut quoted = Vec::new();

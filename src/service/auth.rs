@@ -6,7 +6,9 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 
-use super::intercept::{Cx, Decision, Interceptor};
+use super::cx::Cx;
+use super::decision::Decision;
+use super::intercept::Interceptor;
 
 /// What a client says to prove who it is: the value of the header `authorization`. Left as an attribute
 /// of a call, it is sent with its HTTP request. Debug output does not show it.

@@ -4,8 +4,10 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::conventions::{OTHER, SYSTEM_NAME};
+use super::cx::{AnyRequest, Cx};
+use super::decision::Decision;
 use super::errors::NoAnswer;
-use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
+use super::intercept::{Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
 

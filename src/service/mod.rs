@@ -6,10 +6,13 @@
 //! [`Registry`] and [`Handler`].
 
 mod args;
+mod attributes;
 mod auth;
 mod call_end;
 mod caller;
 pub mod conventions;
+mod cx;
+mod decision;
 mod describe;
 pub(crate) mod errors;
 mod extensions;
@@ -29,16 +32,17 @@ mod trace_context;
 mod tracing;
 
 pub use args::Arguments;
+pub use attributes::Attributes;
 pub use auth::{Authorization, BearerAuth, InvalidToken};
 pub use call_end::CallEnd;
 pub use caller::{Caller, Encoding, Stub, Values};
+pub use cx::{AnyRequest, Cx};
+pub use decision::{Asked, Decision, Deferred};
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;
 pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
-pub use intercept::{
-    AnyRequest, Asked, Attributes, Chain, Cx, Decision, Deferred, Interceptor, Reply,
-};
+pub use intercept::{Chain, Interceptor, Reply};
 pub use limit::Bucket;
 pub use logging::{CallLog, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};

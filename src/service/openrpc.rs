@@ -99,21 +99,11 @@ struct Schemas(schemars::SchemaGenerator);
 #[cfg(feature = "openrpc")]
 impl Schemas {
     fn new() -> Self {
-        // OpenRPC's schemas are of draft 07. What can be written in place is: many clients cannot
-        // follow references.
-        let settings = schemars::generate::SchemaSettings::draft07().with(|settings| {
-            settings.inline_subschemas = true;
-            settings.definitions_path = "/components/schemas".into();
-        });
-        let standard_only = schemars::transform::RecursiveTransform(remove_other_formats);
-        Self(settings.with_transform(standard_only).into_generator())
+        Self(super::schema::generator("/components/schemas"))
     }
 
     fn write(&mut self, schema: SchemaOf, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let mut schema = schema.make(&mut self.0).unwrap_or_default();
-        for transform in self.0.transforms_mut() {
-            transform.transform(&mut schema);
-        }
+        let schema = schema.make(&mut self.0).unwrap_or_default();
         Encoded::write(&schema, out).map(drop)
     }
 
@@ -125,35 +115,6 @@ impl Schemas {
             out.push(b'}');
         }
         Ok(())
-    }
-}
-
-/// The formats of draft 07 that validators know, and `uuid`.
-#[cfg(feature = "openrpc")]
-const FORMATS: [&str; 14] = [
-    "date",
-    "date-time",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "json-pointer",
-    "regex",
-    "relative-json-pointer",
-    "time",
-    "uri",
-    "uri-reference",
-    "uri-template",
-    "uuid",
-];
-
-/// Removes the formats of schemars's own, such as `double`. Validators that do not know a format
-/// refuse the whole schema: ajv 6 does, on which OpenRPC's own generator and mock server stand.
-#[cfg(feature = "openrpc")]
-fn remove_other_formats(schema: &mut schemars::Schema) {
-    let format = schema.get("format").and_then(serde_json::Value::as_str);
-    if format.is_some_and(|format| !FORMATS.contains(&format)) {
-        schema.remove("format");
     }
 }
 

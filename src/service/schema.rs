@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::json::{EncodeError, OwnedJson};
+
 /// The JSON schema of a type, made when it is asked for; or none.
 #[derive(Clone, Copy)]
 pub struct SchemaOf(#[cfg_attr(not(feature = "openrpc"), allow(dead_code))] Option<MakeSchema>);
@@ -29,12 +31,89 @@ impl SchemaOf {
         Self(Some(make))
     }
 
+    /// The schema of draft 07 as JSON, for tools and documents of a program's own. What is nested stands
+    /// in place unless it refers to itself. `{}`, which allows everything, if nothing is known.
+    ///
+    /// ```
+    /// use antiphon::service::SchemaOf;
+    /// assert_eq!(SchemaOf::of::<bool>().to_json()?.as_str(), r#"{"type":"boolean"}"#);
+    /// assert_eq!(SchemaOf::UNKNOWN.to_json()?.as_str(), "{}");
+    /// # Ok::<(), antiphon::EncodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The schema has no JSON form.
+    #[cfg(feature = "openrpc")]
+    pub fn to_json(self) -> Result<OwnedJson, EncodeError> {
+        let mut generator = generator("/definitions");
+        let mut schema = self.make(&mut generator).unwrap_or_default();
+        let definitions = generator.take_definitions(true);
+        if !definitions.is_empty() {
+            schema.insert("definitions".into(), definitions.into());
+        }
+        OwnedJson::from_value(&schema)
+    }
+
+    /// `{}`, for without the feature `openrpc` nothing is known of types.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(not(feature = "openrpc"))]
+    pub fn to_json(self) -> Result<OwnedJson, EncodeError> {
+        OwnedJson::from_value(&alloc::collections::BTreeMap::<&str, ()>::new())
+    }
+
     #[cfg(feature = "openrpc")]
     pub(super) fn make(
         self,
         generator: &mut schemars::SchemaGenerator,
     ) -> Option<schemars::Schema> {
-        self.0.and_then(|make| make(generator))
+        let mut schema = self.0.and_then(|make| make(generator))?;
+        for transform in generator.transforms_mut() {
+            transform.transform(&mut schema);
+        }
+        Some(schema)
+    }
+}
+
+/// Makes schemas, of which those that others refer to stand under a path of the document. They are of
+/// draft 07, as OpenRPC's are. What can be written in place is: many clients cannot follow references.
+#[cfg(feature = "openrpc")]
+pub(super) fn generator(path: &'static str) -> schemars::SchemaGenerator {
+    let settings = schemars::generate::SchemaSettings::draft07().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.definitions_path = path.into();
+    });
+    let standard_only = schemars::transform::RecursiveTransform(remove_other_formats);
+    settings.with_transform(standard_only).into_generator()
+}
+
+/// The formats of draft 07 that validators know, and `uuid`.
+#[cfg(feature = "openrpc")]
+const FORMATS: [&str; 14] = [
+    "date",
+    "date-time",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "json-pointer",
+    "regex",
+    "relative-json-pointer",
+    "time",
+    "uri",
+    "uri-reference",
+    "uri-template",
+    "uuid",
+];
+
+/// Removes the formats of schemars's own, such as `double`. Validators that do not know a format
+/// refuse the whole schema: ajv 6 does, on which OpenRPC's own generator and mock server stand.
+#[cfg(feature = "openrpc")]
+fn remove_other_formats(schema: &mut schemars::Schema) {
+    let format = schema.get("format").and_then(serde_json::Value::as_str);
+    if format.is_some_and(|format| !FORMATS.contains(&format)) {
+        schema.remove("format");
     }
 }
 
@@ -106,4 +185,39 @@ macro_rules! schema_of {
     ($type:ty) => {
         $crate::service::SchemaOf::UNKNOWN
     };
+}
+
+#[cfg(feature = "openrpc")]
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+    use super::SchemaOf;
+
+    struct Tree;
+
+    impl JsonSchema for Tree {
+        fn schema_name() -> Cow<'static, str> {
+            "Tree".into()
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            json_schema!({"type": "array", "items": generator.subschema_for::<Tree>()})
+        }
+    }
+
+    // EXT-08
+    #[test]
+    fn a_schema_by_itself_brings_what_it_refers_to() {
+        let schema = SchemaOf::of::<Tree>().to_json().unwrap();
+        let tree = serde_json::json!({"type": "array", "items": {"$ref": "#/definitions/Tree"}});
+        let mut expected = tree.clone();
+        expected["definitions"] = serde_json::json!({"Tree": tree});
+        assert_eq!(
+            schema.as_json().decode::<serde_json::Value>().unwrap(),
+            expected
+        );
+    }
 }

@@ -5,7 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::call_end::CallEnd;
-use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
+use super::cx::{AnyRequest, Cx};
+use super::decision::Decision;
+use super::intercept::{Interceptor, Reply};
 use super::logging::LoggedCall;
 use super::trace_context::{meta_text, with_meta};
 

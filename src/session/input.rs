@@ -12,7 +12,7 @@ use super::phase::Phase;
 use super::queue::Settled;
 use super::report::{Report, RequestDetails};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
-use crate::event::{CloseReason, Event, Outcome, ResponseRef};
+use crate::event::{CloseReason, Event, NotificationRef, Outcome, ResponseRef};
 use crate::http::{Opening, opening};
 use crate::input::Input;
 use crate::websocket::Heartbeat;
@@ -205,7 +205,11 @@ impl<W> Session<W> {
                     self.report(Report::QueueFull(about));
                 }
             }
-            Event::Notification(notification) => self.queue.push_notification(notification),
+            Event::Notification(notification) => {
+                if !self.take_progress(&notification) {
+                    self.queue.push_notification(notification);
+                }
+            }
             Event::Response(ResponseRef {
                 call, tag, outcome, ..
             }) => self.settle(Settled {
@@ -234,7 +238,26 @@ impl<W> Session<W> {
         }
     }
 
+    /// Takes a notification that tells of the progress of a watched call, and moves its deadline. False if
+    /// it is another one.
+    fn take_progress(&mut self, notification: &NotificationRef<'_>) -> bool {
+        let style = self.conn.config().dialect.progress;
+        let progress = self.progress.as_mut();
+        let Some(watched) = progress.and_then(|progress| progress.take(style, notification)) else {
+            return false;
+        };
+        if let Some(extend) = watched.extend {
+            let deadline = extend.deadline(self.now);
+            // A call that is watched is open.
+            let _ = self.conn.set_deadline(watched.call, Some(deadline));
+        }
+        true
+    }
+
     fn settle(&mut self, settled: Settled<W>) {
+        if let Some(progress) = &mut self.progress {
+            progress.end(settled.call);
+        }
         if !self.in_order.is_empty() && self.in_order.remove(&settled.call.number()) {
             self.queue.push_settled(settled);
         } else {

@@ -1,12 +1,15 @@
 //! The session itself: what it holds, what can be asked of it, and what its owner can have it do.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
 use super::options::SessionConfig;
 use super::phase::Phase;
+use super::progress::{Extend, Progress, Watched};
 use super::queue::{Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails};
 use super::ticket::{Method, Ticket};
@@ -16,6 +19,7 @@ use crate::connection::{Batch, Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::id::{CallId, RequestKey};
+use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedRequest};
 use crate::time::Instant;
 
@@ -61,6 +65,8 @@ pub struct Session<W> {
     pub(super) settled: VecDeque<Settled<W>>,
     /// Open calls whose end keeps its place among the service's work.
     pub(super) in_order: BTreeSet<u64>,
+    /// Calls whose progress is awaited; none before the first one.
+    pub(super) progress: Option<Box<Progress>>,
     /// What the handshake has told; none before messages can be exchanged.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
@@ -118,6 +124,7 @@ impl<W> Session<W> {
             is_serving: true,
             settled: VecDeque::new(),
             in_order: BTreeSet::new(),
+            progress: None,
             lost: None,
             cancelled: Vec::new(),
             writing: Writing::Idle,
@@ -259,6 +266,46 @@ impl<W> Session<W> {
         Ok(call)
     }
 
+    /// Has what the peer tells of the progress of an open call come out of
+    /// [`poll_progress`](Self::poll_progress), until the call settles or is cancelled. The call's params ask for
+    /// it under `token`: see [`ProgressStyle::ask`](crate::ProgressStyle::ask). What is told under other
+    /// tokens, or later, is a notification like any other.
+    ///
+    /// ```
+    /// use antiphon::session::{Session, Wire};
+    /// use antiphon::{Config, Instant};
+    ///
+    /// let config = Config::new().progress(antiphon::ProgressStyle::Lsp);
+    /// let mut session: Session<()> = Session::new(config.into(), Wire::Messages, Instant::ZERO);
+    /// let params = config.dialect.progress.ask((), "p1")?;
+    /// let call = session.call("index", params.as_json(), None, ()).unwrap();
+    /// session.watch_progress(call, "p1", None);
+    /// session.handle_input(
+    ///     br#"{"jsonrpc":"2.0","method":"$/progress","params":{"token":"p1","value":50}}"#,
+    /// );
+    /// assert_eq!(session.poll_progress().unwrap().1.as_str(), "50");
+    /// # Ok::<(), antiphon::EncodeError>(())
+    /// ```
+    pub fn watch_progress(
+        &mut self,
+        call: CallId,
+        token: impl Into<String>,
+        extend: Option<Extend>,
+    ) {
+        let token = token.into();
+        let progress = self.progress.get_or_insert_default();
+        progress.watch(Watched {
+            call,
+            token,
+            extend,
+        });
+    }
+
+    /// What the peer has told of the progress of a call, in order.
+    pub fn poll_progress(&mut self) -> Option<(CallId, OwnedJson)> {
+        self.progress.as_mut()?.pop()
+    }
+
     /// Sends a notification: see [`Connection::notify`].
     ///
     /// # Errors
@@ -287,6 +334,9 @@ impl<W> Session<W> {
     /// Gives a call up, and tells the peer where the dialect does: see [`Connection::cancel`].
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
         self.in_order.remove(&call.number());
+        if let Some(progress) = &mut self.progress {
+            progress.end(call);
+        }
         let waiter = self.conn.cancel(call);
         self.advance();
         waiter

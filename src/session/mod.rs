@@ -11,6 +11,7 @@
 //! | `input` | bytes to messages, messages to callers and to the service |
 //! | `output` | what is written next, and what became of it |
 //! | `ending` | ends, and when a deadline may end something |
+//! | `progress` | what the peer tells of the progress of our calls |
 //! | `queue` | what waits for the service, in order and within limits |
 //! | `ticket` | the right to answer one request |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
@@ -24,6 +25,7 @@ mod machine;
 mod options;
 mod output;
 mod phase;
+mod progress;
 mod queue;
 mod report;
 #[cfg(test)]
@@ -35,6 +37,7 @@ pub use ending::grace;
 pub use machine::Session;
 pub use options::{SessionConfig, WhenFull};
 pub use phase::Phase;
+pub use progress::Extend;
 pub use queue::{Settled, Work};
 pub use report::{Fault, Report, RequestDetails, UnmatchedDetails};
 pub use ticket::Ticket;

@@ -8,7 +8,8 @@ use core::time::Duration;
 use antiphon::{
     AcpVersion, BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config,
     DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision,
-    MissingResponseId, NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+    MissingResponseId, NullIdError, NullParams, ProgressStyle, Role, UnknownId, V1NullId,
+    VersionPolicy,
 };
 
 /// One field of `Config`, by name.
@@ -199,6 +200,7 @@ pub(crate) static KNOBS: &[Knob] = &[
         CancelAnswer,
         [RequestCancelled, Lsp, Silent]
     ),
+    choice!(dialect.progress, ProgressStyle, [None, Lsp, Mcp]),
     Knob {
         name: "id_scheme",
         values: &["Sequential", "Prefixed", "Uuid"],

@@ -40,7 +40,7 @@ def mcp_sdk_example():
 @case("MCP TypeScript SDK as client of the example mcp_tools", MCP_PACKAGE)
 def mcp_sdk_tools():
     if not TOOLS.exists():
-        raise Skip("not built: cargo build -p antiphon-tokio --example mcp_tools")
+        raise Skip("not built: cargo build -p antiphon-tokio --features openrpc --example mcp_tools")
     return checks([NODE, PEERS_HERE / "mcp_tools_client.cjs", TOOLS])
 
 

@@ -28,7 +28,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 are layers above; floor 6
 /// says what is public.
-const HOUSE: [Room; 38] = [
+const HOUSE: [Room; 39] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -47,10 +47,12 @@ const HOUSE: [Room; 38] = [
     room(1, "event", &["error_object", "id"]),
     // Copies of events, to keep.
     room(1, "owned", &["error_object", "event", "id"]),
-    // The configuration chooses codes and the spelling of ids.
-    room(1, "config", &["codes", "error_profile", "id"]),
+    // What stands in params by which a dialect tells of progress.
+    room(1, "progress", &["encode"]),
+    // The configuration chooses codes, the spelling of ids and the way of progress.
+    room(1, "config", &["codes", "error_profile", "id", "progress"]),
     // A preset is a configuration.
-    room(1, "presets", &["config", "error_profile"]),
+    room(1, "presets", &["config", "error_profile", "progress"]),
     // Reading a message gives parts of events, and depends on version and dialect.
     room(
         1,

@@ -53,8 +53,9 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Dispatcher, Extension,
     Health, HealthReport, Inbox, InboxEvent, Metrics, NoConnection, Notification, OutgoingCall,
-    Peer, PendingBatch, PendingCall, Pool, RateLimit, ReconnectConfig, ReconnectingClient, Report,
-    Request, Responder, Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, RateLimit, ReconnectConfig,
+    ReconnectingClient, Report, Request, Responder, Routes, UnmatchedDetails, Wait, WhenFull,
+    block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -91,7 +91,7 @@ pub struct Call<'p, R, C, E = OwnedError> {
     begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
     /// Nothing where there are no interceptors.
     intercepted: Option<Box<Intercepted>>,
-    decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
+    pub(crate) decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
 #[expect(private_bounds, reason = "there are no other makers of calls")]
@@ -134,6 +134,11 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
             request.is_idempotent = true;
         }
         self
+    }
+
+    /// Whom it calls by.
+    pub(crate) fn maker(&self) -> &'p C {
+        self.maker
     }
 
     /// What is to be sent, for a maker that sends it otherwise.

@@ -60,7 +60,7 @@ impl LaterAnswer {
         *state = next;
         drop(state);
         if let Some((told, given)) = due {
-            // Whoever answers may be unwinding, and is not to blame. The panic has been printed.
+            // Who answers may be unwinding, and is not to blame. The panic has been printed.
             let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
         }
     }

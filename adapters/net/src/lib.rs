@@ -43,6 +43,7 @@ mod outgoing;
 mod peer;
 mod pending;
 mod pool;
+mod progress;
 mod request;
 mod responder;
 mod router;
@@ -85,11 +86,12 @@ pub use outgoing::OutgoingCall;
 pub use peer::Peer;
 pub use pending::{PendingBatch, PendingCall};
 pub use pool::{Job, Pool};
+pub use progress::{Progress, ProgressCall};
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{
-    Answering, Answers, Checking, Extension, Health, HealthReport, Metrics, OnThreads, RateLimit,
-    Router, Routes, ServiceMethods, Starting, Tasks, marker,
+    Answering, Answers, Checking, Extension, Health, HealthReport, MethodHandler, Metrics,
+    OnThreads, RateLimit, RequestContext, Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};

@@ -399,7 +399,7 @@ impl Peer {
     }
 
     /// The time that lies `timeout` ahead; [`Instant::FAR_FUTURE`] for none.
-    fn deadline(&self, timeout: Option<Duration>) -> Instant {
+    pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
     }
 
@@ -409,7 +409,7 @@ impl Peer {
     }
 
     /// Does `send` at once, or as soon as it is not refused for want of room.
-    fn in_turn<'p, R: Send + 'p>(
+    pub(crate) fn in_turn<'p, R: Send + 'p>(
         &'p self,
         deadline: Instant,
         mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 'p,
@@ -569,6 +569,6 @@ impl fmt::Debug for Peer {
 const NO_CALL: CallId = CallId::new(0, 0);
 
 /// A deadline as the conversation takes it.
-fn due(deadline: Instant) -> Option<Instant> {
+pub(crate) fn due(deadline: Instant) -> Option<Instant> {
     (deadline != Instant::FAR_FUTURE).then_some(deadline)
 }

@@ -11,7 +11,7 @@ use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
-    RequestKey, SendError,
+    ProgressStyle, RequestKey, SendError,
 };
 use serde::Deserialize;
 
@@ -176,18 +176,18 @@ impl Request {
             // Nobody has the right to answer, so it is given up.
             return told(self, Given::Error(ErrorObject::internal_error().code()));
         };
-        let seen = Self {
-            message: self.message.clone(),
-            responder: self.responder.without_ticket(),
-            cx: self.cx.clone(),
-            later: OnceLock::new(),
-        };
+        let seen = self.without_answer();
         later.tell(move |given| told(&seen, given));
     }
 
     /// What interceptors have left.
     pub(crate) fn kept(&self) -> Option<&Cx> {
         self.cx.get().map(|cx| &**cx)
+    }
+
+    /// How the connection's dialect tells of progress.
+    pub(crate) fn progress_style(&self) -> ProgressStyle {
+        self.responder.session().options().config.dialect.progress
     }
 
     /// Keeps what interceptors have left. Gives it back.
@@ -306,6 +306,16 @@ impl Request {
             cx: self.cx.clone(),
             // The same, for this may be deferred in its turn.
             later: self.later.clone(),
+        }
+    }
+
+    /// The request, for code that runs beside what answers it.
+    pub(crate) fn without_answer(&self) -> Self {
+        Self {
+            message: self.message.clone(),
+            responder: self.responder.without_ticket(),
+            cx: self.cx.clone(),
+            later: OnceLock::new(),
         }
     }
 

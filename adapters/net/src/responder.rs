@@ -59,15 +59,19 @@ impl Responder {
         }
     }
 
-    /// Takes the right to answer out of this responder, which answers nothing any more. `later` learns
-    /// what is answered.
-    pub(crate) fn split_off(&self, later: Option<Arc<LaterAnswer>>) -> Self {
+    fn with(&self, ticket: Option<Ticket>, later: Option<Arc<LaterAnswer>>) -> Self {
         Self {
             session: Arc::clone(&self.session),
             key: self.key,
-            ticket: Mutex::new(self.lock_ticket().take()),
+            ticket: Mutex::new(ticket),
             later,
         }
+    }
+
+    /// Takes the right to answer out of this responder, which answers nothing any more. `later` learns
+    /// what is answered.
+    pub(crate) fn split_off(&self, later: Option<Arc<LaterAnswer>>) -> Self {
+        self.with(self.lock_ticket().take(), later)
     }
 
     /// Reports why a request failed, where the peer is not told.
@@ -99,12 +103,7 @@ impl Responder {
 
     /// Names the same request, and answers nothing.
     pub(crate) fn without_ticket(&self) -> Self {
-        Self {
-            session: Arc::clone(&self.session),
-            key: self.key,
-            ticket: Mutex::new(None),
-            later: None,
-        }
+        self.with(None, None)
     }
 
     fn take_ticket(&mut self) -> Option<Ticket> {

@@ -33,7 +33,7 @@ use std::mem::take;
 use std::ops::{Deref, DerefMut};
 #[cfg(debug_assertions)]
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -75,6 +75,8 @@ pub struct Session {
     learnt: OnceLock<Arc<Context>>,
     /// What interceptors have left for later requests.
     attributes: Mutex<Attributes>,
+    /// How many calls have asked to hear of their progress.
+    progress_tokens: AtomicU64,
     runtime: SharedRuntime,
 }
 
@@ -111,6 +113,7 @@ impl Session {
             context: Arc::new(context),
             learnt: OnceLock::new(),
             attributes: Mutex::default(),
+            progress_tokens: AtomicU64::new(0),
             runtime,
         })
     }
@@ -134,6 +137,12 @@ impl Session {
     pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
         let attributes = self.attributes.lock();
         attributes.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A token for the progress of a call that no other call of the connection has.
+    pub(crate) fn progress_token(&self) -> String {
+        let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
+        format!("antiphon-{number}")
     }
 
     /// The runtime that its timers and tasks are made by.
@@ -195,6 +204,9 @@ impl Session {
     /// now.
     fn end_turn(&self, state: &mut State) {
         state.count_waiting();
+        while let Some((call, value)) = state.conn.poll_progress() {
+            state.tell(call, value);
+        }
         while let Some(settled) = state.conn.poll_settled() {
             state.reading.is_call_settled = true;
             state.settle(settled);

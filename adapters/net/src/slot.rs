@@ -1,11 +1,12 @@
 //! Where the outcome of one call or one batch is awaited, apart from the lock of the session.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use antiphon::{CallId, Collector, OwnedOutcome};
+use antiphon::{CallId, Collector, OwnedJson, OwnedOutcome};
 use futures_util::task::AtomicWaker;
 
 /// Holds one value for one waiter. The value is put in once and taken once.
@@ -55,6 +56,44 @@ impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_full = self.lock().is_some();
         f.debug_struct("Slot").field("is_full", &is_full).finish()
+    }
+}
+
+/// The most values that a peer has told of the progress of a call and nobody has taken: 64. Then each new
+/// one drops the oldest.
+const MAX_TOLD: usize = 64;
+
+/// Holds what the peer has told of the progress of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    values: Mutex<VecDeque<OwnedJson>>,
+    waker: AtomicWaker,
+}
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<OwnedJson>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a value in, and gives the waiter that is to be woken.
+    #[must_use]
+    pub(crate) fn put(&self, value: OwnedJson) -> Option<Waker> {
+        let mut values = self.lock();
+        if values.len() == MAX_TOLD {
+            values.pop_front();
+        }
+        values.push_back(value);
+        self.waker.take()
+    }
+
+    /// Takes the oldest value, if there is one.
+    pub(crate) fn take(&self) -> Option<OwnedJson> {
+        self.lock().pop_front()
+    }
+
+    /// Has `waker` woken when there is a value.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
     }
 }
 

@@ -15,31 +15,27 @@ use std::process::exit;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use antiphon_tokio::{Answer, Config, ErrorObject, Notification, OwnedError};
-use antiphon_tokio::{Peer, Report, Request, Service, serve_stdio};
+use antiphon_lsp::types::{
+    ConfigurationItem, ConfigurationParams, ConfigurationRequest, Contents,
+    DidChangeConfigurationNotification, DidCloseTextDocumentNotification,
+    DidOpenTextDocumentNotification, ExecuteCommandOptions, ExecuteCommandParams,
+    ExecuteCommandRequest, Hover, HoverParams, HoverProvider, HoverRequest, InitializeParams,
+    InitializeRequest, InitializeResult, InitializedNotification, LspAny, MarkupContent,
+    MarkupKind, Position, Range, Request, ServerCapabilities, ServerInfo, TextDocumentIdentifier,
+    TextDocumentSyncKind, TextDocumentSyncOptions, Uri,
+};
+use antiphon_lsp::{LanguageServer, WorkDone};
+use antiphon_tokio::{
+    Config, ErrorObject, OwnedError, Params, Report, RequestContext, Router, State, serve_stdio,
+};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-const SERVER_NOT_INITIALIZED: i64 = -32002;
-
-#[derive(Clone, Copy, Deserialize)]
-struct Position {
-    line: usize,
-    /// In UTF-16 units.
-    character: usize,
-}
-
+/// What `didChange` says. A change without a range replaces all; one with a range that is none is wrong.
 #[derive(Deserialize)]
-struct Range {
-    start: Position,
-    end: Position,
-}
-
-#[derive(Deserialize)]
-struct TextDocument {
-    uri: String,
-    #[serde(default)]
-    text: String,
+#[serde(rename_all = "camelCase")]
+struct DidChange {
+    text_document: TextDocumentIdentifier,
+    content_changes: Vec<Change>,
 }
 
 #[derive(Deserialize)]
@@ -48,200 +44,125 @@ struct Change {
     text: String,
 }
 
-/// What `didOpen`, `didChange` and `didClose` say.
-#[derive(Deserialize)]
-struct Synchronize {
-    #[serde(rename = "textDocument")]
-    document: TextDocument,
-    #[serde(rename = "contentChanges", default)]
-    changes: Vec<Change>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Hover {
-    text_document: TextDocument,
-    position: Position,
-}
-
-/// Where the server is between `initialize` and `exit`.
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Phase {
-    #[default]
-    New,
-    Running,
-    Stopped,
-}
-
 #[derive(Default)]
-struct State {
-    phase: Phase,
-    /// What the editor can do.
-    editor: Value,
+struct Words {
+    /// Whether the editor can be asked for its settings.
+    has_settings: bool,
     ignore_case: bool,
-    documents: HashMap<String, String>,
-    tokens: u32,
+    documents: HashMap<Uri, String>,
 }
 
-#[derive(Default)]
-struct Server(Mutex<State>);
+type Shared = Arc<Mutex<Words>>;
+type Context = RequestContext<Shared>;
 
-impl Service for Server {
-    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        let phase = self.state().phase;
-        match (phase, request.method()) {
-            (Phase::New, "initialize") => {
-                let mut params: Value = request.params()?;
-                let mut state = self.state();
-                state.phase = Phase::Running;
-                state.editor = params["capabilities"].take();
-                Ok(json!({
-                    "capabilities": {
-                        "textDocumentSync": {"openClose": true, "change": 2},
-                        "hoverProvider": true,
-                        "executeCommandProvider": {"commands": ["words.count"]},
-                    },
-                    "serverInfo": {"name": "lsp_server"},
-                })
-                .into())
-            }
-            (Phase::New, _) => Err(OwnedError::new(SERVER_NOT_INITIALIZED, "not initialized")),
-            (Phase::Stopped, _) | (_, "initialize") => Err(ErrorObject::invalid_request().into()),
-            (Phase::Running, "textDocument/hover") => Ok(self.hover(request.params()?).into()),
-            (Phase::Running, "workspace/executeCommand") => {
-                self.execute(peer, request.params()?).await
-            }
-            (Phase::Running, "shutdown") => {
-                self.state().phase = Phase::Stopped;
-                Ok(().into())
-            }
-            _ => Err(request.unknown_method()),
-        }
+fn words_of(call: &Context) -> MutexGuard<'_, Words> {
+    call.state().lock().unwrap()
+}
+
+async fn initialize(said: InitializeParams, call: Context) -> Result<InitializeResult, OwnedError> {
+    let workspace = said.capabilities.workspace.unwrap_or_default();
+    words_of(&call).has_settings = workspace.configuration == Some(true);
+    let changes = TextDocumentSyncOptions {
+        open_close: Some(true),
+        change: Some(TextDocumentSyncKind::Incremental),
+        ..Default::default()
+    };
+    let commands = vec!["words.count".into()];
+    let capabilities = ServerCapabilities {
+        text_document_sync: Some(changes.into()),
+        hover_provider: Some(HoverProvider::Bool(true)),
+        execute_command_provider: Some(ExecuteCommandOptions::new(commands, Default::default())),
+        ..Default::default()
+    };
+    let server_info = Some(ServerInfo::new("lsp_server".into(), None));
+    Ok(InitializeResult {
+        capabilities,
+        server_info,
+    })
+}
+
+/// Asks the editor for its settings. What came behind waits until they are known.
+async fn configure(call: Context) -> Result<(), OwnedError> {
+    if !words_of(&call).has_settings {
+        return Ok(());
     }
-
-    async fn notification(&self, peer: &Peer, notification: Notification) {
-        match notification.method() {
-            "initialized" | "workspace/didChangeConfiguration" => self.configure(peer).await,
-            "textDocument/didOpen" | "textDocument/didChange" | "textDocument/didClose" => {
-                // Wrong params are in the report, and nobody is answered.
-                let _ = self.synchronize(&notification);
-            }
-            "exit" => peer.drain(),
-            _ => {}
-        }
+    let item = ConfigurationItem::new(None, Some("words.ignoreCase".into()));
+    let (peer, asked) = (call.peer(), ConfigurationParams::new(vec![item]));
+    let method = ConfigurationRequest::METHOD.as_str();
+    match peer.call::<[Option<bool>; 1]>(method, &asked).await {
+        Ok([ignore]) => words_of(&call).ignore_case = ignore.unwrap_or(false),
+        Err(error) => log(format_args!("no configuration: {error}")),
     }
+    Ok(())
+}
 
-    fn report(&self, _: &Peer, report: Report) {
-        // A transport that fails is told by `main`.
-        if !matches!(report, Report::Transport(_)) {
-            log(report);
-        }
+fn change(Params(said): Params<DidChange>, State(words): State<Shared>) {
+    let documents = &mut words.lock().unwrap().documents;
+    if let Some(text) = documents.get_mut(&said.text_document.uri) {
+        said.content_changes
+            .into_iter()
+            .for_each(|change| apply(text, change));
     }
 }
 
-impl Server {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
-    }
-
-    fn synchronize(&self, notification: &Notification) -> Result<(), OwnedError> {
-        let Synchronize { document, changes } = notification.params()?;
-        let documents = &mut self.state().documents;
-        match (notification.method(), documents.get_mut(&document.uri)) {
-            ("textDocument/didOpen", _) => {
-                documents.insert(document.uri, document.text);
-            }
-            ("textDocument/didChange", Some(text)) => {
-                for change in changes {
-                    apply(text, change);
-                }
-            }
-            _ => {
-                documents.remove(&document.uri);
-            }
-        }
-        Ok(())
-    }
-
-    fn hover(&self, hover: Hover) -> Option<Value> {
-        let state = self.state();
-        let text = state.documents.get(&hover.text_document.uri)?;
-        let word = word_at(text, offset(text, hover.position))?;
-        let same = |other: &&str| match state.ignore_case {
+async fn hover(asked: HoverParams, call: Context) -> Result<Option<Hover>, OwnedError> {
+    let (at, words) = (asked.text_document_position_params, words_of(&call));
+    let document = words.documents.get(&at.text_document.uri);
+    let found = document.and_then(|text| Some((text, word_at(text, offset(text, at.position))?)));
+    Ok(found.map(|(text, word)| {
+        let same = |other: &&str| match words.ignore_case {
             true => other.to_lowercase() == word.to_lowercase(),
             false => *other == word,
         };
-        let count = words(text).filter(same).count();
-        Some(json!({"contents": {"kind": "plaintext", "value": format!("{word}: {count}")}}))
-    }
-
-    /// Asks the editor for its settings. What came behind waits until they are known.
-    async fn configure(&self, peer: &Peer) {
-        if self.state().editor["workspace"]["configuration"] != true {
-            return;
-        }
-        let asked = json!({"items": [{"section": "words.ignoreCase"}]});
-        let settings = peer.call::<[Option<bool>; 1]>("workspace/configuration", &asked);
-        match settings.await {
-            Ok([ignore]) => self.state().ignore_case = ignore.unwrap_or(false),
-            Err(error) => log(format_args!("no configuration: {error}")),
-        }
-    }
-
-    /// Counts the words of all documents, line by line, slowly.
-    async fn execute(&self, peer: &Peer, params: Value) -> Result<Answer, OwnedError> {
-        if params["command"] != "words.count" {
-            return Err(ErrorObject::invalid_params().into());
-        }
-        let documents = self.state().documents.clone();
-        let lines: Vec<&str> = documents.values().flat_map(|text| text.lines()).collect();
-        let progress = self.progress(peer, params.get("workDoneToken")).await;
-        let mut total = 0;
-        for (done, line) in lines.iter().enumerate() {
-            let percentage = 100 * done / lines.len();
-            progress.tell(json!({"kind": "report", "percentage": percentage}));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            total += words(line).count();
-        }
-        Ok(total.into())
-    }
-
-    /// Progress under the editor's token, or under one that it agrees to.
-    async fn progress(&self, peer: &Peer, given: Option<&Value>) -> Progress {
-        let mut token = given.cloned();
-        if token.is_none() && self.state().editor["window"]["workDoneProgress"] == true {
-            self.state().tokens += 1;
-            let ours = json!({"token": format!("words-{}", self.state().tokens)});
-            let created = peer.call::<()>("window/workDoneProgress/create", &ours);
-            token = created.await.is_ok().then(|| ours["token"].clone());
-        }
-        let peer = peer.clone();
-        let progress = Progress { peer, token };
-        progress.tell(json!({"kind": "begin", "title": "Counting words", "percentage": 0}));
-        progress
-    }
+        let value = format!("{word}: {}", words_in(text).filter(same).count());
+        let contents = MarkupContent::new(MarkupKind::PlainText, value);
+        Hover::new(Contents::MarkupContent(contents), None)
+    }))
 }
 
-/// Work-done progress. It ends when this is dropped, so also when the request is cancelled.
-struct Progress {
-    peer: Peer,
-    token: Option<Value>,
+/// Counts the words of all documents, line by line, slowly.
+async fn execute(asked: ExecuteCommandParams, call: Context) -> Result<Option<LspAny>, OwnedError> {
+    if asked.command != "words.count" {
+        return Err(ErrorObject::invalid_params().into());
+    }
+    let documents = words_of(&call).documents.clone();
+    let lines: Vec<&str> = documents.values().flat_map(|text| text.lines()).collect();
+    // It ends when it is dropped, so also when the request is cancelled.
+    let work = WorkDone::begin(&call, "Counting words").await;
+    let mut total = 0;
+    for (done, line) in lines.iter().enumerate() {
+        work.report(None, u32::try_from(100 * done / lines.len()).ok());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        total += words_in(line).count();
+    }
+    Ok(Some(total.into()))
 }
 
-impl Progress {
-    fn tell(&self, value: Value) {
-        if let Some(token) = &self.token {
-            // An editor that does not read misses a report.
-            let params = json!({"token": token, "value": value});
-            drop(self.peer.try_notify("$/progress", &params));
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.tell(json!({"kind": "end"}));
-    }
+fn server() -> LanguageServer<Shared> {
+    let router = Router::with_state(Shared::default())
+        .notification("textDocument/didChange", [], change)
+        .on_report(|_, report| match report {
+            // A transport that fails is told by `main`.
+            Report::Transport(_) => {}
+            report => log(report),
+        });
+    LanguageServer::from(router)
+        .on::<InitializeRequest>(initialize)
+        .on_notification::<InitializedNotification>(|_, call| configure(call))
+        .on_notification::<DidChangeConfigurationNotification>(|_, call| configure(call))
+        .on_notification::<DidOpenTextDocumentNotification>(|said, call| async move {
+            let document = said.text_document;
+            words_of(&call)
+                .documents
+                .insert(document.uri, document.text);
+            Ok(())
+        })
+        .on_notification::<DidCloseTextDocumentNotification>(|said, call| async move {
+            words_of(&call).documents.remove(&said.text_document.uri);
+            Ok(())
+        })
+        .on::<HoverRequest>(hover)
+        .on::<ExecuteCommandRequest>(execute)
 }
 
 fn log(line: impl Display) {
@@ -258,7 +179,7 @@ fn apply(text: &mut String, change: Change) {
     text.replace_range(range, &change.text);
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn words_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
 }
@@ -274,13 +195,13 @@ fn word_at(text: &str, offset: usize) -> Option<&str> {
 fn offset(text: &str, position: Position) -> usize {
     let start: usize = text
         .split_inclusive('\n')
-        .take(position.line)
+        .take(position.line as usize)
         .map(str::len)
         .sum();
     let line = text[start..].lines().next().unwrap_or("");
     let mut units = 0;
     for (at, c) in line.char_indices() {
-        if units >= position.character {
+        if units >= position.character as usize {
             return start + at;
         }
         units += c.len_utf16();
@@ -294,9 +215,9 @@ async fn main() {
         log("usage: lsp_server (on standard input and output)");
         exit(2);
     }
-    let server = Arc::new(Server::default());
+    let server = server();
     match serve_stdio(Config::lsp(), server.clone()).await {
-        Ok(_) if server.state().phase == Phase::Stopped => exit(0),
+        Ok(_) if server.exit_code() == 0 => exit(0),
         Ok(_) => log("the editor left without `shutdown`"),
         Err(error) => log(error),
     }

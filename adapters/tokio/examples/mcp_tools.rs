@@ -1,156 +1,207 @@
 //! An MCP server with three tools, on standard input and output.
 //!
-//! `add` and `count_words` answer at once, `wait` takes its time and stops when it is cancelled.
-//! Arguments are checked before they are used. Each call is logged on standard error, with the
-//! tool's name and the size of its arguments.
+//! `add` and `count_words` answer at once, `wait` takes its time, tells its progress to a client that
+//! asks for it, and stops when it is cancelled. What a tool takes is a type: its schema is made of it,
+//! and arguments are checked against it before they are used. Each call is logged on standard error,
+//! with the tool's name, the size of its arguments and how it ended; never with what it was told.
 //!
-//! `cargo run -p antiphon-tokio --example mcp_tools`
+//! `cargo run -p antiphon-tokio --features openrpc --example mcp_tools`
 
+use std::fmt::Display;
 use std::io::{Write, stderr};
 use std::time::Duration;
 
+use antiphon_tokio::service::SchemaOf;
 use antiphon_tokio::{
-    Answer, Config, McpRevision, OwnedError, Peer, Report, Request, Service, serve_stdio,
+    Config, Internal, Json, McpRevision, OwnedError, OwnedJson, Params, Progress, Report, Router,
+    serve_stdio,
 };
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// The revisions that this server speaks, the newest first.
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Add {
+    /// One number.
+    a: f64,
+    /// The other.
+    b: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CountWords {
+    /// Words are set apart by blanks.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wait {
+    /// How long.
+    milliseconds: u64,
+}
+
+struct Tool {
+    name: &'static str,
+    description: &'static str,
+    takes: SchemaOf,
+}
+
+const TOOLS: [Tool; 3] = [
+    Tool {
+        name: "add",
+        description: "Adds two numbers",
+        takes: SchemaOf::of::<Add>(),
+    },
+    Tool {
+        name: "count_words",
+        description: "Counts the words of a text",
+        takes: SchemaOf::of::<CountWords>(),
+    },
+    Tool {
+        name: "wait",
+        description: "Waits",
+        takes: SchemaOf::of::<Wait>(),
+    },
+];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialize {
+    protocol_version: String,
+}
 
 #[derive(Deserialize)]
 struct ToolCall {
     name: String,
-    #[serde(default)]
-    arguments: Value,
+    arguments: Option<OwnedJson>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Add {
-    a: f64,
-    b: f64,
+/// What a client is told while a tool runs.
+#[derive(Serialize)]
+struct Done {
+    progress: u64,
+    total: u64,
+    message: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CountWords {
-    text: String,
+fn initialize(Params(asked): Params<Initialize>) -> Result<Value, OwnedError> {
+    let known = |known: &&str| **known == asked.protocol_version;
+    let revision = REVISIONS.into_iter().find(known).unwrap_or(REVISIONS[0]);
+    Ok(json!({
+        "protocolVersion": revision,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "mcp_tools", "version": "1.0.0"},
+    }))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wait {
-    milliseconds: u64,
+fn list() -> Result<Value, OwnedError> {
+    let described = TOOLS.iter().map(|tool| {
+        let schema = tool.takes.to_json().internal()?;
+        Ok(json!({"name": tool.name, "description": tool.description, "inputSchema": schema}))
+    });
+    let tools: Vec<Value> = described.collect::<Result<_, OwnedError>>()?;
+    Ok(json!({"tools": tools}))
 }
 
-struct Tools;
-
-impl Service for Tools {
-    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        match request.method() {
-            "initialize" => {
-                let asked: Value = request.params()?;
-                let known = REVISIONS
-                    .into_iter()
-                    .find(|known| asked["protocolVersion"] == *known);
-                Ok(json!({
-                    "protocolVersion": known.unwrap_or(REVISIONS[0]),
-                    "capabilities": {"tools": {}},
-                    "serverInfo": {"name": "mcp_tools", "version": "1.0.0"},
-                })
-                .into())
-            }
-            "ping" => Ok(json!({}).into()),
-            "tools/list" => Ok(json!({"tools": list()}).into()),
-            "tools/call" => {
-                let call: ToolCall = request.params()?;
-                let (name, size) = (&call.name, call.arguments.to_string().len());
-                drop(writeln!(stderr(), "mcp_tools: {name:?} with {size} bytes"));
-                let said = match &*call.name {
-                    "add" => add(call.arguments),
-                    "count_words" => count_words(call.arguments),
-                    "wait" => wait(call.arguments).await,
-                    _ => return Err(OwnedError::new(-32602, "unknown tool")),
-                };
-                let is_error = said.is_err();
-                let text = said.unwrap_or_else(|why| why);
-                let content = json!([{"type": "text", "text": text}]);
-                Ok(json!({"content": content, "isError": is_error}).into())
-            }
-            _ => Err(request.unknown_method()),
+async fn call(
+    Params(call): Params<ToolCall>,
+    progress: Progress<Done>,
+) -> Result<Value, OwnedError> {
+    let given = call
+        .arguments
+        .as_ref()
+        .map_or(Json::NULL, OwnedJson::as_json);
+    log(format_args!(
+        "{:?} with {} bytes",
+        call.name,
+        given.as_str().len()
+    ));
+    let mut audit = Audit(&call.name, "was given up");
+    let said = match &*call.name {
+        "add" => add(given),
+        "count_words" => count_words(given),
+        "wait" => wait(given, &progress).await,
+        _ => {
+            audit.1 = "is unknown";
+            return Err(OwnedError::new(-32602, "unknown tool"));
         }
-    }
-
-    fn report(&self, _: &Peer, report: Report) {
-        // A transport that fails is told by `main`.
-        if !matches!(report, Report::Transport(_)) {
-            drop(writeln!(stderr(), "mcp_tools: {report}"));
-        }
-    }
-}
-
-fn list() -> Value {
-    let tool = |name: &str, description: &str, properties: Value| {
-        let required: Vec<_> = properties
-            .as_object()
-            .into_iter()
-            .flat_map(|map| map.keys())
-            .collect();
-        let schema = json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        });
-        json!({"name": name, "description": description, "inputSchema": schema})
     };
-    let number = json!({"type": "number"});
-    json!([
-        tool("add", "Adds two numbers", json!({"a": number, "b": number})),
-        tool(
-            "count_words",
-            "Counts the words of a text",
-            json!({"text": {"type": "string"}})
-        ),
-        tool(
-            "wait",
-            "Waits",
-            json!({"milliseconds": {"type": "integer", "minimum": 0}})
-        ),
-    ])
+    let is_error = said.is_err();
+    audit.1 = if is_error { "has failed" } else { "is done" };
+    let text = said.unwrap_or_else(|why| why);
+    Ok(json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
+}
+
+/// Logs how a call has ended, also one whose future is dropped because it was cancelled.
+struct Audit<'c>(&'c str, &'static str);
+
+impl Drop for Audit<'_> {
+    fn drop(&mut self) {
+        log(format_args!("{:?} {}", self.0, self.1));
+    }
 }
 
 /// The arguments in a tool's own type, or why they are not that.
-fn arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
-    serde_json::from_value(arguments).map_err(|error| format!("wrong arguments: {error}"))
+fn arguments<'a, T: Deserialize<'a>>(given: Json<'a>) -> Result<T, String> {
+    let wrong = |error: antiphon_tokio::DecodeError| format!("wrong arguments: {}", error.detail());
+    given.decode().map_err(wrong)
 }
 
-fn add(given: Value) -> Result<String, String> {
+fn add(given: Json<'_>) -> Result<String, String> {
     let Add { a, b } = arguments(given)?;
     Ok((a + b).to_string())
 }
 
-fn count_words(given: Value) -> Result<String, String> {
+fn count_words(given: Json<'_>) -> Result<String, String> {
     let CountWords { text } = arguments(given)?;
     Ok(text.split_whitespace().count().to_string())
 }
 
 /// A cancelled call drops this future where it waits.
-async fn wait(given: Value) -> Result<String, String> {
+async fn wait(given: Json<'_>, done: &Progress<Done>) -> Result<String, String> {
     let Wait { milliseconds } = arguments(given)?;
-    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    for tenth in 0..10 {
+        let message = format!("{} ms of {milliseconds}", milliseconds / 10 * tenth);
+        // A client that does not read misses a step.
+        drop(done.send(&Done {
+            progress: tenth,
+            total: 10,
+            message,
+        }));
+        tokio::time::sleep(Duration::from_millis(milliseconds) / 10).await;
+    }
     Ok(format!("waited {milliseconds} ms"))
+}
+
+fn log(line: impl Display) {
+    // A client that has closed it loses the line.
+    drop(writeln!(stderr(), "mcp_tools: {line}"));
 }
 
 #[tokio::main]
 async fn main() {
     if std::env::args().len() > 1 {
-        drop(writeln!(stderr(), "usage: mcp_tools (on stdin and stdout)"));
+        log("usage: mcp_tools (on standard input and output)");
         std::process::exit(2);
     }
-    if let Err(error) = serve_stdio(Config::mcp(McpRevision::V2025_11_25), Tools).await {
-        drop(writeln!(stderr(), "mcp_tools: {error}"));
+    let router = Router::new()
+        .method("initialize", [], initialize)
+        .method("ping", [], || Ok::<_, OwnedError>(json!({})))
+        .method("tools/list", [], |Params(_): Params<Value>| list())
+        .method("tools/call", [], call)
+        .on_report(|_, report| match report {
+            // A transport that fails is told below.
+            Report::Transport(_) => {}
+            report => log(report),
+        });
+    if let Err(error) = serve_stdio(Config::mcp(McpRevision::V2025_11_25), router).await {
+        log(error);
         std::process::exit(1);
     }
 }

@@ -9,9 +9,9 @@ use antiphon_tokio::service::{
     CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
 };
 use antiphon_tokio::{
-    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Link, Metrics, OwnedError,
-    OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer, connect,
-    service,
+    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Link, Method, Metrics,
+    OwnedError, OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer,
+    connect, service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -993,4 +993,73 @@ async fn an_interceptor_that_fails_leaves_no_other_in_the_dark() {
         let line = format!("_count{{rpc_system_name=\"jsonrpc\",rpc_method={series}}} 1\n");
         assert!(text.contains(&line), "{text}");
     }
+}
+
+/// `add`, which a type describes.
+enum Add {}
+
+impl Method for Add {
+    const NAME: &str = "add";
+    type Params = Terms;
+    type Result = f64;
+    type Error = OwnedError;
+}
+
+#[derive(Deserialize)]
+struct Terms {
+    a: f64,
+    b: f64,
+}
+
+/// `log`, which a type describes, and of which nothing comes back.
+enum Line {}
+
+impl Method for Line {
+    const NAME: &str = "log";
+    type Params = [String; 1];
+    type Result = ();
+    type Error = OwnedError;
+}
+
+// USE-20
+#[tokio::test]
+async fn a_method_that_is_a_type_is_served_by_it() {
+    let log = Log::default();
+    let told = Arc::clone(&log);
+    let router = Router::with_state(Arc::clone(&log))
+        .on::<Add>(|terms, call| async move {
+            let id: OwnedId = call.extract()?;
+            call.peer()
+                .try_notify("adding", &[id.to_string()])
+                .internal()?;
+            tokio::task::yield_now().await;
+            match call.cancellation().is_cancelled() {
+                false => Ok(terms.a + terms.b),
+                true => Err(OwnedError::new(1, "cancelled")),
+            }
+        })
+        .on_notification::<Line>(|[line], call| async move {
+            call.state().lock().unwrap().push(line);
+            Ok(())
+        })
+        .on_report(move |_, report| told.lock().unwrap().push(report.to_string()));
+    let mut raw = Raw::to(&router).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"log","params":["one"]}"#)
+        .await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"add","params":{"b":2,"a":1},"id":1.0}"#)
+        .await;
+    assert_eq!(
+        raw.hear().await,
+        r#"{"jsonrpc":"2.0","method":"adding","params":["1.0"]}"#
+    );
+    assert_eq!(
+        raw.hear().await,
+        r#"{"jsonrpc":"2.0","result":3.0,"id":1.0}"#
+    );
+    assert_eq!(raw.ask("add", r#"{"a":1}"#).await, INVALID_PARAMS);
+    assert_eq!(raw.ask("log", r#"["two"]"#).await, r#""result":null"#);
+    let log = log.lock().unwrap();
+    assert_eq!(log.first().unwrap(), "one");
+    assert!(log[1].contains("missing field `b`"), "{log:?}");
+    assert_eq!(log.last().unwrap(), "two");
 }

@@ -18,8 +18,8 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Lines of code that each may have: neither blank nor a comment.
 const MAX_CODE_LINES: [(&str, usize, &str); 4] = [
-    ("lsp_server", 255, include_str!("../examples/lsp_server.rs")),
-    ("mcp_tools", 130, include_str!("../examples/mcp_tools.rs")),
+    ("lsp_server", 190, include_str!("../examples/lsp_server.rs")),
+    ("mcp_tools", 200, include_str!("../examples/mcp_tools.rs")),
     ("tcp_echo", 20, include_str!("../examples/tcp_echo.rs")),
     (
         "websocket_reconnect",
@@ -198,6 +198,131 @@ fn the_language_server_ends_with_0_only_after_shutdown() {
         drop(stdin);
     }
 }
+
+// EXA-04 SEC-13 USE-21
+#[test]
+fn the_server_of_tools_negotiates_describes_tells_progress_and_keeps_a_log() {
+    let initialized = |revision: &str| {
+        format!(
+            r#""result":{{"capabilities":{{"tools":{{}}}},"protocolVersion":"{revision}","serverInfo":{{"name":"mcp_tools","version":"1.0.0"}}}},"id":0"#
+        )
+    };
+    let step = |done: u32| {
+        format!(
+            r#""method":"notifications/progress","params":{{"progressToken":1.0,"progress":{done},"total":10,"message":"{done} ms of 10"}}"#
+        )
+    };
+    let mut waited: Vec<String> = (0..10).map(step).collect();
+    waited.push(text("waited 10 ms", false, "\"w\""));
+    let conversation = [
+        (
+            r#""id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}"#,
+            vec![initialized("2025-06-18")],
+        ),
+        (
+            r#""id":0,"method":"initialize","params":{"protocolVersion":"1999-01-01","capabilities":{}}"#,
+            vec![initialized("2025-11-25")],
+        ),
+        (r#""method":"notifications/initialized""#, vec![]),
+        (
+            r#""id":1,"method":"ping""#,
+            vec![r#""result":{},"id":1"#.into()],
+        ),
+        (
+            r#""id":2,"method":"tools/list","params":{}"#,
+            vec![TOOLS.into()],
+        ),
+        (
+            &tool("3", r#""name":"add","arguments":{"a":2,"b":0.5}"#),
+            vec![text("2.5", false, "3")],
+        ),
+        (
+            &tool("4", r#""name":"add","arguments":{"a":2,"b":"secret"}"#),
+            vec![text(
+                "wrong arguments: invalid type: string \\\"secret\\\", expected f64 at line 1 column 19",
+                true,
+                "4",
+            )],
+        ),
+        (
+            &tool("5", r#""name":"add""#),
+            vec![text(
+                "wrong arguments: invalid type: null, expected struct Add at line 1 column 4",
+                true,
+                "5",
+            )],
+        ),
+        (
+            &tool("6", r#""name":"rm","arguments":{"path":"/"}"#),
+            vec![r#""error":{"code":-32602,"message":"unknown tool"},"id":6"#.into()],
+        ),
+        (
+            &tool(
+                "\"w\"",
+                r#""name":"wait","arguments":{"milliseconds":10},"_meta":{"progressToken":1.0}"#,
+            ),
+            waited,
+        ),
+        // It is cancelled, and nothing is said of it any more.
+        (
+            &tool("7", r#""name":"wait","arguments":{"milliseconds":60000}"#),
+            vec![],
+        ),
+        (
+            r#""id":8,"method":"ping""#,
+            vec![r#""result":{},"id":8"#.into()],
+        ),
+        (
+            r#""method":"notifications/cancelled","params":{"requestId":7}"#,
+            vec![],
+        ),
+        (
+            r#""id":9,"method":"no/such""#,
+            vec![r#""error":{"code":-32601,"message":"Method not found"},"id":9"#.into()],
+        ),
+    ];
+    let mut server = Program::start("mcp_tools", &[]);
+    let (mut stdin, said, log) = (server.stdin(), server.stdout(), server.stderr());
+    for (message, answers) in conversation {
+        writeln!(stdin, r#"{{"jsonrpc":"2.0",{message}}}"#).expect("it reads");
+        for answer in answers {
+            let line = said.recv_timeout(LONG).expect("an answer");
+            assert_eq!(
+                line,
+                format!(r#"{{"jsonrpc":"2.0",{answer}}}"#),
+                "{message}"
+            );
+        }
+    }
+    drop(stdin);
+    assert_eq!(server.wait(), 0);
+    assert_eq!(said.iter().next(), None);
+    let expected = [
+        ("add", 15, "is done"),
+        ("add", 20, "has failed"),
+        ("add", 4, "has failed"),
+        ("rm", 12, "is unknown"),
+        ("wait", 19, "is done"),
+        ("wait", 22, "was given up"),
+    ];
+    let expected = expected.map(|(tool, bytes, end)| {
+        format!("mcp_tools: \"{tool}\" with {bytes} bytes\nmcp_tools: \"{tool}\" {end}")
+    });
+    let log: Vec<String> = log.iter().collect();
+    assert_eq!(log.join("\n"), expected.join("\n"));
+}
+
+fn tool(id: &str, call: &str) -> String {
+    format!(r#""id":{id},"method":"tools/call","params":{{{call}}}"#)
+}
+
+fn text(text: &str, is_error: bool, id: &str) -> String {
+    format!(
+        r#""result":{{"content":[{{"text":"{text}","type":"text"}}],"isError":{is_error}}},"id":{id}"#
+    )
+}
+
+const TOOLS: &str = r#""result":{"tools":[{"description":"Adds two numbers","inputSchema":{"additionalProperties":false,"properties":{"a":{"description":"One number.","format":"double","type":"number"},"b":{"description":"The other.","format":"double","type":"number"}},"required":["a","b"],"type":"object"},"name":"add"},{"description":"Counts the words of a text","inputSchema":{"additionalProperties":false,"properties":{"text":{"description":"Words are set apart by blanks.","type":"string"}},"required":["text"],"type":"object"},"name":"count_words"},{"description":"Waits","inputSchema":{"additionalProperties":false,"properties":{"milliseconds":{"description":"How long.","format":"uint64","minimum":0,"type":"integer"}},"required":["milliseconds"],"type":"object"},"name":"wait"}]},"id":2"#;
 
 #[test]
 fn programs_on_standard_streams_leave_when_nobody_reads() {

@@ -18,6 +18,7 @@ mod answers;
 mod ends;
 mod layer;
 mod order;
+mod progress;
 mod queue;
 mod state;
 mod time;

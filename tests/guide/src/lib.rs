@@ -36,6 +36,8 @@ mod adapters {
     mod async_std {}
     #[doc = include_str!("../../../adapters/blocking/README.md")]
     mod blocking {}
+    #[doc = include_str!("../../../adapters/lsp/README.md")]
+    mod lsp {}
     #[doc = include_str!("../../../adapters/net/README.md")]
     mod net {}
     #[doc = include_str!("../../../adapters/otel/README.md")]

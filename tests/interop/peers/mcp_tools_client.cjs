@@ -10,6 +10,9 @@ main(async ({ client, same, call, text }) => {
   same(text(await call('add', { a: 2, b: 40 })), '42');
   same(text(await call('count_words', { text: 'äß € 😀\n four' })), '4');
   same(text(await call('wait', { milliseconds: 10 })), 'waited 10 ms');
+  const steps = [];
+  await call('wait', { milliseconds: 20 }, { onprogress: (step) => steps.push(step) });
+  same([steps.length, steps[9]], [10, { progress: 9, total: 10, message: '18 ms of 20' }]);
   for (const wrong of [{}, { a: 1 }, { a: 1, b: 'x' }, { a: 1, b: 2, c: 3 }]) {
     same((await call('add', wrong)).isError, true);
   }
@@ -18,5 +21,6 @@ main(async ({ client, same, call, text }) => {
 }, (log, same) => {
   // Each call is in the log, without its arguments.
   same(log.match(/^mcp_tools: "add" with \d+ bytes$/gm).length, 25);
+  same(log.match(/^mcp_tools: "wait" was given up$/gm).length, 1);
   same(/mcp_tools: "rm" with 12 bytes/.test(log) && !log.includes('four'), true);
 });

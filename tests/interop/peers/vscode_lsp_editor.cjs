@@ -85,7 +85,7 @@ setTimeout(() => { console.error('timed out'); process.exit(1); }, 25000).unref(
   stop.cancel();
   same(await slow, -32800);
   await until(([, kind]) => kind === 'end');
-  same([Date.now() - began < 3500, told.slice(0, 2)], [true, [['words-1', 'created'], ['words-1', 'begin', 0]]]);
+  same([Date.now() - began < 3500, told.slice(0, 2)], [true, [['server-1', 'created'], ['server-1', 'begin', 0]]]);
 
   // Under the editor's own token, to its end.
   change({ text: 'eins zwei\ndrei' });

@@ -2,7 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-const ADAPTERS: [&str; 6] = ["websocket", "net", "tokio", "smol", "async-std", "blocking"];
+const ADAPTERS: [&str; 7] = [
+    "websocket",
+    "net",
+    "lsp",
+    "tokio",
+    "smol",
+    "async-std",
+    "blocking",
+];
 
 /// What would be a protocol rule: codes, members of messages, reading or writing JSON.
 const RULES: [&str; 12] = [
@@ -85,7 +93,7 @@ fn async_std_and_each_runtime_stay_in_one_place() {
         ("hyper", &["net/src/http/"]),
         ("hyper_util", &["net/src/http/"]),
     ];
-    for adapter in ["websocket", "net", "blocking"] {
+    for adapter in ["websocket", "net", "lsp", "blocking"] {
         for (path, code) in code(adapter) {
             // A module of ours has the name of its runtime.
             let code = code.replace("runtime::tokio::", "");

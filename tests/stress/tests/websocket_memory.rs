@@ -61,7 +61,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     // What is made once for all.
     drop(make());
     let before = held_by_process();
-    let sessions: Vec<Session> = (0..1000).map(|_| make()).collect();
+    let sessions: Vec<Arc<Session>> = (0..1000).map(|_| make()).collect();
     let idle = (held_by_process() - before) / 1000;
     println!("an idle session over WebSocket holds {idle} bytes");
     assert!(idle < 4608, "{idle} bytes");

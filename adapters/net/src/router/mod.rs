@@ -1,5 +1,6 @@
 //! Serves methods by name: functions, and services of whole traits.
 
+mod check;
 mod extract;
 mod health;
 mod limit;
@@ -8,26 +9,26 @@ mod run;
 mod serving;
 #[cfg(feature = "tracing")]
 mod spans;
+mod typed;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use antiphon::service::{
-    Chain, Cx, Decision, Deferred, Discovery, Failure, Handler, Implementation, Interceptor,
-    MethodInfo, Naming, RegisterError, Registry, described,
+    Chain, Cx, Discovery, Failure, Handler, Implementation, Interceptor, MethodInfo, Naming,
+    RegisterError, Registry, described,
 };
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
 
 use crate::answer::Answer;
-use crate::context::Context;
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
+use check::{Check, CheckLater};
 pub use extract::Extension;
 pub use health::{Checking, Health, HealthReport};
 pub use limit::RateLimit;
@@ -36,6 +37,7 @@ pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks
 use serving::{Serve, Whole};
 #[cfg(feature = "tracing")]
 pub use spans::{TracingSpans, trace_report};
+pub use typed::{MethodHandler, RequestContext};
 
 /// Serves methods by name, on tasks.
 ///
@@ -269,6 +271,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         before.is_some()
     }
 
+    /// Whether a method or a notification is registered under a name.
+    pub fn serves(&self, name: &str) -> bool {
+        self.read().methods.get(name).is_some()
+    }
+
     /// Serves all methods of a service: what `into_service` gives of a trait with `#[service]`.
     ///
     /// # Panics
@@ -404,7 +411,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     ///     .check_async(|request| {
     ///         let token = request.header("authorization").map(String::from);
     ///         async move {
-    ///             // Ask whoever knows.
+    ///             // Look the token up here.
     ///             token.map(User).ok_or(OwnedError::new(1001, "Unauthorized"))
     ///         }
     ///     })
@@ -544,35 +551,6 @@ fn expect(registered: Result<(), RegisterError>) {
     }
 }
 
-/// An interceptor that only refuses.
-struct Check<F>(F);
-
-impl<F> Interceptor<Request> for Check<F>
-where
-    F: Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
-{
-    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
-        match (self.0)(cx, request) {
-            Ok(()) => Decision::Continue,
-            Err(error) => error.into(),
-        }
-    }
-}
-
-/// An interceptor that refuses what a function refuses, which may wait.
-struct CheckLater<F>(F);
-
-impl<C, T, F> Interceptor<Request> for CheckLater<C>
-where
-    C: Fn(&Request) -> F + Send + Sync + 'static,
-    T: Send + Sync + 'static,
-    F: Future<Output = Result<T, OwnedError>> + Send + 'static,
-{
-    fn request(&self, _: &mut Cx, request: &Request) -> Decision {
-        Decision::Defer(Deferred::new((self.0)(request)))
-    }
-}
-
 impl<S> Route<S> {
     fn of(info: &MethodInfo, serve: Arc<dyn Serve<S>>) -> Self {
         Self {
@@ -580,20 +558,6 @@ impl<S> Route<S> {
             place: 0,
             is_notification: info.is_notification(),
         }
-    }
-}
-
-impl<S: Send + Sync + 'static> Routes<S, Tasks> {
-    /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
-    pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
-        move |_| self.clone()
-    }
-}
-
-impl<S: Send + Sync + 'static> Routes<S, OnThreads> {
-    /// Serves every connection of a server: what `start` takes.
-    pub fn into_make_service(self) -> impl FnMut(SocketAddr) -> Self + Send + 'static {
-        move |_| self.clone()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The way of a request through a router.
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,9 +10,10 @@ use antiphon::service::{
     Asked, CallEnd, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText,
 };
 
-use super::serving::Served;
+use super::serving::{OnThreads, Served, Tasks};
 use super::{Route, Routes};
 use crate::answer::Answer;
+use crate::context::Context;
 use crate::later::Given;
 use crate::notification::Notification;
 use crate::request::Request;
@@ -280,5 +282,19 @@ fn within<R>(chain: &Chain<Request>, cx: &Cx, request: &Request, step: impl FnOn
     match done {
         Some(done) => done,
         None => panic!("an interceptor's scope has not called its step"),
+    }
+}
+
+impl<S: Send + Sync + 'static> Routes<S, Tasks> {
+    /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
+    pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
+        move |_| self.clone()
+    }
+}
+
+impl<S: Send + Sync + 'static> Routes<S, OnThreads> {
+    /// Serves every connection of a server: what `start` takes.
+    pub fn into_make_service(self) -> impl FnMut(SocketAddr) -> Self + Send + 'static {
+        move |_| self.clone()
     }
 }

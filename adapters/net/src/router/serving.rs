@@ -7,7 +7,7 @@ use std::sync::Arc;
 use antiphon::service::{
     AsyncMethods, Failure, Handler, IntoResult, Methods, ServiceInfo, write_result,
 };
-use antiphon::{Json, OwnedError, SendError};
+use antiphon::{Json, OwnedError, OwnedJson, SendError};
 
 use crate::answer::Answer;
 use crate::request::Request;
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Answering {
     }
 }
 
-fn written(output: impl IntoResult) -> Result<Text, Failure> {
+pub(super) fn written(output: impl IntoResult) -> Result<Text, Failure> {
     let mut text = Text::new();
     write_result(output, text.buffer())?;
     Ok(text)
@@ -93,6 +93,28 @@ pub(super) struct Function<F> {
     pub(super) run: F,
 }
 
+/// The params of a request that a method takes one by one.
+enum Parameters<'r> {
+    All(Option<Json<'r>>),
+    /// Without the member by which the peer asks to hear of progress.
+    Rest(OwnedJson),
+}
+
+impl<'r> Parameters<'r> {
+    fn of(request: &'r Request) -> Self {
+        let params = request.raw_params();
+        let rest = params.and_then(|params| request.progress_style().without_token(params));
+        rest.map_or(Self::All(params), Self::Rest)
+    }
+
+    fn json(&self) -> Option<Json<'_>> {
+        match self {
+            Self::All(params) => *params,
+            Self::Rest(rest) => Some(rest.as_json()),
+        }
+    }
+}
+
 /// Makes a function serve, whatever it takes and returns.
 pub(super) fn function<S, M, A, K, H>(names: &[&'static str], handler: H) -> Arc<dyn Serve<S>>
 where
@@ -105,7 +127,11 @@ where
                    names: &[&'static str],
                    request: &Request,
                    state: &S| {
-            match handler.call(params, names, request, state) {
+            let given = match H::IS_WHOLE {
+                true => Parameters::All(params),
+                false => Parameters::of(request),
+            };
+            match handler.call(given.json(), names, request, state) {
                 Ok(output) => output.answer().0,
                 Err(failure) => Served::Done(Some(Err(failure))),
             }
@@ -169,8 +195,8 @@ impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
 
     fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c> {
         let mut text = Text::new();
-        let params = request.raw_params();
-        let done = self.call(method, params, request, state, text.buffer());
+        let params = Parameters::of(request);
+        let done = self.call(method, params.json(), request, state, text.buffer());
         Starting(Served::Done(Some(done.map(|()| text))))
     }
 }
@@ -183,8 +209,8 @@ impl<S: Sync, X: AsyncMethods<Request, S>> ServiceMethods<S, Tasks, marker::Awai
     fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c> {
         Starting(Served::Later(Box::pin(async move {
             let mut text = Text::new();
-            let params = request.raw_params();
-            self.call(method, params, request, state, text.buffer())
+            let params = Parameters::of(request);
+            self.call(method, params.json(), request, state, text.buffer())
                 .await?;
             Ok(text)
         })))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use antiphon::session::{Phase, RequestDetails, Settled};
-use antiphon::{CallId, Closed, Instant, OwnedOutcome, RequestKey};
+use antiphon::{CallId, Closed, Instant, OwnedJson, OwnedOutcome, RequestKey};
 use smallvec::SmallVec;
 
 use super::direct::Inlet;
@@ -15,7 +15,7 @@ use super::line::Line;
 use crate::batch::batch_name;
 use crate::dispatcher::{Called, Membership};
 use crate::fault::to_error;
-use crate::slot::{CallSlot, Gathering};
+use crate::slot::{CallSlot, Gathering, Told};
 
 /// The pure session inside.
 pub(crate) type Conn = antiphon::session::Session<Tag>;
@@ -58,6 +58,8 @@ pub struct State {
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
+    /// What the peer tells of the progress of calls.
+    pub(crate) progress: Vec<(CallId, Arc<Told>)>,
     /// Which thread reads, where others than the reading thread may.
     pub(super) reading: Reading,
     /// Whether the reading thread has read all, while something is due.
@@ -90,6 +92,7 @@ impl State {
             called: Called::new(),
             line: Line::default(),
             batches: Vec::new(),
+            progress: Vec::new(),
             reading: Reading::default(),
             looking: Looking::default(),
             left_over: Vec::new(),
@@ -170,8 +173,16 @@ impl State {
         self.panicked = request;
     }
 
+    /// Puts what the peer tells of the progress of a call where it is awaited.
+    pub(super) fn tell(&mut self, call: CallId, value: OwnedJson) {
+        let told = self.progress.iter().find(|(known, _)| *known == call);
+        let waker = told.and_then(|(_, told)| told.put(value));
+        self.wakes.extend(waker);
+    }
+
     /// Puts an outcome where it is awaited.
     pub(super) fn settle(&mut self, settled: Settled<Tag>) {
+        self.progress.retain(|(call, _)| *call != settled.call);
         let waker = match settled.waiter {
             Tag::Once(slot) => slot.put(settled.outcome),
             Tag::Batch(gathering, name) => {

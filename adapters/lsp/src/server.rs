@@ -1,0 +1,231 @@
+//! The life cycle of a language server, around a router.
+//!
+//! ```text
+//!   New ── initialize ──▶ Running ── shutdown ──▶ Stopped ── exit ──▶ the end, with 0
+//!    └────────── exit ──────┴─────────────────────────────────────▶ the end, with 1
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use antiphon::{CloseReason, Closed, ErrorObject, Json, OwnedError};
+use antiphon_net::{Answer, MethodHandler, Notification, Peer, Report, Request, Router, Service};
+use gen_lsp_types::{
+    ExitNotification, InitializeRequest, Notification as _, Request as _, SetTraceNotification,
+    ShutdownRequest,
+};
+
+use crate::client::{Client, Phase};
+use crate::process::is_there;
+use crate::typed::{LspNotification, LspRequest};
+
+/// How often it is looked whether the editor's process is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+
+/// A language server: a service that keeps to the life cycle of the protocol, and has everything else
+/// served by its router. Clones are the same server; it may serve any number of editors.
+///
+/// * Before `initialize` requests are answered −32002 and notifications are ignored; after `shutdown`
+///   requests are answered −32600 and notifications are ignored.
+/// * An `initialize` that has begun is served to its end, even if it is cancelled. If it fails, it may
+///   come again.
+/// * `shutdown` is answered here, unless the router serves it.
+/// * `exit` ends the connection, once what was asked before is answered.
+/// * The connection ends too when the process ends that `initialize` has named, which is looked after
+///   every three seconds. On Windows it is not: the end of its input ends a server there.
+/// * `$/setTrace` says what [`Trace`](crate::Trace) tells.
+pub struct LanguageServer<S = ()> {
+    router: Router<S>,
+    /// Whether `shutdown` has come since the last `initialize`.
+    was_shut_down: Arc<AtomicBool>,
+}
+
+impl<S> Clone for LanguageServer<S> {
+    fn clone(&self) -> Self {
+        Self {
+            router: self.router.clone(),
+            was_shut_down: Arc::clone(&self.was_shut_down),
+        }
+    }
+}
+
+impl LanguageServer {
+    /// Makes a server that serves nothing yet, not even `initialize`.
+    pub fn new() -> Self {
+        Router::new().into()
+    }
+}
+
+impl Default for LanguageServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A server that serves what a router serves.
+impl<S> From<Router<S>> for LanguageServer<S> {
+    fn from(router: Router<S>) -> Self {
+        Self {
+            router,
+            was_shut_down: Arc::default(),
+        }
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
+    /// Makes a server without methods, whose handlers find `state` in their context: an `Arc`, or whatever
+    /// is cheap to clone.
+    pub fn with_state(state: S) -> Self {
+        Router::with_state(state).into()
+    }
+
+    /// Serves a request.
+    ///
+    /// # Panics
+    /// It is served already.
+    #[track_caller]
+    pub fn on<R: gen_lsp_types::Request + 'static>(
+        mut self,
+        handler: impl MethodHandler<LspRequest<R>, S>,
+    ) -> Self {
+        self.router = self.router.on::<LspRequest<R>>(handler);
+        self
+    }
+
+    /// Serves a notification. `exit` and `$/setTrace` are served here.
+    ///
+    /// # Panics
+    /// It is served already.
+    #[track_caller]
+    pub fn on_notification<N: gen_lsp_types::Notification + 'static>(
+        mut self,
+        handler: impl MethodHandler<LspNotification<N>, S>,
+    ) -> Self {
+        self.router = self.router.on_notification::<LspNotification<N>>(handler);
+        self
+    }
+}
+
+impl<S: Send + Sync + 'static> LanguageServer<S> {
+    /// What serves the methods, to add to it.
+    pub fn router(&self) -> &Router<S> {
+        &self.router
+    }
+
+    /// What a program that serves one editor ends with once its connection has ended: 0 if the editor has
+    /// asked for `shutdown`, otherwise 1.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.was_shut_down.load(Ordering::Relaxed))
+    }
+
+    /// Serves `initialize`, by a task of its own that no cancel ends.
+    fn initialize(&self, peer: &Peer, request: &Request) -> Answer {
+        let params = request.raw_params().unwrap_or(Json::NULL);
+        // Nothing comes behind it before it is answered, so the server may be said to run now.
+        Client::with(peer, |client| client.begin(params));
+        self.was_shut_down.store(false, Ordering::Relaxed);
+        let process = params.get("processId").and_then(|id| id.decode().ok());
+        let (router, peer, request) = (self.router.clone(), peer.to_unowned(), request.detach());
+        let session = Arc::clone(peer.session());
+        session.runtime().spawn(Box::pin(async move {
+            let mut beginning = Beginning(&peer, false);
+            let answer = router.serve(&request).await;
+            beginning.1 = answer.is_ok();
+            drop(beginning);
+            if let (Ok(_), Some(process)) = (&answer, process) {
+                end_with(process, &peer);
+            }
+            // A connection that has closed in the meantime awaits no answer.
+            let _ = request.answer(answer);
+        }));
+        Answer::deferred()
+    }
+}
+
+/// An `initialize` that is being served, and whether it has succeeded. If it fails or panics it has not
+/// been.
+struct Beginning<'p>(&'p Peer, bool);
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            Client::with(self.0, |client| client.phase = Phase::New);
+        }
+    }
+}
+
+fn not_initialized(peer: &Peer) -> OwnedError {
+    let dialect = &peer.session().options().config.dialect;
+    dialect.error_profile.not_initialized().into_owned()
+}
+
+/// Ends the connection when the process has ended. One that is not there at once is another machine's.
+fn end_with(process: i32, peer: &Peer) {
+    if !is_there(process) {
+        return;
+    }
+    let (session, peer) = (Arc::clone(peer.session()), peer.clone());
+    session.runtime().spawn(Box::pin(async move {
+        while peer.wait_closed(LOOK_EVERY).await.is_none() {
+            if !is_there(process) {
+                peer.close(CloseReason::Other("the editor's process has ended"));
+            }
+        }
+    }));
+}
+
+impl<S: Send + Sync + 'static> Service for LanguageServer<S> {
+    async fn opened(&self, peer: &Peer) {
+        self.router.opened(peer);
+    }
+
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        const INITIALIZE: &str = InitializeRequest::METHOD.as_str();
+        const SHUTDOWN: &str = ShutdownRequest::METHOD.as_str();
+        let phase = Client::with(peer, |client| client.phase);
+        match (phase, request.method()) {
+            (Phase::New, INITIALIZE) => Ok(self.initialize(peer, request)),
+            (Phase::New, _) => Err(not_initialized(peer)),
+            (Phase::Stopped, _) | (_, INITIALIZE) => Err(ErrorObject::invalid_request().into()),
+            (Phase::Running, SHUTDOWN) => {
+                Client::with(peer, |client| client.phase = Phase::Stopped);
+                self.was_shut_down.store(true, Ordering::Relaxed);
+                match self.router.serves(SHUTDOWN) {
+                    true => self.router.serve(request).await,
+                    false => Ok(().into()),
+                }
+            }
+            (Phase::Running, _) => self.router.serve(request).await,
+        }
+    }
+
+    async fn notification(&self, peer: &Peer, notification: Notification) {
+        const EXIT: &str = ExitNotification::METHOD.as_str();
+        const SET_TRACE: &str = SetTraceNotification::METHOD.as_str();
+        match notification.method() {
+            EXIT => peer.drain(),
+            _ if Client::with(peer, |client| client.phase) != Phase::Running => {}
+            SET_TRACE => {
+                let params = notification.raw_params().unwrap_or(Json::NULL);
+                Client::with(peer, |client| client.set_trace(params.get("value")));
+            }
+            _ => self.router.handle(notification).await,
+        }
+    }
+
+    fn report(&self, peer: &Peer, report: Report) {
+        self.router.report(peer, report);
+    }
+
+    fn closed(&self, peer: &Peer, why: Closed) {
+        self.router.closed(peer, why);
+    }
+}
+
+impl<S: Send + Sync + 'static> fmt::Debug for LanguageServer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LanguageServer").field(&self.router).finish()
+    }
+}

@@ -1,0 +1,135 @@
+//! Work-done progress.
+
+use antiphon::OwnedJson;
+use antiphon_net::{Progress, RequestContext};
+use gen_lsp_types::{WorkDoneProgressCreateParams, WorkDoneProgressCreateRequest};
+use serde::{Deserialize, Serialize};
+
+use crate::client::Client;
+use crate::typed::LspPeer;
+
+/// Shows the editor's user how far a request is. It ends when it is dropped, so also when the request
+/// is cancelled.
+///
+/// ```
+/// use antiphon_lsp::types::ExecuteCommandRequest;
+/// use antiphon_lsp::{LanguageServer, WorkDone};
+///
+/// let server = LanguageServer::new().on::<ExecuteCommandRequest>(|_, call| async move {
+///     let work = WorkDone::begin(&call, "Counting").await;
+///     for done in 0..100 {
+///         work.report(None, Some(done));
+///         // Some of the work.
+///     }
+///     Ok(None)
+/// });
+/// # let _: LanguageServer = server;
+/// ```
+#[derive(Debug)]
+pub struct WorkDone(Progress<WorkDoneStep>);
+
+/// What is told of work-done progress: by a server with [`WorkDone`], and to an editor whose call asks
+/// for it.
+///
+/// ```no_run
+/// # use antiphon_net::{CallError, Peer};
+/// use antiphon_lsp::types::{ExecuteCommandParams, ExecuteCommandRequest};
+/// use antiphon_lsp::{LspPeer, WorkDoneStep};
+///
+/// # async fn example(server: Peer, params: ExecuteCommandParams) -> Result<(), CallError> {
+/// let mut shown = String::new();
+/// let call = server.request::<ExecuteCommandRequest>(&params);
+/// call.progress(|step: WorkDoneStep| {
+///     if let WorkDoneStep::Begin { title, .. } = step {
+///         shown = title;
+///     }
+/// })
+/// .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum WorkDoneStep {
+    /// The work begins.
+    Begin {
+        /// What it is.
+        title: String,
+        /// What is being done.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// How much is done: 0 to 100 of a hundred. None if that is not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        percentage: Option<u32>,
+    },
+    /// It goes on.
+    Report {
+        /// What is being done.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// How much is done: 0 to 100 of a hundred.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        percentage: Option<u32>,
+    },
+    /// It is over, with or without success.
+    End {
+        /// What has come of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+}
+
+impl WorkDone {
+    /// Begins to tell of the progress of a request: under the token that it carries, or else under one
+    /// of the server's own, to which the editor has to agree. An editor that shows no progress is told
+    /// nothing.
+    pub async fn begin<S>(call: &RequestContext<S>, title: impl Into<String>) -> Self {
+        let progress = match call.extract::<Progress<WorkDoneStep>>() {
+            Ok(progress) if progress.token().is_some() => progress,
+            _ => created(call).await,
+        };
+        let (work, title) = (Self(progress), title.into());
+        work.send(&WorkDoneStep::Begin {
+            title,
+            message: None,
+            percentage: Some(0),
+        });
+        work
+    }
+
+    /// Tells what is being done, and how much is done: 0 to 100 of a hundred.
+    pub fn report(&self, message: Option<String>, percentage: Option<u32>) {
+        self.send(&WorkDoneStep::Report {
+            message,
+            percentage,
+        });
+    }
+
+    fn send(&self, step: &WorkDoneStep) {
+        // An editor that does not read misses a step.
+        let _ = self.0.send(step);
+    }
+}
+
+/// Progress under a token of the server's own; told nowhere if the editor does not agree to it.
+async fn created<S>(call: &RequestContext<S>) -> Progress<WorkDoneStep> {
+    let peer = call.peer();
+    let number = Client::with(&peer, |client| {
+        client.begun += 1;
+        client.shows_progress.then_some(client.begun)
+    });
+    let Some(number) = number else {
+        return Progress::new(peer, None);
+    };
+    let token = format!("server-{number}");
+    let json = OwnedJson::from_value(&token).ok();
+    let params = WorkDoneProgressCreateParams::new(token.into());
+    let agreed = peer.request::<WorkDoneProgressCreateRequest>(&params).await;
+    Progress::new(peer, json.filter(|_| agreed.is_ok()))
+}
+
+impl Drop for WorkDone {
+    fn drop(&mut self) {
+        self.send(&WorkDoneStep::End { message: None });
+    }
+}

@@ -1,0 +1,265 @@
+//! Progress of a request, told before its answer: by handlers, and to callers.
+
+use std::fmt;
+use std::future::{Future, IntoFuture, poll_fn};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon::session::{Extend, Report, RequestDetails};
+use antiphon::{
+    DecodeError, FromCall, Json, OwnedError, OwnedJson, OwnedOutcome, RpcError, SendError,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::Call;
+use crate::call_error::CallError;
+use crate::call_request::CallRequest;
+use crate::peer::{Peer, due};
+use crate::pending::PendingCall;
+use crate::request::Request;
+use crate::session::{State, Tag};
+use crate::slot::{Told, call_slot};
+use crate::wait::Wait;
+
+/// Tells the peer of the progress of its request, if it has asked for that: with `$/progress` in the
+/// dialect of LSP, with `notifications/progress` in that of MCP. `T` is what is told: in MCP an object
+/// with `progress` and perhaps `total` and `message`.
+///
+/// It is an argument of a handler. Where the request has no progress token, or the dialect no
+/// progress, [`send`](Self::send) does nothing. The member of the params that carries the token is no
+/// parameter of the method; a handler that takes all params as one sees it.
+///
+/// ```
+/// use antiphon::OwnedError;
+/// use antiphon_net::{Progress, Router};
+///
+/// #[derive(serde::Serialize)]
+/// struct Step { progress: u32, total: u32 }
+///
+/// let router = Router::new().method("count", ["to"], async |to: u32, done: Progress<Step>| {
+///     for progress in 0..to {
+///         // A peer that does not read misses a step.
+///         let _ = done.send(&Step { progress, total: to });
+///     }
+///     Ok::<_, OwnedError>(to)
+/// });
+/// # let _: Router = router;
+/// ```
+pub struct Progress<T> {
+    peer: Peer,
+    token: Option<OwnedJson>,
+    told: PhantomData<fn(&T)>,
+}
+
+impl<T: Serialize> Progress<T> {
+    /// Tells of progress under a token: one that was agreed on before. `None` tells nothing.
+    pub fn new(peer: Peer, token: Option<OwnedJson>) -> Self {
+        let (peer, told) = (peer.to_unowned(), PhantomData);
+        Self { peer, token, told }
+    }
+
+    /// Tells of progress, and fails instead of waiting if the output is full.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there is no room now; otherwise what is wrong with the value, or that
+    /// the connection has ended.
+    pub fn send(&self, value: &T) -> Result<(), SendError> {
+        let style = self.peer.session().options().config.dialect.progress;
+        let (Some(token), Some(method)) = (&self.token, style.method()) else {
+            return Ok(());
+        };
+        let params = style.params(token.as_json(), value);
+        let params = params.map_err(SendError::Encode)?;
+        self.peer.try_notify(method, params.as_json())
+    }
+}
+
+impl<T> Progress<T> {
+    /// The token as the peer wrote it, if it wants to hear of the progress.
+    pub fn token(&self) -> Option<Json<'_>> {
+        self.token.as_ref().map(OwnedJson::as_json)
+    }
+}
+
+impl<S, T: Serialize> FromCall<Request, S> for Progress<T> {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        let params = request.raw_params();
+        let token = params.and_then(|params| request.progress_style().token(params));
+        Ok(Self::new(request.peer(), token.map(Json::to_owned_json)))
+    }
+}
+
+/// Several tasks may tell of one request's progress.
+impl<T> Clone for Progress<T> {
+    fn clone(&self) -> Self {
+        Self {
+            peer: self.peer.clone(),
+            token: self.token.clone(),
+            told: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Progress<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress")
+            .field("is_wanted", &self.token.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a caller does with each value that is told.
+type Hear<'p> = Box<dyn FnMut(OwnedJson) -> Result<(), DecodeError> + Send + 'p>;
+
+impl<'p, R, E> Call<'p, R, Peer, E> {
+    /// Asks to hear of the call's progress, and has `hear` called with each value that the peer tells
+    /// before its answer. The dialect has to have progress, as those of LSP and MCP have, and the params are
+    /// an object or none. A value of another form is reported and otherwise ignored. If more than 64
+    /// values wait to be heard, the oldest are dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Step { progress: f64, total: Option<f64> }
+    ///
+    /// let call = peer.call("tools/call", ()).timeout(Duration::from_secs(10));
+    /// let mut last = 0.0;
+    /// let call = call.progress(|step: Step| last = step.progress);
+    /// // 10 s from one step to the next, and an hour in all.
+    /// let result: String = call.extend_deadline(Duration::from_secs(3600)).await?;
+    /// # let _ = result;
+    /// # Ok(()) }
+    /// ```
+    pub fn progress<T: DeserializeOwned>(
+        self,
+        mut hear: impl FnMut(T) + Send + 'p,
+    ) -> ProgressCall<'p, R, E> {
+        ProgressCall {
+            call: self,
+            hear: Box::new(move |value| value.as_json().decode().map(&mut hear)),
+            at_most: None,
+        }
+    }
+}
+
+/// A call whose progress is heard of: awaited by tasks, or [`wait`](Self::wait)ed for on a thread. Made by
+/// [`Call::progress`].
+#[must_use = "nothing is sent before it is awaited or waited for"]
+pub struct ProgressCall<'p, R, E = OwnedError> {
+    call: Call<'p, R, Peer, E>,
+    hear: Hear<'p>,
+    at_most: Option<Duration>,
+}
+
+impl<'p, R, E> ProgressCall<'p, R, E> {
+    /// Lets the call's timeout begin anew with each value that the peer tells, but waits no longer than
+    /// `at_most` in all.
+    pub fn extend_deadline(mut self, at_most: Duration) -> Self {
+        self.at_most = Some(at_most);
+        self
+    }
+}
+
+impl<'p, R: 'p, E: RpcError + 'p> ProgressCall<'p, R, E> {
+    /// Lets this thread wait for the end of the call, and hears of its progress on it.
+    ///
+    /// # Errors
+    /// How the call ended instead: see [`CallError`].
+    pub fn wait(self) -> Result<R, CallError<E>> {
+        self.into_future().wait()
+    }
+
+    async fn run(self) -> Result<R, CallError<E>> {
+        let (decode, hear, at_most) = (self.call.decode, self.hear, self.at_most);
+        let (peer, request) = self.call.into_parts();
+        match outcome(peer, request, hear, at_most).await {
+            Ok(outcome) => decode(outcome),
+            Err(error) => Err(CallError::of_untyped(error.into())),
+        }
+    }
+}
+
+impl<'p, R: 'p, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, E> {
+    type Output = Result<R, CallError<E>>;
+    type IntoFuture = Wait<'p, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let session = self.call.maker().session();
+        Wait::on(Some(session), self.run())
+    }
+}
+
+/// Makes a call, and has what the peer tells of its progress heard until it ends.
+async fn outcome(
+    peer: &Peer,
+    request: Option<CallRequest<'_>>,
+    mut hear: Hear<'_>,
+    at_most: Option<Duration>,
+) -> Result<OwnedOutcome, SendError> {
+    let request = request.ok_or(SendError::NotOpen)?;
+    let told = Arc::<Told>::default();
+    let mut pending = start(peer, request, &told, at_most).await?;
+    let ended = poll_fn(|cx| {
+        told.register(cx.waker());
+        // What was told before the end is there when the end is.
+        let ended = Pin::new(&mut pending).poll(cx);
+        while let Some(value) = told.take() {
+            if let Err(error) = hear(value) {
+                let style = peer.session().options().config.dialect.progress;
+                let about = RequestDetails::of_notification(style.method().unwrap_or_default());
+                peer.session().report(Report::InvalidParams(about, error));
+            }
+        }
+        ended
+    });
+    Ok(ended.await)
+}
+
+/// Sends a call in its turn, with a token in its params, and watches for what is told under it.
+async fn start(
+    peer: &Peer,
+    request: CallRequest<'_>,
+    told: &Arc<Told>,
+    at_most: Option<Duration>,
+) -> Result<PendingCall, SendError> {
+    let session = peer.session();
+    let (token, style) = (
+        session.progress_token(),
+        session.options().config.dialect.progress,
+    );
+    let params = style.ask(request.params?.all(), &token);
+    let params = params.map_err(SendError::Encode)?;
+    let (deadline, slot) = (peer.deadline(request.timeout), call_slot());
+    let extend = request
+        .timeout
+        .zip(at_most)
+        .map(|(timeout, at_most)| Extend {
+            timeout,
+            until: peer.deadline(Some(at_most)),
+        });
+    let send = |state: &mut State| {
+        let tag = Tag::Once(Arc::clone(&slot));
+        let (conn, params) = (&mut state.conn, params.as_json());
+        let sent = conn.call(&request.method, params, due(deadline), tag);
+        let call = sent.map_err(|rejected| rejected.error)?;
+        conn.watch_progress(call, &*token, extend);
+        state.progress.push((call, Arc::clone(told)));
+        Ok(PendingCall::new(
+            Arc::clone(session),
+            call,
+            Arc::clone(&slot),
+        ))
+    };
+    peer.in_turn(deadline, send).await
+}
+
+impl<R, E> fmt::Debug for ProgressCall<'_, R, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProgressCall").field(&self.call).finish()
+    }
+}

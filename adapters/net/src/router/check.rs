@@ -1,0 +1,37 @@
+//! Functions that refuse calls.
+
+use std::future::Future;
+
+use antiphon::OwnedError;
+use antiphon::service::{Cx, Decision, Deferred, Interceptor};
+
+use crate::request::Request;
+
+/// An interceptor that only refuses.
+pub(super) struct Check<F>(pub(super) F);
+
+impl<F> Interceptor<Request> for Check<F>
+where
+    F: Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
+{
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
+        match (self.0)(cx, request) {
+            Ok(()) => Decision::Continue,
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// An interceptor that refuses what a function refuses, which may wait.
+pub(super) struct CheckLater<F>(pub(super) F);
+
+impl<C, T, F> Interceptor<Request> for CheckLater<C>
+where
+    C: Fn(&Request) -> F + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+    F: Future<Output = Result<T, OwnedError>> + Send + 'static,
+{
+    fn request(&self, _: &mut Cx, request: &Request) -> Decision {
+        Decision::Defer(Deferred::new((self.0)(request)))
+    }
+}

@@ -1,0 +1,154 @@
+//! Methods that are types, as handlers serve them.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use antiphon::service::{Failure, MethodInfo};
+use antiphon::{FromCall, Json, Method, OwnedError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::serving::{Serve, Served, Tasks, written};
+use super::{Route, Routes, expect};
+use crate::cancellation::Cancellation;
+use crate::peer::Peer;
+use crate::request::Request;
+
+/// What a handler of a [`Method`] has besides its params: the router's state, the peer, and whatever
+/// can be an argument of other handlers.
+pub struct RequestContext<S = ()> {
+    request: Request,
+    state: S,
+}
+
+impl<S> RequestContext<S> {
+    /// The router's state.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The other side.
+    pub fn peer(&self) -> Peer {
+        self.request.peer()
+    }
+
+    /// Ready when nobody waits for the answer any more.
+    pub fn cancellation(&self) -> Cancellation {
+        self.request.cancellation()
+    }
+
+    /// What another handler takes as an argument, such as [`Progress`](crate::Progress).
+    ///
+    /// # Errors
+    /// It cannot be taken from this request. The handler may return the error.
+    pub fn extract<X: FromCall<Request, S>>(&self) -> Result<X, OwnedError> {
+        X::from_call(&self.request, &self.state)
+    }
+}
+
+impl<S> fmt::Debug for RequestContext<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RequestContext")
+            .field(&self.request.method())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A function that serves a [`Method`]: takes its params and a [`RequestContext`], and returns a future
+/// of its result.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not serve the method `{M}`",
+    label = "it takes the method's params and a `RequestContext`, and returns a future of its result that is `Send`"
+)]
+pub trait MethodHandler<M: Method, S>:
+    Fn(M::Params, RequestContext<S>) -> <Self as MethodHandler<M, S>>::Answer + Send + Sync + 'static
+{
+    /// The future.
+    type Answer: Future<Output = Result<M::Result, M::Error>> + Send + 'static;
+}
+
+impl<M, S, F, A> MethodHandler<M, S> for F
+where
+    M: Method,
+    F: Fn(M::Params, RequestContext<S>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<M::Result, M::Error>> + Send + 'static,
+{
+    type Answer = A;
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S, Tasks> {
+    /// Serves a method that is described by a type.
+    ///
+    /// ```
+    /// use antiphon::Method;
+    /// use antiphon_net::Router;
+    ///
+    /// enum Add {}
+    ///
+    /// impl Method for Add {
+    ///     const NAME: &str = "add";
+    ///     type Params = (f64, f64);
+    ///     type Result = f64;
+    ///     type Error = antiphon::OwnedError;
+    /// }
+    ///
+    /// let router = Router::new().on::<Add>(|(a, b), _| async move { Ok(a + b) });
+    /// # let _: Router = router;
+    /// ```
+    ///
+    /// # Panics
+    /// The name is blank, taken or reserved.
+    #[track_caller]
+    pub fn on<M>(self, handler: impl MethodHandler<M, S>) -> Self
+    where
+        M: Method<Params: DeserializeOwned, Result: Serialize, Error: Into<OwnedError>> + 'static,
+    {
+        self.typed::<M>(MethodInfo::request(M::NAME, &[]), handler)
+    }
+
+    /// Serves what the peer tells, described by a type.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[track_caller]
+    pub fn on_notification<M>(self, handler: impl MethodHandler<M, S>) -> Self
+    where
+        M: Method<Params: DeserializeOwned, Result: Serialize, Error: Into<OwnedError>> + 'static,
+    {
+        self.typed::<M>(MethodInfo::notification(M::NAME, &[]), handler)
+    }
+
+    #[track_caller]
+    fn typed<M>(self, info: MethodInfo, handler: impl MethodHandler<M, S>) -> Self
+    where
+        M: Method<Params: DeserializeOwned, Result: Serialize, Error: Into<OwnedError>> + 'static,
+    {
+        let serve = Typed(handler, PhantomData::<fn() -> M>);
+        let route = Route::of(&info, Arc::new(serve));
+        expect(self.insert(info, route));
+        self
+    }
+}
+
+struct Typed<H, M>(H, PhantomData<fn() -> M>);
+
+impl<S, M, H> Serve<S> for Typed<H, M>
+where
+    S: Clone,
+    M: Method<Params: DeserializeOwned, Result: Serialize, Error: Into<OwnedError>>,
+    H: MethodHandler<M, S>,
+{
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, state: &'c S) -> Served<'c> {
+        let params = request.raw_params().unwrap_or(Json::NULL);
+        match params.decode() {
+            Ok(params) => {
+                let (request, state) = (request.without_answer(), state.clone());
+                let answer = (self.0)(params, RequestContext { request, state });
+                Served::Later(Box::pin(async { written(answer.await) }))
+            }
+            Err(error) => Served::Done(Some(Err(Failure::Params(error)))),
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Progress of a request, told by notifications before its answer: what each dialect calls it, and
+//! where it puts what.
+//!
+//! A request that wants to hear of its progress carries a token, a string or a number. The token is
+//! sent back as it was written and never read as a number.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use serde::ser::Error as _;
+
+use crate::encode::{Encoded, Payload};
+use crate::json::{EncodeError, Json, JsonKind, OwnedJson, write_json, write_str};
+
+/// A dialect's way of telling of the progress of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgressStyle {
+    /// There is none.
+    None,
+    /// `$/progress` with `token` and `value`; the token stands in the request's params as
+    /// `workDoneToken` (LSP 3.17, *Work Done Progress*).
+    Lsp,
+    /// `notifications/progress` with `progressToken` beside the members of the value, which are
+    /// `progress` and perhaps `total` and `message`; the token stands in `_meta` of the request's
+    /// params as `progressToken` (MCP, *Progress*).
+    Mcp,
+}
+
+/// What stands around a token.
+struct Names {
+    /// The notification.
+    method: &'static str,
+    /// The member of its params that has the token.
+    token: &'static str,
+    /// The member of its params that has the value; the value's own members stand there if it has none.
+    value: Option<&'static str>,
+    /// The member of a request's params, or of an object in them, that has the token.
+    asked: &'static str,
+    /// The object in a request's params.
+    around: Option<&'static str>,
+}
+
+impl ProgressStyle {
+    const fn names(self) -> Option<Names> {
+        match self {
+            Self::None => None,
+            Self::Lsp => Some(Names {
+                method: "$/progress",
+                token: "token",
+                value: Some("value"),
+                asked: "workDoneToken",
+                around: None,
+            }),
+            Self::Mcp => Some(Names {
+                method: "notifications/progress",
+                token: "progressToken",
+                value: None,
+                asked: "progressToken",
+                around: Some("_meta"),
+            }),
+        }
+    }
+
+    /// The notification that tells of progress.
+    pub const fn method(self) -> Option<&'static str> {
+        match self.names() {
+            Some(names) => Some(names.method),
+            None => None,
+        }
+    }
+
+    /// The token that a request carries in its params, if it wants to hear of its progress.
+    ///
+    /// ```
+    /// use antiphon::{Json, ProgressStyle};
+    /// let params = Json::parse_str(r#"{"_meta":{"progressToken":1.0},"name":"wait"}"#).unwrap();
+    /// assert_eq!(ProgressStyle::Mcp.token(params).unwrap().as_str(), "1.0");
+    /// assert_eq!(ProgressStyle::Lsp.token(params), None);
+    /// ```
+    pub fn token(self, params: Json<'_>) -> Option<Json<'_>> {
+        let names = self.names()?;
+        let object = match names.around {
+            Some(around) => params.get(around)?,
+            None => params,
+        };
+        object.get(names.asked).filter(is_token)
+    }
+
+    /// The params of a request without the member that has its token or stands around it, if that is
+    /// there: what is left are the parameters of the method.
+    ///
+    /// ```
+    /// use antiphon::{Json, ProgressStyle};
+    /// let params = Json::parse_str(r#"{"a":1,"workDoneToken":"t"}"#).unwrap();
+    /// assert_eq!(ProgressStyle::Lsp.without_token(params).unwrap().as_str(), r#"{"a":1}"#);
+    /// assert_eq!(ProgressStyle::Mcp.without_token(params), None);
+    /// ```
+    pub fn without_token(self, params: Json<'_>) -> Option<OwnedJson> {
+        let names = self.names()?;
+        let member = names.around.unwrap_or(names.asked);
+        params.get(member)?;
+        let mut object = Object::new();
+        object.add_all(params, member);
+        object.end().ok()
+    }
+
+    /// The params of a notification that tells of progress.
+    ///
+    /// ```
+    /// use antiphon::{Json, ProgressStyle};
+    /// let (token, done) = (Json::parse_str("7").unwrap(), [("progress", 50)]);
+    /// let done = std::collections::BTreeMap::from(done);
+    /// let params = ProgressStyle::Mcp.params(token, &done)?;
+    /// assert_eq!(params.as_str(), r#"{"progressToken":7,"progress":50}"#);
+    /// # Ok::<(), antiphon::EncodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The value has no JSON form, or nests too deep; the dialect has no progress; or it wants an
+    /// object and the value is none.
+    pub fn params<T>(self, token: Json<'_>, value: &T) -> Result<OwnedJson, EncodeError>
+    where
+        T: Serialize + ?Sized,
+    {
+        let names = self.names().ok_or_else(no_progress)?;
+        let value = OwnedJson::from_value(value)?;
+        let value = value.as_json();
+        let mut object = Object::new();
+        object.add(names.token, token);
+        match names.value {
+            Some(name) => object.add(name, value),
+            None if value.kind() == JsonKind::Object => object.add_all(value, names.token),
+            None => return Err(EncodeError::custom("progress is told as an object")),
+        }
+        object.end()
+    }
+
+    /// The token and the value in the params of a notification that tells of progress.
+    pub fn read(self, params: Json<'_>) -> Option<(Json<'_>, Json<'_>)> {
+        let names = self.names()?;
+        let token = params.get(names.token).filter(is_token)?;
+        let value = match names.value {
+            Some(name) => params.get(name)?,
+            None => params,
+        };
+        Some((token, value))
+    }
+
+    /// Params that ask to hear of progress under a token of one's own: those given, and the token.
+    ///
+    /// ```
+    /// use antiphon::{Json, ProgressStyle};
+    /// let params = Json::parse_str(r#"{"command":"count"}"#).unwrap();
+    /// let params = ProgressStyle::Lsp.ask(params, "p1")?;
+    /// assert_eq!(params.as_str(), r#"{"workDoneToken":"p1","command":"count"}"#);
+    /// # Ok::<(), antiphon::EncodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The params have no JSON form; the dialect has no progress; or they are an array, which has no place
+    /// for a token.
+    pub fn ask(self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
+        let names = self.names().ok_or_else(no_progress)?;
+        let mut text = Vec::new();
+        let written = Encoded::write(params, &mut text)?;
+        let params = match written.is_empty() {
+            true => None,
+            false => Some(Json::parse(&text).map_err(|_| EncodeError::invalid_text())?),
+        };
+        if params.is_some_and(|params| params.kind() != JsonKind::Object) {
+            let why = "params in an array have no place for a progress token";
+            return Err(EncodeError::custom(why));
+        }
+        let token = OwnedJson::of_str(token);
+        let mut object = Object::new();
+        object.add(names.asked, token.as_json());
+        let Some(around) = names.around else {
+            if let Some(params) = params {
+                object.add_all(params, names.asked);
+            }
+            return object.end();
+        };
+        if let Some(given) = params.and_then(|params| params.get(around)) {
+            object.add_all(given, names.asked);
+        }
+        let inner = object.end()?;
+        let mut object = Object::new();
+        object.add(around, inner.as_json());
+        if let Some(params) = params {
+            object.add_all(params, around);
+        }
+        object.end()
+    }
+}
+
+fn is_token(json: &Json<'_>) -> bool {
+    matches!(json.kind(), JsonKind::String | JsonKind::Number)
+}
+
+#[cold]
+fn no_progress() -> EncodeError {
+    EncodeError::custom("the dialect has no progress")
+}
+
+/// The text of an object, member by member.
+struct Object(Vec<u8>);
+
+impl Object {
+    fn new() -> Self {
+        Self(Vec::from(*b"{"))
+    }
+
+    fn add(&mut self, name: &str, value: Json<'_>) {
+        self.next();
+        write_str(&mut self.0, name);
+        self.0.push(b':');
+        write_json(&mut self.0, value);
+    }
+
+    /// Adds the members of another object but one.
+    fn add_all(&mut self, object: Json<'_>, but: &str) {
+        for (name, value) in object.members() {
+            if name.eq_str(but) {
+                continue;
+            }
+            self.next();
+            self.0.push(b'"');
+            self.0.extend_from_slice(name.raw().as_bytes());
+            self.0.extend_from_slice(b"\":");
+            write_json(&mut self.0, value);
+        }
+    }
+
+    fn next(&mut self) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+    }
+
+    fn end(mut self) -> Result<OwnedJson, EncodeError> {
+        self.0.push(b'}');
+        OwnedJson::of_parts(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::ProgressStyle::{self, Lsp, Mcp};
+    use crate::json::{Json, OwnedJson};
+
+    fn json(text: &str) -> Json<'_> {
+        Json::parse_str(text).unwrap()
+    }
+
+    // USE-21
+    #[test]
+    fn a_request_carries_its_token_where_the_dialect_has_it() {
+        let cases = [
+            (Lsp, r#"{"workDoneToken":"a"}"#, Some(r#""a""#)),
+            (Lsp, r#"{"workDone\u0054oken":1e2}"#, Some("1e2")),
+            (
+                Lsp,
+                r#"{"workDoneToken":9007199254740993.0}"#,
+                Some("9007199254740993.0"),
+            ),
+            (Lsp, r#"{"workDoneToken":null}"#, None),
+            (Lsp, r#"{"workDoneToken":["a"]}"#, None),
+            (Lsp, r#"{"_meta":{"progressToken":"a"}}"#, None),
+            (Lsp, r#"["workDoneToken"]"#, None),
+            (
+                Mcp,
+                r#"{"_meta":{"progressToken":"\u0061"}}"#,
+                Some(r#""\u0061""#),
+            ),
+            (Mcp, r#"{"_meta":{"progressToken":-0}}"#, Some("-0")),
+            (Mcp, r#"{"_meta":{"progressToken":{}}}"#, None),
+            (Mcp, r#"{"_meta":7}"#, None),
+            (Mcp, r#"{"progressToken":"a"}"#, None),
+            (ProgressStyle::None, r#"{"workDoneToken":"a"}"#, None),
+        ];
+        for (style, params, token) in cases {
+            assert_eq!(
+                style.token(json(params)).map(Json::as_str),
+                token,
+                "{params}"
+            );
+        }
+    }
+
+    // USE-21
+    #[test]
+    fn what_carries_the_token_is_no_parameter() {
+        let cases = [
+            (
+                Lsp,
+                r#"{"workDone\u0054oken":{},"a":1.0}"#,
+                Some(r#"{"a":1.0}"#),
+            ),
+            (Lsp, r#"{"a":1,"_meta":{}}"#, None),
+            (
+                Mcp,
+                r#"{"a":1,"_meta":{"x":1},"\u0062":[ 2 ]}"#,
+                Some(r#"{"a":1,"\u0062":[ 2 ]}"#),
+            ),
+            (Mcp, r#"{"_meta":7}"#, Some("{}")),
+            (Mcp, r#"["_meta"]"#, None),
+            (
+                ProgressStyle::None,
+                r#"{"_meta":7,"workDoneToken":1}"#,
+                None,
+            ),
+        ];
+        for (style, params, expected) in cases {
+            let rest = style.without_token(json(params));
+            assert_eq!(rest.as_ref().map(OwnedJson::as_str), expected, "{params}");
+        }
+    }
+
+    // USE-21
+    #[test]
+    fn progress_is_told_with_the_token_as_it_was_written() {
+        let cases = [
+            (
+                Lsp,
+                "1.50",
+                r#"{"kind":"end"}"#,
+                Ok(r#"{"token":1.50,"value":{"kind":"end"}}"#),
+            ),
+            (Lsp, r#""a""#, "[1]", Ok(r#"{"token":"a","value":[1]}"#)),
+            (
+                Mcp,
+                "1e0",
+                r#"{"progress":0.5}"#,
+                Ok(r#"{"progressToken":1e0,"progress":0.5}"#),
+            ),
+            (Mcp, "1", "{}", Ok(r#"{"progressToken":1}"#)),
+            // Its own token does not stand twice.
+            (
+                Mcp,
+                "1",
+                r#"{"progressToken":2,"a\n":3}"#,
+                Ok(r#"{"progressToken":1,"a\n":3}"#),
+            ),
+            (Mcp, "1", "7", Err("progress is told as an object")),
+            (
+                ProgressStyle::None,
+                "1",
+                "{}",
+                Err("the dialect has no progress"),
+            ),
+        ];
+        for (style, token, value, expected) in cases {
+            let params = style.params(json(token), &json(value));
+            let params = params.map_err(|error| error.to_string());
+            let params = params.as_ref().map(OwnedJson::as_str);
+            assert_eq!(params.map_err(|error| &**error), expected, "{value}");
+        }
+    }
+
+    // USE-21
+    #[test]
+    fn what_is_told_is_read_again() {
+        let value = json(r#"{"progress":0.5,"total":1}"#);
+        for style in [Lsp, Mcp] {
+            let params = style.params(json(r#""p1""#), &value).unwrap();
+            let (token, told) = style.read(params.as_json()).unwrap();
+            assert_eq!(token.as_str(), r#""p1""#);
+            assert_eq!(told.get("progress").map(Json::as_str), Some("0.5"));
+        }
+        assert!(Lsp.read(json(r#"{"token":"a"}"#)).is_none());
+        assert!(Lsp.read(json(r#"{"token":[],"value":1}"#)).is_none());
+        assert!(Mcp.read(json(r#"{"progress":1}"#)).is_none());
+        assert!(
+            ProgressStyle::None
+                .read(json(r#"{"token":1,"value":1}"#))
+                .is_none()
+        );
+    }
+
+    // USE-21
+    #[test]
+    fn params_ask_for_progress_and_stay_what_they_are() {
+        let array = "params in an array have no place for a progress token";
+        let cases = [
+            (Lsp, "", Ok(r#"{"workDoneToken":"p\"1"}"#)),
+            (Lsp, "{}", Ok(r#"{"workDoneToken":"p\"1"}"#)),
+            (
+                Lsp,
+                r#"{"a":1.0}"#,
+                Ok(r#"{"workDoneToken":"p\"1","a":1.0}"#),
+            ),
+            (
+                Lsp,
+                r#"{"workDoneToken":1,"\u0061":2}"#,
+                Ok(r#"{"workDoneToken":"p\"1","\u0061":2}"#),
+            ),
+            (Lsp, "[1]", Err(array)),
+            (Mcp, "", Ok(r#"{"_meta":{"progressToken":"p\"1"}}"#)),
+            (
+                Mcp,
+                r#"{"name":"wait","_meta":{"trace":"x","progressToken":1}}"#,
+                Ok(r#"{"_meta":{"progressToken":"p\"1","trace":"x"},"name":"wait"}"#),
+            ),
+            (Mcp, "[]", Err(array)),
+            (
+                ProgressStyle::None,
+                "{}",
+                Err("the dialect has no progress"),
+            ),
+        ];
+        for (style, params, expected) in cases {
+            let given = (!params.is_empty()).then(|| json(params));
+            let asked = style.ask(given, "p\"1").map_err(|error| error.to_string());
+            let asked = asked.as_ref().map(OwnedJson::as_str);
+            assert_eq!(asked.map_err(|error| &**error), expected, "{params}");
+        }
+    }
+
+    #[test]
+    fn a_value_as_deep_as_may_be_is_refused_where_it_would_stand_deeper() {
+        let deep = "[".repeat(128) + &"]".repeat(128);
+        assert!(Lsp.params(json("1"), &json(&deep)).is_err());
+        assert!(Lsp.params(json("1"), &json(&deep[1..255])).is_ok());
+    }
+}

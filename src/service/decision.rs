@@ -1,0 +1,88 @@
+//! What an interceptor decides, at once or later.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::cx::Cx;
+use super::errors::Failure;
+use super::methods::ResultText;
+use crate::error_object::OwnedError;
+use crate::json::OwnedJson;
+
+/// What an interceptor decides.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Decision {
+    /// The next one is asked, then the handler or the peer.
+    Continue,
+    /// This is the answer. Those behind it and the handler or the peer are not asked; a notification gets
+    /// none.
+    Answer(Result<OwnedJson, OwnedError>),
+    /// The interceptor itself has failed. A peer that called is answered *internal error*, and the cause is
+    /// reported here; a call of ours is not sent, and ends with the cause.
+    Fail(Box<dyn core::error::Error + Send + Sync>),
+    /// It is decided later, by what this comes to: a router waits for it, and those behind are asked then.
+    /// If the call is given up meanwhile, this is dropped. Nothing else can wait: there the call fails.
+    Defer(Deferred),
+}
+
+/// A decision to be waited for.
+pub struct Deferred(Pin<Box<dyn Future<Output = Resolve> + Send>>);
+
+type Resolve = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
+
+impl Deferred {
+    /// Decides by what `future` comes to: the call goes on, and what was found out is among its
+    /// [attributes](Cx::attributes), or it is answered with the error.
+    pub fn new<T: Send + Sync + 'static>(
+        future: impl Future<Output = Result<T, OwnedError>> + Send + 'static,
+    ) -> Self {
+        Self(Box::pin(async {
+            let found = future.await;
+            let resolve: Resolve = Box::new(|cx| match found {
+                Ok(found) => {
+                    cx.attributes_mut().insert(found);
+                    Decision::Continue
+                }
+                Err(error) => error.into(),
+            });
+            resolve
+        }))
+    }
+}
+
+/// Gives what makes the decision.
+impl Future for Deferred {
+    type Output = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(task)
+    }
+}
+
+impl fmt::Debug for Deferred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Deferred")
+    }
+}
+
+/// What asking interceptors came to.
+#[derive(Debug)]
+pub enum Asked {
+    /// All of them let the call pass.
+    Passed,
+    /// One has answered.
+    Answered(Result<ResultText, Failure>),
+    /// One decides later: [`Chain::decide`] takes what it decides, and asks the others.
+    Deferred(Deferred),
+}
+
+/// A refusal.
+impl From<OwnedError> for Decision {
+    fn from(error: OwnedError) -> Self {
+        Self::Answer(Err(error))
+    }
+}

@@ -1,0 +1,75 @@
+//! Calls of ours whose progress is awaited, and what the peer has told of it.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::event::NotificationRef;
+use crate::id::CallId;
+use crate::json::{Json, OwnedJson};
+use crate::progress::ProgressStyle;
+use crate::time::Instant;
+
+/// How progress moves the deadline of its call: to so long from then, and never past a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extend {
+    /// From the progress to the new deadline.
+    pub timeout: Duration,
+    /// The last deadline that there may be.
+    pub until: Instant,
+}
+
+impl Extend {
+    pub(super) fn deadline(self, now: Instant) -> Instant {
+        (now + self.timeout).min(self.until)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Progress {
+    watched: Vec<Watched>,
+    told: VecDeque<(CallId, OwnedJson)>,
+}
+
+pub(super) struct Watched {
+    pub(super) call: CallId,
+    pub(super) token: String,
+    pub(super) extend: Option<Extend>,
+}
+
+impl Progress {
+    pub(super) fn watch(&mut self, watched: Watched) {
+        self.watched.push(watched);
+    }
+
+    /// Takes what a notification tells of the progress of a watched call. `None` if it is another one.
+    pub(super) fn take(
+        &mut self,
+        style: ProgressStyle,
+        notification: &NotificationRef<'_>,
+    ) -> Option<&Watched> {
+        let method = style.method()?;
+        let params = notification
+            .params
+            .filter(|_| notification.method == *method)?;
+        let (token, value) = style.read(params)?;
+        let mut watched = self.watched.iter();
+        let watched = watched.find(|watched| is_text(token, &watched.token))?;
+        self.told.push_back((watched.call, value.to_owned_json()));
+        Some(watched)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(CallId, OwnedJson)> {
+        self.told.pop_front()
+    }
+
+    /// Lets go of a call that has ended. What was told before stays to be taken.
+    pub(super) fn end(&mut self, call: CallId) {
+        self.watched.retain(|watched| watched.call != call);
+    }
+}
+
+fn is_text(token: Json<'_>, text: &str) -> bool {
+    token.as_string().is_some_and(|token| token.eq_str(text))
+}
