@@ -300,6 +300,11 @@ impl OurBatches {
         self.batches.push(OurBatch { first, last, open });
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     /// Notes that a call has joined the last batch.
     pub(crate) fn join(&mut self, number: u64) {
         if let Some(batch) = self.batches.last_mut() {

@@ -229,8 +229,7 @@ options! {
         message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
         /// How long waiting output may go without any of it being taken. Default 60 s.
         write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
-        /// How long a drain may take before open work is given up. `None` waits for ever. A close
-        /// needs no such span: it ends everything at once. Default 30 s.
+        /// How long a drain may take before open work is given up; a close ends at once. Default 30 s.
         drain_timeout: Option<Duration> = Some(Duration::from_secs(30)),
     }
 }

@@ -24,7 +24,7 @@ use crate::target::rare;
 
 /// The most bytes of a batch that is made by joining calls: it stays below what a server accepts of one
 /// message, and little is moved.
-const MAX_JOINED_BYTES: usize = 64 << 10;
+const MAX_JOINED_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -55,8 +55,6 @@ pub(crate) struct Outbox<S> {
     /// A larger buffer than this is given back once it is empty.
     keep_bytes: u32,
     framing: Framing,
-    /// How many calls the last frame has, if another one may join them.
-    joinable: u16,
     parts: VecDeque<Part>,
     /// The last call of the parts that are gone.
     gone_call: u64,
@@ -64,6 +62,8 @@ pub(crate) struct Outbox<S> {
     begun_call: u64,
     /// Behind the last frame that carried calls, in bytes ever queued.
     calls_end: u64,
+    /// Where the last frame ends that calls may join, in bytes ever queued, and how many it has.
+    joined: (u64, u16),
 }
 
 impl<S: Settings> Outbox<S> {
@@ -79,7 +79,7 @@ impl<S: Settings> Outbox<S> {
             gone_call: 0,
             begun_call: 0,
             calls_end: 0,
-            joinable: 0,
+            joined: (0, 0),
             keep_bytes: if keep_bytes < u32::MAX as usize {
                 keep_bytes as u32
             } else {
@@ -148,7 +148,6 @@ impl<S: Settings> Outbox<S> {
         let begin = self.queued();
         write::finish(frame, self.framing(), &mut self.buf);
         self.committed = self.buf.len();
-        self.joinable = 0;
         if last_call.is_some() {
             self.calls_end = self.queued();
         }
@@ -166,27 +165,26 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Completes a frame with one call, and makes it and the frame before it one batch, if that has
-    /// nothing but calls that were committed here, fewer than `max_calls`, and no byte of it has been
-    /// taken. Gives the last call of the frame before then.
+    /// Makes the last frame, which has one call, and the one before it one batch, if that has nothing but
+    /// calls that were asked about here, fewer than `max_calls`, and no byte of it has been taken. Gives
+    /// the last call that it had before then, and how many it has now.
     #[inline(never)]
-    pub(crate) fn commit_joined(
-        &mut self,
-        frame: FrameStart,
-        number: u64,
-        max_calls: usize,
-    ) -> Option<u64> {
-        let calls = self.joinable;
-        let Some(before) = self.frame_to_join(frame, max_calls) else {
-            self.commit(frame, Some(number));
-            self.joinable = 1;
+    pub(crate) fn join_last(&mut self, max_calls: usize) -> Option<(u64, u16)> {
+        let last = self.parts.pop_back()?;
+        let Some(before) = self.part_to_join(last, max_calls) else {
+            self.parts.push_back(last);
+            self.joined = (last.end, 1);
             return None;
         };
-        // `… │ header {…} ␊ │ header {…}` becomes `… │ header [{…},{…}] ␊`.
-        let framing = self.framing();
-        let start = self.head + (before.begin - self.done) as usize;
-        let seam = self.committed - write::delimiter_bytes(framing) - usize::from(calls > 1);
-        self.buf.splice(seam..frame.body(), [b',']);
+        // `… │ header {…} ␊ │ header {…} ␊` becomes `… │ header [{…},{…}] ␊`.
+        let (framing, calls) = (self.framing(), self.joined.1);
+        let delimiter = write::delimiter_bytes(framing);
+        let place = |at: u64| self.head + (at - self.done) as usize;
+        let (start, middle) = (place(before.begin), place(last.begin));
+        let entry = write::reopen(framing, &self.buf, middle).body();
+        self.buf.truncate(self.committed - delimiter);
+        let seam = middle - delimiter - usize::from(calls > 1);
+        self.buf.splice(seam..entry, [b',']);
         let joined = write::reopen(framing, &self.buf, start);
         if calls == 1 {
             self.buf.insert(joined.body(), b'[');
@@ -195,27 +193,25 @@ impl<S: Settings> Outbox<S> {
         write::finish(joined, framing, &mut self.buf);
         self.committed = self.buf.len();
         self.calls_end = self.queued();
-        self.joinable = calls + 1;
-        let end = self.queued();
-        if let Some(part) = self.parts.back_mut() {
-            (part.end, part.last_call) = (end, number);
+        self.joined = (self.queued(), calls + 1);
+        self.parts.push_back(Part {
+            end: self.queued(),
+            last_call: last.last_call,
+            ..before
+        });
+        Some((before.last_call, calls + 1))
+    }
+
+    /// Takes out the part before the last one, if they may be joined.
+    fn part_to_join(&mut self, last: Part, max_calls: usize) -> Option<Part> {
+        let (end, calls) = self.joined;
+        let before = *self.parts.back().filter(|part| part.end == end)?;
+        let is_next = before.end == last.begin && before.begin >= self.done;
+        let is_short = last.end - before.begin <= MAX_JOINED_BYTES;
+        if !is_next || !is_short || usize::from(calls) >= max_calls.min(usize::from(u16::MAX)) {
+            return None;
         }
-        Some(before.last_call)
-    }
-
-    /// The frame before one that is open and has one call, if they may be joined.
-    fn frame_to_join(&self, frame: FrameStart, max_calls: usize) -> Option<Part> {
-        let last = *self.parts.back().filter(|part| part.has_calls())?;
-        let is_room =
-            self.joinable > 0 && usize::from(self.joinable) < max_calls.min(u16::MAX.into());
-        let is_last = last.end == self.queued() && last.begin >= self.done;
-        let bytes = (last.end - last.begin) as usize + self.buf.len().saturating_sub(frame.body());
-        (is_room && is_last && bytes <= MAX_JOINED_BYTES).then_some(last)
-    }
-
-    /// Whether the last frame is a batch that was joined, and another call may join it.
-    pub(crate) fn has_joined(&self) -> bool {
-        self.joinable > 1
+        self.parts.pop_back()
     }
 
     /// Takes the open frame back as if it had never been begun.
@@ -333,7 +329,7 @@ impl<S: Settings> Outbox<S> {
         if !self.parts.iter().any(unsent) {
             return;
         }
-        self.joinable = 0;
+        self.joined = (0, 0);
         let mut kept = Vec::new();
         let mut from = self.head;
         let mut dropped = 0;

@@ -155,7 +155,10 @@ fn knob(config: &mut Config, which: u8, value: u8) {
         33 => config.limits.max_depth = value,
         34 => config.limits.max_batch_items = of(8),
         35 => config.limits.max_batch_reply_bytes = size * 4,
-        36 => config.limits.max_batch_calls = of(8),
+        36 => {
+            config.limits.max_batch_calls = of(8);
+            config.limits.max_joined_calls = size / 32;
+        }
         37 => config.limits.max_id_bytes = size,
         38 => config.limits.max_method_bytes = size,
         39 => config.limits.max_error_data_bytes = size,
@@ -166,7 +169,6 @@ fn knob(config: &mut Config, which: u8, value: u8) {
         44 => config.limits.max_unmatched_responses = u64::from(value % 4),
         45 => config.limits.max_malformed_messages = u64::from(value % 4),
         46 => config.timeouts.message_timeout = span(),
-        47 => config.limits.max_joined_calls = of(8),
         _ => (config.timeouts.write_timeout, config.timeouts.drain_timeout) = (span(), span()),
     }
 }

@@ -194,6 +194,10 @@ impl<T, S: Settings> Connection<T, S> {
     fn open_call(&mut self, number: u64, deadline: Option<Instant>, tag: T) -> CallId {
         self.calls
             .open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
+        if S::BATCHES && self.config.limits.max_joined_calls > 1 {
+            rare();
+            self.join_call(number);
+        }
         CallId {
             connection: self.config.connection,
             number,
@@ -261,30 +265,24 @@ impl<T, S: Settings> Connection<T, S> {
             (None, _) => encode::end_notification(out, half.style),
         }
         self.finish_body(half.frame.body())?;
-        match call {
-            Some(number) if S::BATCHES && self.config.limits.max_joined_calls > 1 => {
-                rare();
-                self.commit_call(half.frame, number);
-            }
-            _ => self.outbox.commit(half.frame, call),
-        }
+        self.outbox.commit(half.frame, call);
         Ok(())
     }
 
-    /// Queues a call, and joins it with those that wait already.
+    /// Joins the call that has just been queued with those before it that wait.
+    #[cold]
     #[inline(never)]
-    fn commit_call(&mut self, frame: FrameStart, number: u64) {
+    fn join_call(&mut self, number: u64) {
         if !self.speaks_batches() || self.config.exchange {
-            return self.outbox.commit(frame, Some(number));
+            return;
         }
         let limits = self.config.limits;
         let max_calls = limits.max_joined_calls.min(limits.max_batch_calls);
-        let is_begun = self.outbox.has_joined();
-        let Some(before) = self.outbox.commit_joined(frame, number, max_calls) else {
+        let Some((before, calls)) = self.outbox.join_last(max_calls) else {
             return;
         };
         let batches = &mut Parts::of(&mut self.parts).our_batches;
-        if !is_begun {
+        if calls == 2 {
             batches.push(before, before, usize::from(self.calls.is_open(before)));
         }
         batches.join(number);

@@ -100,7 +100,12 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        if self.knows_batches() {
+        // They are kept only where errors without id ask for them.
+        if self
+            .parts
+            .as_ref()
+            .is_some_and(|parts| !parts.our_batches.is_empty())
+        {
             rare();
             self.end_in_batch(number);
         }

@@ -193,10 +193,16 @@ fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
 }
 
 /// Puts in a call that may be joined to the one before it, and says whether it was.
-fn join(outbox: &mut Outbox<Config>, body: &[u8], number: u64, max_calls: usize) -> Option<u64> {
+fn join(
+    outbox: &mut Outbox<Config>,
+    body: &[u8],
+    number: u64,
+    max_calls: usize,
+) -> Option<(u64, u16)> {
     let frame = outbox.begin(body.len());
     outbox.body().extend_from_slice(body);
-    outbox.commit_joined(frame, number, max_calls)
+    outbox.commit(frame, Some(number));
+    outbox.join_last(max_calls)
 }
 
 fn shown(outbox: &Outbox<Config>) -> &str {
@@ -225,11 +231,9 @@ fn calls_that_wait_are_joined_in_every_framing() {
         let mut outbox = Outbox::<Config>::new(framing, 1024);
         assert_eq!(join(&mut outbox, b"{1}", 1, 9), None);
         assert_eq!(shown(&outbox), one);
-        assert!(!outbox.has_joined());
-        assert_eq!(join(&mut outbox, b"{2}", 2, 9), Some(1));
+        assert_eq!(join(&mut outbox, b"{2}", 2, 9), Some((1, 2)));
         assert_eq!(shown(&outbox), two);
-        assert!(outbox.has_joined());
-        assert_eq!(join(&mut outbox, b"{3}", 5, 9), Some(2));
+        assert_eq!(join(&mut outbox, b"{3}", 5, 9), Some((2, 3)));
         assert_eq!(shown(&outbox), three);
         assert_eq!(outbox.queued(), three.len() as u64);
         assert!(outbox.ends_in_calls());
@@ -259,14 +263,14 @@ fn calls_are_joined_up_to_a_number_and_a_size_and_over_nothing() {
     assert!(shown(&outbox).ends_with("{}\n[{}]\n{7}\n{n}\n{8}\n"));
     outbox.clear();
     assert_eq!(join(&mut outbox, b"{9}", 9, 9), None);
-    let long = [b'x'; super::MAX_JOINED_BYTES - 4];
-    assert_eq!(join(&mut outbox, &long, 10, 9), Some(9));
+    let long = [b'x'; super::MAX_JOINED_BYTES as usize - 5];
+    assert_eq!(join(&mut outbox, &long, 10, 9), Some((9, 2)));
     assert_eq!(join(&mut outbox, b"{11}", 11, 9), None);
     // In whole messages a notification is a part of its own.
     let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
     put(&mut outbox, b"{n}", None);
     assert_eq!(join(&mut outbox, b"{1}", 1, 9), None);
-    assert_eq!(join(&mut outbox, b"{2}", 2, 9), Some(1));
+    assert_eq!(join(&mut outbox, b"{2}", 2, 9), Some((1, 2)));
     assert_eq!(shown(&outbox), "{n}");
     outbox.consume(3);
     assert_eq!(shown(&outbox), "[{1},{2}]");
