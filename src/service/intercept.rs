@@ -319,7 +319,8 @@ mod tests {
     use core::time::Duration;
     use std::sync::Mutex;
 
-    use super::{Attributes, Chain, Cx, Decision, Interceptor, Reply};
+    use super::{Chain, Cx, Decision, Interceptor, Reply};
+    use crate::service::Attributes;
     use crate::{Instant, OwnedError, OwnedJson};
 
     type Log = Arc<Mutex<Vec<(&'static str, u8)>>>;

@@ -1,4 +1,4 @@
-//! What came of a request whose handler has returned without an answer: told once, by whoever comes last,
+//! What came of a request whose handler has returned without an answer: told once, by what comes last,
 //! the one who answers or the one who wants to know.
 
 use std::fmt;
