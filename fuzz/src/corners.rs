@@ -72,6 +72,7 @@ fn setters() {
         .cancel_match(wanted.dialect.cancel_match)
         .cancel_on_timeout(wanted.dialect.cancel_on_timeout)
         .cancel_answer(wanted.dialect.cancel_answer)
+        .progress(wanted.dialect.progress)
         .id_scheme(wanted.dialect.id_scheme)
         .escape_braces(wanted.dialect.escape_braces)
         .max_message_bytes(wanted.limits.max_message_bytes)

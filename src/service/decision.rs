@@ -76,7 +76,7 @@ pub enum Asked {
     Passed,
     /// One has answered.
     Answered(Result<ResultText, Failure>),
-    /// One decides later: [`Chain::decide`] takes what it decides, and asks the others.
+    /// One decides later: [`Chain::decide`](super::Chain::decide) takes what it decides, and asks the others.
     Deferred(Deferred),
 }
 

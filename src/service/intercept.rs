@@ -104,7 +104,7 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
 /// Sees every call on its way, and its answer on the way back: for logs, limits, rights, measures.
 ///
 /// A router's interceptors see what the peer calls, those of a connection or a client what this side
-/// calls; one that is written for any [`AnyRequest`] serves both. Requests pass interceptors in the order
+/// calls; one that is written for any [`AnyRequest`](super::AnyRequest) serves both. Requests pass interceptors in the order
 /// in which they were registered, answers in reverse; each entry of a batch and each notification by
 /// itself, extensions too.
 ///

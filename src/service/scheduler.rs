@@ -112,9 +112,10 @@ impl<W> Scheduler<W> {
     /// Takes permits back, and puts what calls those that get them into `called`.
     pub fn end(&mut self, permits: usize, called: &mut impl Extend<W>) {
         self.running = self.running.saturating_sub(permits);
-        while self.running < self.max_running
-            && let Some((number, call)) = self.line.pop_front()
-        {
+        while self.running < self.max_running {
+            let Some((number, call)) = self.line.pop_front() else {
+                return;
+            };
             self.running += 1;
             self.called.push(number);
             called.extend([call]);

@@ -111,7 +111,7 @@ const FORMATS: [&str; 14] = [
 /// refuse the whole schema: ajv 6 does, on which OpenRPC's own generator and mock server stand.
 #[cfg(feature = "openrpc")]
 fn remove_other_formats(schema: &mut schemars::Schema) {
-    let format = schema.get("format").and_then(serde_json::Value::as_str);
+    let format = schema.get("format").and_then(|format| format.as_str());
     if format.is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }

@@ -211,6 +211,9 @@ mod tests {
         assert_eq!(context.to_string(), PARENT);
         assert!(!context.is_sampled());
         assert_eq!(context.span_id()[7], 0x31);
+        assert_eq!(context.trace_id()[..3], [0x0a, 0xf7, 0x65]);
+        let sampled = TraceContext::parse(&PARENT.replace("-00", "-03")).unwrap();
+        assert!(sampled.is_sampled() && sampled.flags() == 3);
         let later = PARENT.replacen("00", "cc", 1);
         for read in [later.clone(), later + "-what-will-be"] {
             assert_eq!(TraceContext::parse(&read), Some(context.clone()), "{read}");

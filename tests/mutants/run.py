@@ -75,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", nargs="+", default=[])
     parser.add_argument("--sample", type=int, default=0)
-    parser.add_argument("--floors", nargs="+", type=int, default=[0, 1, 2, 3, 4, 5])
+    parser.add_argument("--floors", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--again", action="store_true",
@@ -158,9 +158,9 @@ def title(mutant):
 
 def choose(viable, options):
     """Which mutants are run."""
-    viable = [mutant for mutant in viable if mutant.floor in options.floors]
     if options.files:
         return [mutant for mutant in viable if any(word in mutant.file for word in options.files)]
+    viable = [mutant for mutant in viable if mutant.floor in options.floors]
     if options.sample or options.survivors:
         # Lines move, so they do not count.
         text = re.sub(r":\d+:\d+`", "`", read(SUMMARY))

@@ -170,9 +170,7 @@ impl Permits {
     pub fn retain(&mut self, permits: usize) {
         let over = self.permits.saturating_sub(permits);
         self.permits -= over;
-        if over > 0
-            && let Some(dispatcher) = &self.dispatcher
-        {
+        if let Some(dispatcher) = self.dispatcher.as_ref().filter(|_| over > 0) {
             dispatcher.end(over);
         }
     }
