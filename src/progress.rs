@@ -164,9 +164,10 @@ impl ProgressStyle {
         let names = self.names().ok_or_else(no_progress)?;
         let mut text = Vec::new();
         let written = Encoded::write(params, &mut text)?;
+        // What was written is JSON.
         let params = match written.is_empty() {
             true => None,
-            false => Some(Json::parse(&text).map_err(|_| EncodeError::invalid_text())?),
+            false => Json::parse(&text).ok(),
         };
         if params.is_some_and(|params| params.kind() != JsonKind::Object) {
             let why = "params in an array have no place for a progress token";

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use antiphon::service::Arguments;
 use antiphon::{
-    CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Cut,
-    ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id, IdScheme,
-    Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
-    RefusedCause, SendError, Settings,
+    CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError,
+    Cut, ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id,
+    IdScheme, Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
+    ProgressStyle, RefusedCause, SendError, Settings,
 };
 use serde::{Serialize, Serializer};
 
@@ -99,6 +99,79 @@ fn setters() {
     assert_eq!(config.timeouts, wanted.timeouts);
 }
 
+/// What dialects say of progress, read back.
+fn progress() {
+    fn json(text: &[u8]) -> Json<'_> {
+        Json::parse(text).expect("JSON")
+    }
+    for style in [ProgressStyle::None, ProgressStyle::Lsp, ProgressStyle::Mcp] {
+        for params in [
+            &b"{}"[..],
+            b"[1]",
+            br#"{"a":1,"workDoneToken":"t","_meta":{"b":2,"progressToken":7}}"#,
+            br#"{"workDoneToken":[],"_meta":{"progressToken":null}}"#,
+            br#"{"_meta":3}"#,
+        ] {
+            let params = json(params);
+            if let Some(token) = style.token(params) {
+                let rest = style.without_token(params).expect("it has one");
+                assert_eq!(style.token(rest.as_json()), None);
+                let told = style
+                    .params(token, &json(br#"{"progress":1}"#))
+                    .expect("JSON");
+                let (again, value) = style.read(told.as_json()).expect("progress");
+                assert_eq!(again, token);
+                assert!(value.get("progress").is_some());
+            }
+            if let Ok(asked) = style.ask(params, "mine") {
+                let token = style.token(asked.as_json());
+                assert_eq!(token.map(Json::as_str), Some("\"mine\""));
+            }
+            let _ = (style.without_token(params), style.read(params));
+            let _ = style.read(json(br#"{"token":1}"#));
+            let _ = style.params(json(b"1"), &json(b"2"));
+        }
+        let _ = (
+            style.ask((), "mine"),
+            style.ask(&Refusing, "mine"),
+            style.method(),
+        );
+        let _ = style.params(json(b"1"), &Refusing);
+        let deep = [b"[".repeat(128), b"]".repeat(128)].concat();
+        assert!(style.params(json(b"1"), &json(&deep)).is_err());
+    }
+    assert_eq!(CallId::new(7, 8).connection(), 7);
+    for profile in [ErrorProfile::Antiphon, ErrorProfile::Lsp] {
+        assert!(profile.not_initialized().code() < 0);
+    }
+}
+
+/// Calls that wait together, as one message of any framing.
+fn joined() {
+    for framing in [Framing::ContentLength, Framing::Newline, Framing::Messages] {
+        let mut config = Config::new().max_joined_calls(3);
+        config.framing = framing;
+        let mut conn: Connection<u8> = Connection::new(config);
+        for number in 0..4 {
+            conn.call("m", (), None, number).expect("there is room");
+        }
+        let mut sent = Vec::new();
+        while conn.take_transmit(&mut sent) {}
+        let text = String::from_utf8(sent).expect("text");
+        assert_eq!(text.matches("\"id\"").count(), 4);
+        assert_eq!(text.matches('[').count(), 1);
+    }
+}
+
+/// A value without a JSON form.
+struct Refusing;
+
+impl Serialize for Refusing {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("it has no JSON form"))
+    }
+}
+
 /// What an event says is said in words: no name of ours is among them.
 pub(crate) fn in_words<T>(event: &Event<'_, T>) {
     let said = match event {
@@ -131,6 +204,8 @@ pub(crate) fn in_words<T>(event: &Event<'_, T>) {
 
 /// Reasons, ends and errors are said in words, and each dialect has its codes.
 fn said_in_words() {
+    progress();
+    joined();
     let causes = [
         RefusedCause::Busy,
         RefusedCause::Draining,

@@ -423,7 +423,9 @@ impl<T, S: Settings> Connection<T, S> {
             NullIdError::Report => self
                 .sole_message(oldest)
                 .filter(|_| error.is_over_limit())
-                .filter(|sole| self.is_last_sent(sole)),
+                .filter(
+                    |sole| matches!(sole, Rest::Fanout { high, .. } if self.is_last_sent(*high)),
+                ),
         }
     }
 
@@ -447,12 +449,8 @@ impl<T, S: Settings> Connection<T, S> {
         could_answer && self.calls.open() == 1 && message::settles_without_id(&self.config)
     }
 
-    /// Whether the last of these calls is the last one made, some of it has left, and nothing was sent
-    /// after it.
-    fn is_last_sent(&self, calls: &Rest) -> bool {
-        let Rest::Fanout { high: number, .. } = *calls else {
-            return false;
-        };
+    /// Whether this call is the last one made, some of it has left, and nothing was sent after it.
+    fn is_last_sent(&self, number: u64) -> bool {
         number == self.calls.next() - 1
             && number <= self.outbox.begun_call()
             && self.outbox.ends_in_calls()

@@ -97,9 +97,11 @@ impl OwnedJson {
     ///
     /// # Errors
     /// It nests deeper than JSON may.
-    pub(crate) fn of_parts(text: Vec<u8>) -> Result<Self, EncodeError> {
-        let text = String::from_utf8(text).map_err(|_| EncodeError::invalid_text())?;
-        Self::parse(text).map_err(|_| EncodeError::invalid_text())
+    #[doc(hidden)]
+    pub fn of_parts(text: Vec<u8>) -> Result<Self, EncodeError> {
+        let text = String::from_utf8(text).ok();
+        let parsed = text.and_then(|text| Self::parse(text).ok());
+        parsed.ok_or_else(EncodeError::invalid_text)
     }
 
     /// The JSON string that says `text`.

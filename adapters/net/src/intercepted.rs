@@ -221,8 +221,7 @@ fn answered(reply: Reply) -> Answered {
         Some(Err(failure)) => Ok(OwnedOutcome::Err(failure.into_error())),
         Some(Ok(text)) => {
             // It was a value before.
-            let text = String::from_utf8(text).unwrap_or_default();
-            Ok(OwnedJson::parse(text).map_or(OwnedOutcome::Missing, OwnedOutcome::Ok))
+            Ok(OwnedJson::of_parts(text).map_or(OwnedOutcome::Missing, OwnedOutcome::Ok))
         }
         None => Ok(OwnedOutcome::Missing),
     }

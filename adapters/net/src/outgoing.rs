@@ -63,7 +63,7 @@ impl AnyRequest for OutgoingCall {
 impl fmt::Debug for OutgoingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OutgoingCall")
-            .field("method", &self.method)
+            .field("name", &self.method)
             .field("is_notification", &self.is_notification)
             .finish_non_exhaustive()
     }

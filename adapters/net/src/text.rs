@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use antiphon::{Encoded, Json, OwnedJson, Payload, SendError};
+use antiphon::{Encoded, OwnedJson, Payload, SendError};
 
 /// The largest buffer that a thread keeps for the next text, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
@@ -43,7 +43,7 @@ impl Text {
 
     /// A copy of its value; none if there is nothing.
     pub(crate) fn to_json(&self) -> Option<OwnedJson> {
-        Json::parse(&self.0).ok().map(Json::to_owned_json)
+        OwnedJson::of_parts(self.0.to_vec()).ok()
     }
 
     /// The text of what is nothing.
