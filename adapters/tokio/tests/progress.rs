@@ -206,7 +206,7 @@ async fn who_does_not_ask_for_progress_hears_none() {
     }
     // Where the dialect has no progress, what would carry a token is a parameter like any other.
     let mut raw = Raw::to(Config::new()).await;
-    raw.say(r#"{"jsonrpc":"2.0","id":1,"method":"count","params":{"to":1,"_meta":{"progressToken":1}}}"#)
+    raw.say(r#"{"jsonrpc":"2.0","id":1,"method":"count","params":{"to":1,"workDoneToken":1}}"#)
         .await;
     raw.hear(&[r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid params"},"id":1}"#])
         .await;

@@ -409,7 +409,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     ///
     /// let router = Router::new()
     ///     .check_async(|request| {
-    ///         let token = request.header("authorization").map(String::from);
+    ///         let token = request.peer().context().headers.get("authorization").map(String::from);
     ///         async move {
     ///             // Look the token up here.
     ///             token.map(User).ok_or(OwnedError::new(1001, "Unauthorized"))
