@@ -47,8 +47,8 @@ impl Member {
 /// assert_eq!(scheduler.begin(&mut other, 5, || "other"), 1);
 /// // Of three requests that wait, two are too many.
 /// assert_eq!(scheduler.set_waiting(&mut one, 3), 2);
-/// # scheduler.leave(one, &mut called);
-/// # scheduler.leave(other, &mut called);
+/// # scheduler.leave(&mut one, &mut called);
+/// # scheduler.leave(&mut other, &mut called);
 /// ```
 pub struct Scheduler<W> {
     max_running: usize,
@@ -93,10 +93,7 @@ impl<W> Scheduler<W> {
     /// `call` calls it.
     pub fn begin(&mut self, member: &mut Member, wanted: usize, call: impl FnOnce() -> W) -> usize {
         if member.is_in_line {
-            return match self.take_call(member) {
-                true => 1,
-                false => 0,
-            };
+            return usize::from(self.take_call(member));
         }
         let free = self.max_running - self.running;
         if free == 0 || !self.line.is_empty() {
@@ -145,9 +142,9 @@ impl<W> Scheduler<W> {
     }
 
     /// Lets a connection go, that has given its permits back.
-    pub fn leave(&mut self, mut member: Member, called: &mut impl Extend<W>) {
-        self.step_out(&mut member, called);
-        self.set_waiting(&mut member, 0);
+    pub fn leave(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
+        self.step_out(member, called);
+        self.set_waiting(member, 0);
     }
 
     /// How many requests run.

@@ -19,7 +19,7 @@ fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Re
     client_with(ReconnectConfig::default(), Config::new(), max_waiting_calls)
 }
 
-/// The same with options of its own.
+/// As before, with options of its own.
 fn client_with(
     mut options: ReconnectConfig,
     connection: impl Into<ConnectionConfig>,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
 
-use crate::call_request::CallRequest;
+use crate::call_request::{CallRequest, put_headers};
 use crate::text::Text;
 
 /// Sets the calls of one batch apart from those of others.
@@ -123,9 +123,7 @@ impl Entries {
             if !keep(item.name, &mut call) {
                 continue;
             }
-            let of_this = |name: &str| call.headers.iter().any(|(own, _)| own == name);
-            kept.headers.retain(|(name, _)| !of_this(name));
-            kept.headers.append(&mut call.headers);
+            put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {
                 // It has been written once already.
                 let _ = kept.add(&call.method, params.all(), item.name);

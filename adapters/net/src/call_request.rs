@@ -36,3 +36,13 @@ impl<'c> CallRequest<'c> {
         }
     }
 }
+
+/// Puts headers in place of those of their names, which are read in any case.
+pub(crate) fn put_headers(all: &mut Vec<(String, String)>, headers: &[(String, String)]) {
+    let is_put = |name: &str| {
+        let mut names = headers.iter().map(|(put, _)| put);
+        names.any(|put| put.eq_ignore_ascii_case(name))
+    };
+    all.retain(|(name, _)| !is_put(name));
+    all.extend_from_slice(headers);
+}

@@ -87,13 +87,12 @@ impl fmt::Debug for Dispatcher {
 pub(crate) struct Membership {
     dispatcher: Dispatcher,
     session: Weak<dyn Begins>,
-    /// `None` only while it leaves.
-    member: Option<Member>,
+    member: Member,
 }
 
 impl Membership {
     pub(crate) fn new(dispatcher: Dispatcher, session: Weak<dyn Begins>) -> Self {
-        let member = Some(dispatcher.lock().join());
+        let member = dispatcher.lock().join();
         Self {
             dispatcher,
             session,
@@ -104,10 +103,8 @@ impl Membership {
     /// Gives permits for `wanted` requests. If there is none, the session is called when there is.
     pub(crate) fn begin(&mut self, wanted: usize) -> usize {
         let call = || Weak::clone(&self.session);
-        let member = self.member.as_mut();
-        member.map_or(0, |member| {
-            self.dispatcher.lock().begin(member, wanted, call)
-        })
+        let mut scheduler = self.dispatcher.lock();
+        scheduler.begin(&mut self.member, wanted, call)
     }
 
     /// Gives permits back that are not used.
@@ -119,29 +116,26 @@ impl Membership {
 
     /// Steps out of the line, if it stands there: it has nothing to begin.
     pub(crate) fn step_out(&mut self, called: &mut Called) {
-        if let Some(member) = self.member.as_mut().filter(|member| member.is_in_line()) {
-            self.dispatcher.lock().step_out(member, called);
+        if self.member.is_in_line() {
+            self.dispatcher.lock().step_out(&mut self.member, called);
         }
     }
 
     /// Tells how many requests wait. Gives how many of them are too many.
     pub(crate) fn set_waiting(&mut self, waiting: usize) -> usize {
-        match &mut self.member {
-            Some(member) if member.waiting() != waiting => {
-                self.dispatcher.lock().set_waiting(member, waiting)
-            }
-            _ => 0,
+        if self.member.waiting() == waiting {
+            return 0;
         }
+        let mut scheduler = self.dispatcher.lock();
+        scheduler.set_waiting(&mut self.member, waiting)
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        if let Some(member) = self.member.take() {
-            let mut called = Called::new();
-            self.dispatcher.lock().leave(member, &mut called);
-            call(&called);
-        }
+        let mut called = Called::new();
+        self.dispatcher.lock().leave(&mut self.member, &mut called);
+        call(&called);
     }
 }
 

@@ -28,6 +28,23 @@ pub(crate) struct Interception<'c> {
     pub(crate) server: Option<(&'c str, u16)>,
 }
 
+impl<'c> Interception<'c> {
+    /// What sees the calls of a client that is bound to no connection; none without interceptors.
+    pub(crate) fn of_client(
+        chain: Option<&'c Chain<OutgoingCall>>,
+        runtime: &'c SharedRuntime,
+        server: Option<(&'c str, u16)>,
+    ) -> Option<Self> {
+        Some(Self {
+            chain: chain?,
+            runtime,
+            connection: 0,
+            peer_addr: None,
+            server,
+        })
+    }
+}
+
 /// What an interceptor has answered in place of the peer, or how the call has ended.
 type Answered = Result<OwnedOutcome, CallError>;
 

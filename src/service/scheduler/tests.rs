@@ -54,7 +54,7 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
     }
     let mut called = Vec::new();
     // One in line goes before it is called, the next after it was.
-    scheduler.leave(members.remove(1), &mut called);
+    scheduler.leave(&mut members.remove(1), &mut called);
     scheduler.end(1, &mut called);
     assert_eq!(called, [2]);
     scheduler.step_out(&mut members[1], &mut called);
@@ -77,7 +77,7 @@ fn what_waits_is_counted_over_all_connections() {
     assert_eq!(scheduler.set_waiting(&mut one, 9), 1);
     assert_eq!(scheduler.set_waiting(&mut one, 1), 0);
     assert_eq!(scheduler.set_waiting(&mut other, 20), 11);
-    scheduler.leave(one, &mut Vec::new());
+    scheduler.leave(&mut one, &mut Vec::new());
     assert_eq!(scheduler.waiting(), 9);
     // At least one runs.
     assert_eq!(scheduler.begin(&mut other, 1, || ()), 1);

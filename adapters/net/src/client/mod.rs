@@ -259,13 +259,8 @@ impl MakeCall for ReconnectingClient {
     }
 
     fn interception(&self) -> Option<Interception<'_>> {
-        Some(Interception {
-            chain: self.inner.interceptors.as_ref()?,
-            runtime: &self.inner.runtime,
-            connection: 0,
-            peer_addr: None,
-            server: None,
-        })
+        let inner = &*self.inner;
+        Interception::of_client(inner.interceptors.as_ref(), &inner.runtime, None)
     }
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {

@@ -15,6 +15,7 @@ use super::words::first_bytes;
 use crate::batch::Entries;
 use crate::call_error::CallError;
 use crate::call_request::DEFAULT_CALL_TIMEOUT;
+use crate::call_request::put_headers;
 use crate::context::Headers;
 use crate::outgoing::OutgoingCall;
 
@@ -245,17 +246,9 @@ const MAX_CODING_CHARS: usize = 64;
 impl Started {
     /// Has further headers sent, in place of those of the same name.
     pub(crate) fn add_headers(&mut self, headers: &[(String, String)]) {
-        if headers.is_empty() {
-            return;
+        if !headers.is_empty() {
+            put_headers(Arc::make_mut(&mut self.request.headers), headers);
         }
-        let all = Arc::make_mut(&mut self.request.headers);
-        let is_other = |name: &str| {
-            !headers
-                .iter()
-                .any(|(own, _)| own.eq_ignore_ascii_case(name))
-        };
-        all.retain(|(name, _)| is_other(name));
-        all.extend_from_slice(headers);
     }
 
     /// Takes the response. Gives `None` if the request must be sent again, as it stands now.

@@ -328,13 +328,8 @@ impl MakeCall for HttpClient {
     }
 
     fn interception(&self) -> Option<Interception<'_>> {
-        Some(Interception {
-            chain: self.inner.interceptors.as_ref()?,
-            runtime: &self.inner.runtime,
-            connection: 0,
-            peer_addr: None,
-            server: Some(self.inner.caller.server()),
-        })
+        let (inner, server) = (&*self.inner, self.inner.caller.server());
+        Interception::of_client(inner.interceptors.as_ref(), &inner.runtime, Some(server))
     }
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
