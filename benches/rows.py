@@ -9,9 +9,14 @@ from dataclasses import dataclass, field
 import sources
 
 MIX, RECORDED = "14 mix_4000", "15 recorded"
-RUNTIMES = ("blocking", "tokio", "smol")
+TASKS, THREADS = ("tokio", "smol"), ("blocking",)
+RUNTIMES = TASKS + THREADS
 FRAMINGS = ("Newline", "ContentLength", "Concatenated", "Messages")
 SMALL = {"01": "01 req_small", "04": "04 resp_small", "05": "05 resp_error", "08": "08 batch_100", "11": "11 id_uuid"}
+
+
+ITEMS = ("01 req_small", "02 lsp_completion", "03 lsp_didchange_5k", "04 resp_small", "05 resp_error", "06 eth_block_30k", "07 params_1m",
+         "08 batch_100", "09 mcp_tools_call", "10 escapes_2k", "11 id_uuid", "12 max_id_u64", "13 pretty_mcp", MIX, RECORDED)
 
 
 @dataclass
@@ -28,13 +33,17 @@ class Part:
 
 @dataclass
 class Row:
-    number: int
+    number: int | str
     what: str
     must: float | None
     target: float | None
     parts: list
     is_least: bool = False
     is_against_transport: bool = False  # says something only where the set-up is as it was
+
+    @property
+    def at(self):
+        return int(str(self.number).rstrip("b"))
 
 
 def ratio(label, source, ours, theirs, beside=(), anchor=None):
@@ -81,25 +90,52 @@ def bookkeeping(label, open):
     return there(label, "01", names, lambda call, told, turn: call - told - turn, form="{:.1f}")
 
 
-def apart(label, ours, floor, mode, *beside):
-    """Processor time against the bare transport, client and server apart: the other side is bare. Both at once stand beside."""
+def apart(label, ours, floor, mode):
+    """Processor time against the bare transport, both sides ours. Each side alone, where the other is bare, stands beside it."""
     bare = f"{floor}: {mode}"
-    both = [ratio("both", sources.ECHO, f"{ours}: {mode}", bare), *beside]
-    return [ratio(f"{label} server", sources.ECHO, f"{ours}, server: {mode}", bare),
-            ratio(f"{label} client", sources.ECHO, f"{ours}, client: {mode}", bare, both)]
+    beside = [ratio(side, sources.ECHO, f"{ours}, {side}: {mode}", bare) for side in ("server", "client")]
+    return [ratio(label, sources.ECHO, f"{ours}: {mode}", bare, beside)]
 
 
-def echo(transport, mode):
-    """antiphon on every runtime."""
+def echo(transport, mode, runtimes):
+    """antiphon on some runtimes, typed params and results, by the calls that people write."""
     parts = []
-    for runtime in RUNTIMES:
-        ours, floor = f"antiphon {runtime} {transport}", f"bare {runtime} {transport}"
-        beside = []
-        if transport == "TCP" and runtime != "blocking":
-            in_task = f"{ours}, client in a task: {mode}"
-            beside.append(ratio("client in a task of its own", sources.ECHO, in_task, f"{floor}: {mode}"))
-        parts += apart(runtime, ours, floor, mode, *beside)
+    for runtime in runtimes:
+        parts += apart(runtime, f"antiphon {runtime} {transport}", f"bare {runtime} {transport}", mode)
     return parts
+
+
+def crowd(transport, runtimes):
+    return [ratio(runtime, sources.ECHO, f"antiphon {runtime} {transport}: crowd", f"bare {runtime} {transport}: crowd")
+            for runtime in runtimes]
+
+
+def typed(label, mode, runtimes):
+    """With router and typed client, against the plain service and `call`."""
+    return [ratio(f"{runtime} {label}", sources.ECHO, f"antiphon {runtime} TCP, router and stub: {mode}", f"antiphon {runtime} TCP: {mode}")
+            for runtime in runtimes]
+
+
+def picked(peer, transport="TCP"):
+    """A call of the crowd against the same by other software, in the same run."""
+    return ratio(peer, sources.ECHO, f"antiphon tokio {transport}: crowd", f"{peer}: crowd")
+
+
+ROUTED = ["answer by a router and an interceptor", "answer by hand"]
+
+
+def added(label, names, beside=()):
+    return Part(label, sources.COUNT, names, lambda more, less: more - less, form="{:.0f}", beside=list(beside))
+
+
+def counted(label, name):
+    return Part(label, sources.COUNTS, [name])
+
+
+def decoded(item):
+    """Reading an item and decoding its params or result against serde_json that does both at once; instructions beside it."""
+    names = (f"read and decode {item}", f"read and decode {item} by serde_json")
+    return ratio(item[:2], sources.TIME, *names, beside=[ratio("instructions", sources.COUNT, *names)])
 
 
 def bare(label, mode, anchor):
@@ -166,7 +202,11 @@ ROWS = [
         ratio("request", sources.TIME, "encode request ContentLength", "encode request by serde_json")]),
     Row(10, "writing 24 KB and 1 MiB against copying the frame", 1.15, 1.05, [
         ratio(size, sources.TIME, f"encode {size} ContentLength", f"copy {size}") for size in ("24 KB", "1 MiB")]),
-    Row(11, "allocations per message, the worst operation", 0, 0, [Part("", sources.ALLOCATIONS, ["most"], form="{:g}")]),
+    Row(11, "allocations per message of the core, the worst operation", 0, 0, [Part("", sources.ALLOCATIONS, ["most"], form="{:g}")]),
+    Row(11, "allocations of a call over TCP, both sides", 3, 2, [
+        counted(f"{runtime} {mode}", f"antiphon {runtime} TCP: {mode}, allocations") for runtime in RUNTIMES for mode in ("one", "crowd")]),
+    Row(11, "the same over WebSocket", None, None, [
+        counted(f"{runtime} {mode}", f"antiphon {runtime} WebSocket: {mode}, allocations") for runtime in RUNTIMES for mode in ("one", "crowd")]),
     Row(12, "bookkeeping of a call, ns on the machine of the limits", 12, 7, [bookkeeping("1 open", 1), bookkeeping("10 000 open", 10000)]),
     Row(13, "the same with 1 000 000 open, 250 000 calls a second, against hashbrown, foldhash and a lazy heap", 0.6, 0.45, [
         Part("", sources.TIME, [f"{what}, 1000000 open" for what in ("call and give up", "turns", "table of hash and heap")] + ["notify"],
@@ -176,20 +216,35 @@ ROWS = [
              beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),
     Row(14, "round trip in memory, 60 bytes, ns, the same", 200, 140, [
         there(framing, "01", [f"round trip {framing}"]) for framing in FRAMINGS]),
-    Row(15, "TCP echo, 1 in flight, processor time against a bare echo, client and server apart", 1.10, 1.03,
-        echo("TCP", "one"), is_against_transport=True),
-    Row(16, "TCP echo, 64 in flight, the same", 2.5, 1.8, echo("TCP", "many"), is_against_transport=True),
-    Row(16, "TCP echo, batches of 100, the same", 2.5, 1.8, echo("TCP", "batch"), is_against_transport=True),
-    Row(17, "WebSocket echo, 64 in flight, against bare tungstenite", 2.0, 1.4,
-        echo("WebSocket", "many"), is_against_transport=True),
-    Row(17, "HTTP echo against bare hyper", 1.15, 1.05,
+    Row(15, "TCP echo, 1 in flight, both sides, processor time against a bare echo, on tasks", 1.20, 1.12,
+        echo("TCP", "one", TASKS), is_against_transport=True),
+    Row(15, "the same on threads", 1.25, 1.12, echo("TCP", "one", THREADS), is_against_transport=True),
+    Row(16, "TCP echo, 64 begun together, the same, on tasks", 3.6, 2.5, echo("TCP", "many", TASKS), is_against_transport=True),
+    Row(16, "the same on threads", 4.2, 2.5, echo("TCP", "many", THREADS), is_against_transport=True),
+    Row(16, "TCP echo, batches of 100, the same, on tasks", 3.6, 2.5, echo("TCP", "batch", TASKS), is_against_transport=True),
+    Row(16, "the same on threads", 4.2, 2.5, echo("TCP", "batch", THREADS), is_against_transport=True),
+    Row("16b", "TCP echo, the crowd: 64 tasks that each call and await, over one connection", 6, 4.5,
+        crowd("TCP", TASKS), is_against_transport=True),
+    Row("16b", "the same on 16 threads", 40, 20, crowd("TCP", THREADS), is_against_transport=True),
+    Row("16b", "writes of a call of the crowd, both sides", 0.1, 0.1, [
+        Part("tokio", sources.COUNTS, ["antiphon tokio TCP: crowd, writes"], form="{:.3f}")]),
+    Row(17, "WebSocket echo, the crowd, against bare tungstenite, on tasks", 4, 2.5,
+        crowd("WebSocket", TASKS), is_against_transport=True),
+    Row(17, "HTTP echo against bare hyper", 1.2, 1.1,
         http("1 in flight", "one") + http("64", "many"), is_against_transport=True),
+    Row(18, "what a router, typed params and an interceptor that does nothing add to an answer by hand, ns on the machine of the limits", 120, 60, [
+        there("", "01", ROUTED, lambda routed, by_hand: routed - by_hand)]),
+    Row(18, "the same in instructions", None, None, [
+        added("", ROUTED, beside=[added("without the interceptor", ["answer by a router", "answer by hand"])])]),
+    Row(18, "rows 15 to 16b with router and typed client against themselves", 1.15, None,
+        typed("one", "one", RUNTIMES) + typed("64", "many", TASKS) + typed("batch", "batch", RUNTIMES) + typed("crowd", "crowd", RUNTIMES)),
     Row(19, "bytes of an idle connection, the core alone", 1024, 512, [
         held("before its first message", "core, fresh"), held("has answered", "core, has answered"),
         held("has called", "core, has called")]),
     Row(19, "the same with an adapter over TCP, without the stacks of threads", 6 * 1024, 4 * 1024, [
         held(f"{adapter} {side}", f"{adapter} TCP, {side}")
         for adapter in ("blocking", "tokio", "smol") for side in ("server", "client")]),
+    Row(19, "the same over WebSocket", None, None, [held(f"tokio {side}", f"tokio WebSocket, {side}") for side in ("server", "client")]),
     Row(20, "bytes of flash of the least echo peer for thumbv7em", 34_000, 15_000, [
         Part("", sources.FLASH, ["least"], form="{:.0f}", beside=[
             Part("with all that a configuration can say", sources.FLASH, ["antiphon"], form="{:.0f}"),
@@ -200,9 +255,13 @@ ROWS = [
     Row(21, "a frame byte by byte against the whole", None, 3, [
         by_bytes(item, framing) for item in ("01", "09") for framing in ("Newline", "ContentLength", "Concatenated")]),
     Row(22, "decoding params and results against serde_json on the same text", 1.10, 1.0, [
-        decode(item) for item in (
-            "01 req_small", "02 lsp_completion", "03 lsp_didchange_5k", "04 resp_small", "06 eth_block_30k", "07 params_1m", "08 batch_100",
-            "09 mcp_tools_call", "10 escapes_2k", "11 id_uuid", "12 max_id_u64", "13 pretty_mcp", MIX, RECORDED)]),
+        decode(item) for item in ITEMS if item != "05 resp_error"]),
+    Row(23, "reading on a connection and decoding at once, against serde_json by hand that decodes as it reads", 0.9, 0.6, [
+        decoded(item) for item in ITEMS]),
+    Row(24, "a call of the crowd against what one would take instead, in the same run", 1, 1, [
+        picked("tonic"), picked("tarpc JSON"), picked("async-lsp TCP"), picked("karyon_jsonrpc TCP"),
+        picked("jsonrpsee WebSocket", "WebSocket")]),
+    Row(24, "the same against one that is not made of text", None, 1, [picked("tarpc bincode")]),
     SETUP,
     Row(16, "the bare echo over TCP on threads itself, µs a call", None, None, [
         bare("1 in flight", "one", 13.71), bare("64", "many", 0.23), bare("batches", "batch", 0.15)]),

@@ -177,6 +177,17 @@ class Idle(Source):
         return {name: [int(size)] for name, size in rows}
 
 
+class Counts(Source):
+    """benches/echo: what a call takes besides time."""
+
+    def build(self):
+        return build("echo") / "counts"
+
+    def take(self, names):
+        rows = re.findall(r"^\| (.*?) \| ([\d.]+) \|$", run([self.built], RUN_SECONDS), re.M)
+        return {name: [float(count)] for name, count in rows}
+
+
 class Wasm(Source):
     """benches/wasm: in time under Node, or in the fuel of an interpreter."""
 
@@ -212,6 +223,6 @@ class Embedded(Source):
 TIME, COUNT, ALLOCATIONS, HELD = Time(), Count(), Allocations(), Held()
 PORTABLE_TIME, PORTABLE_COUNT = Time(is_portable=True), Count(is_portable=True)
 WASM_TIME, WASM_COUNT = Wasm("--raw"), Wasm("--count")
-PEERS, ECHO, IDLE = Peers(), Echo(), Idle()
+PEERS, ECHO, IDLE, COUNTS = Peers(), Echo(), Idle(), Counts()
 FLASH = Embedded("flash.py", r"^(\w+): text .* = (\d+) bytes of flash")
 MEMORY = Embedded("memory.py", r"^([\w-]+): .* = (\d+) bytes of RAM")

@@ -187,9 +187,9 @@ def main(words):
         return 2
     def is_chosen(row):
         # What is held against a transport is held against other software, too.
-        is_wanted = only is None or row.number in only
-        return is_wanted or row is rows.SETUP and any(one.is_against_transport for one in rows.ROWS if one.number in only)
-    chosen = [row for row in sorted(rows.ROWS, key=lambda row: row.number) if is_chosen(row)]
+        is_wanted = only is None or row.at in only
+        return is_wanted or row is rows.SETUP and any(one.is_against_transport for one in rows.ROWS if one.at in only)
+    chosen = [row for row in sorted(rows.ROWS, key=lambda row: (row.at, str(row.number))) if is_chosen(row)]
     lines, verdicts = table(chosen, figures(chosen))
     lines = [where(), "", *lines]
     print("\n".join(lines))

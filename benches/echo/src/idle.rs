@@ -1,5 +1,5 @@
 //! What an idle connection holds of the heap, after it has been used: the core alone, and each adapter
-//! over TCP, as a server and as a client.
+//! over TCP, as a server and as a client; tokio's over WebSocket, too.
 //!
 //! ```text
 //!   idle        the table
@@ -208,11 +208,106 @@ fn on_threads() -> Outcome<()> {
     })
 }
 
+/// A frame of a WebSocket with a short text, masked with zeros where a client sends it.
+fn frame(text: &[u8], is_masked: bool) -> Vec<u8> {
+    let length = text.len() as u8;
+    let mut frame = vec![0x81, if is_masked { length | 0x80 } else { length }];
+    if is_masked {
+        frame.extend([0; 4]);
+    }
+    frame.extend(text);
+    frame
+}
+
+/// Reads to the end of the head of a request or a response.
+fn read_head(socket: &mut TcpStream) -> Outcome<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8(head)?)
+}
+
+/// A socket of the standard library that has asked a server over WebSocket once.
+fn ask_websocket(server: std::net::SocketAddr) -> Outcome<TcpStream> {
+    let mut socket = TcpStream::connect(server)?;
+    socket.write_all(
+        b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    )?;
+    read_head(&mut socket)?;
+    socket.write_all(&frame(REQUEST.trim_ascii_end(), true))?;
+    let wanted = frame(ANSWER.trim_ascii_end(), false);
+    let mut answer = vec![0; wanted.len()];
+    socket.read_exact(&mut answer)?;
+    if answer != wanted {
+        return Err("the server did not echo".into());
+    }
+    Ok(socket)
+}
+
+/// The other side of a client over WebSocket that calls once.
+fn serve_websocket(listener: &std::net::TcpListener) -> Outcome<TcpStream> {
+    let (mut socket, _) = listener.accept()?;
+    let head = read_head(&mut socket)?;
+    let headers = head.lines().filter_map(|line| line.split_once(": "));
+    let mut keys = headers.filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-key"));
+    let (_, key) = keys.next().ok_or("there is no key")?;
+    let accept = tungstenite::handshake::derive_accept_key(key.as_bytes());
+    let head = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes())?;
+    let mut request = vec![0; frame(REQUEST.trim_ascii_end(), true).len()];
+    socket.read_exact(&mut request)?;
+    socket.write_all(&frame(ANSWER.trim_ascii_end(), false))?;
+    Ok(socket)
+}
+
+fn on_websocket() -> Outcome<()> {
+    use antiphon_tokio::websocket::{WebSocketConfig, connect};
+    use antiphon_tokio::{ConnectionConfig, TcpServer};
+    let runtime = tokio::runtime::Runtime::new()?;
+    let _entered = runtime.enter();
+    let server = runtime.block_on(TcpServer::bind("127.0.0.1:0"))?;
+    let address = server.local_addr();
+    let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
+    let running = server.start(options, |_| Echo);
+    show("tokio WebSocket, server", || ask_websocket(address))?;
+    drop(running);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("ws://{}/", listener.local_addr()?);
+    thread::scope(|scope| {
+        let (done, sockets) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            for _ in 0..=CONNECTIONS {
+                let socket = serve_websocket(&listener).map_err(|error| error.to_string());
+                if done.send(socket).is_err() {
+                    return;
+                }
+            }
+        });
+        show("tokio WebSocket, client", || {
+            let there = WebSocketConfig::client(&url)?;
+            let peer = runtime.block_on(async {
+                let peer = connect(there, Config::new(), ()).await?;
+                peer.call::<String>("echo", &("hello",)).await?;
+                Ok::<_, Box<dyn Error>>(peer)
+            })?;
+            Ok((peer, sockets.recv()??))
+        })
+    })
+}
+
 fn main() -> Outcome<()> {
     println!("| connection | bytes of heap |");
     println!("|---|--:|");
     core()?;
     on_tokio()?;
+    on_websocket()?;
     on_smol()?;
     on_threads()
 }

@@ -25,10 +25,13 @@ mod ours;
 #[cfg(feature = "peers")]
 mod peers;
 mod row;
+#[cfg(feature = "peers")]
+mod rpc;
 mod runtime;
 mod service;
 mod side;
 mod table;
+mod typed;
 
 use std::time::Duration;
 
@@ -83,7 +86,10 @@ fn rows(wanted: &[String]) -> Outcome<Vec<Row>> {
     http::add(&mut rows, wanted)?;
     by_hand::add(&mut rows, wanted)?;
     #[cfg(feature = "peers")]
-    peers::add(&mut rows, wanted)?;
+    {
+        peers::add(&mut rows, wanted)?;
+        rpc::add(&mut rows, wanted)?;
+    }
     Ok(rows)
 }
 

@@ -4,12 +4,17 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{CallError, ConnectionConfig, DEFAULT_CALL_TIMEOUT, Driver, Peer};
+use antiphon_tokio::{
+    BatchBuilder, Call, CallError, ConnectionConfig, DEFAULT_CALL_TIMEOUT, Driver, Handle, Peer,
+    SendError,
+};
+use futures_util::future::try_join_all;
 
-use crate::row::{self, BATCH, CROWD_THREADS, Lane, MANY, Mode, Outcome, Row, WORD, check};
+use crate::row::{self, BATCH, CROWD_THREADS, Lane, MANY, Mode, Outcome, Row, WORD, check, share};
 use crate::runtime::Runtime;
 use crate::service::Echo;
 use crate::side::{Far, Ours};
+use crate::typed::{Way, WordsClient, router, router_on_threads};
 use crate::{floors, floors_ws};
 
 /// A path for a socket, which nobody else has.
@@ -18,7 +23,7 @@ fn socket(name: &str) -> std::path::PathBuf {
 }
 
 pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
-    type Make = fn(Ours) -> Outcome<Box<dyn Lane>>;
+    type Make = fn(Ours, Way) -> Outcome<Box<dyn Lane>>;
     let all: [(&str, &'static str, Make); 6] = [
         ("antiphon blocking TCP", "bare blocking TCP", threads::tcp),
         (
@@ -51,8 +56,17 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
             if ours == Ours::ClientInTask && !has_choice {
                 continue;
             }
-            row::add(rows, wanted, &format!("{name}{side}"), floor, || make(ours))?;
+            row::add(rows, wanted, &format!("{name}{side}"), floor, || {
+                make(ours, Way::Plain)
+            })?;
         }
+        row::add(
+            rows,
+            wanted,
+            &format!("{name}, router and stub"),
+            floor,
+            || make(Ours::Both, Way::Typed),
+        )?;
     }
     let mut unix = |name, floor, make: fn() -> Outcome<Box<dyn Lane>>| {
         row::add(rows, wanted, name, floor, make)
@@ -66,40 +80,77 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     unix("antiphon smol Unix", "bare smol Unix", smol::unix)
 }
 
+/// Who calls, by hand or by its typed client.
+#[derive(Clone)]
+struct Caller {
+    peer: Peer,
+    client: WordsClient<Peer>,
+    way: Way,
+}
+
+impl Caller {
+    fn new(peer: Peer, way: Way) -> Self {
+        let client = WordsClient::new(peer.clone());
+        Self { peer, client, way }
+    }
+
+    fn echo(&self) -> Call<'_, String, Peer> {
+        match self.way {
+            Way::Plain => self.peer.call("echo", &(WORD,)),
+            Way::Typed => self.client.echo(WORD.into()),
+        }
+    }
+
+    fn batch(&self, batch: &BatchBuilder) -> Result<Vec<Handle<String>>, SendError> {
+        let entry = |_| match self.way {
+            Way::Plain => batch.call("echo", &(WORD,)),
+            Way::Typed => WordsClient::new(batch).echo(WORD.into()),
+        };
+        (0..BATCH).map(entry).collect()
+    }
+}
+
 struct Threads<R> {
-    peer: antiphon_blocking::Peer,
+    caller: Caller,
     /// The server, which stops when this is dropped.
     _running: R,
 }
 
 mod threads {
     use antiphon_blocking::websocket::{WebSocketConfig, connect as connect_ws};
-    use antiphon_blocking::{Link, Peer, TcpServer, UnixServer, connect};
+    use antiphon_blocking::{Link, Peer, Running, TcpServer, UnixServer, connect};
 
     use super::{
-        Config, ConnectionConfig, Echo, Far, Lane, Ours, Outcome, SocketAddr, Threads, floors,
-        floors_ws, socket,
+        Caller, Config, ConnectionConfig, Echo, Far, Lane, Ours, Outcome, SocketAddr, Threads, Way,
+        floors, floors_ws, router_on_threads, socket,
     };
     use crate::row::With;
 
-    fn lane<R: 'static>(peer: Peer, running: R) -> Box<dyn Lane> {
+    fn lane<R: 'static>(peer: Peer, way: Way, running: R) -> Box<dyn Lane> {
         Box::new(Threads {
-            peer,
+            caller: Caller::new(peer, way),
             _running: running,
         })
     }
 
-    pub(super) fn tcp(ours: Ours) -> Outcome<Box<dyn Lane>> {
+    fn start(server: TcpServer, options: ConnectionConfig, way: Way) -> std::io::Result<Running> {
+        match way {
+            Way::Plain => server.start(options, |_| Echo),
+            Way::Typed => server.start(options, router_on_threads().into_make_service()),
+        }
+    }
+
+    pub(super) fn tcp(ours: Ours, way: Way) -> Outcome<Box<dyn Lane>> {
         let call = |address: SocketAddr| connect(Link::tcp(address)?, Config::new(), ());
         if ours.is_client() {
             let address = floors::blocking::listen(|far| floors::blocking::far(far, Far::Answers))?;
-            return Ok(lane(call(address)?, ()));
+            return Ok(lane(call(address)?, way, ()));
         }
         let server = TcpServer::bind("127.0.0.1:0")?;
         let address = server.local_addr()?;
-        let running = server.start(Config::new(), |_| Echo)?;
+        let running = start(server, Config::new().into(), way)?;
         if ours == Ours::Both {
-            return Ok(lane(call(address)?, running));
+            return Ok(lane(call(address)?, way, running));
         }
         let near = floors::blocking::connect(address)?;
         Ok(Box::new(With(
@@ -108,21 +159,25 @@ mod threads {
         )))
     }
 
-    pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
+    pub(super) fn websocket(ours: Ours, way: Way) -> Outcome<Box<dyn Lane>> {
         let call = |address: SocketAddr| {
             let there = WebSocketConfig::client(&format!("ws://{address}/"))?;
             connect_ws(there, Config::new(), ())
         };
         if ours.is_client() {
-            return Ok(lane(call(floors_ws::blocking_listen(Far::Answers)?)?, ()));
+            return Ok(lane(
+                call(floors_ws::blocking_listen(Far::Answers)?)?,
+                way,
+                (),
+            ));
         }
         let server = TcpServer::bind("127.0.0.1:0")?;
         let address = server.local_addr()?;
         let options =
             ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
-        let running = server.start(options, |_| Echo)?;
+        let running = start(server, options, way)?;
         if ours == Ours::Both {
-            return Ok(lane(call(address)?, running));
+            return Ok(lane(call(address)?, way, running));
         }
         Ok(Box::new(With(
             floors_ws::blocking_near(address, Far::Answers)?,
@@ -133,10 +188,8 @@ mod threads {
     pub(super) fn unix() -> Outcome<Box<dyn Lane>> {
         let path = socket("blocking");
         let running = UnixServer::bind(&path)?.start(Config::new(), || Echo)?;
-        Ok(lane(
-            connect(Link::unix(&path)?, Config::new(), ())?,
-            running,
-        ))
+        let peer = connect(Link::unix(&path)?, Config::new(), ())?;
+        Ok(lane(peer, Way::Plain, running))
     }
 }
 
@@ -148,10 +201,7 @@ impl<R> Lane for Threads<R> {
         for _ in 0..rounds {
             let began = Instant::now();
             match mode {
-                Mode::One => {
-                    let word: String = self.peer.call("echo", &(WORD,)).wait()?;
-                    check(&word)?;
-                }
+                Mode::One => check(&self.caller.echo().wait()?)?,
                 Mode::Many => self.many()?,
                 Mode::Batch => self.batch()?,
                 Mode::Crowd => {}
@@ -160,21 +210,25 @@ impl<R> Lane for Threads<R> {
         }
         Ok(())
     }
+
+    /// A typed call is waited for where it is made: a thread has one at a time, or a batch.
+    fn can(&self, mode: Mode) -> bool {
+        mode != Mode::Many || self.caller.way == Way::Plain
+    }
 }
 
 impl<R> Threads<R> {
     fn crowd(&self, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let began = Instant::now();
         let calls = rounds * MANY / CROWD_THREADS;
-        let peer = &self.peer;
+        let caller = &self.caller;
+        let work = || {
+            (0..calls).try_for_each(|_| {
+                let word = caller.echo().wait().map_err(|error| error.to_string())?;
+                check(&word).map_err(|error| error.to_string())
+            })
+        };
         std::thread::scope(|scope| {
-            let work = || {
-                (0..calls).try_for_each(|_| {
-                    let word = peer.call::<String>("echo", &(WORD,)).wait();
-                    let word = word.map_err(|error| error.to_string())?;
-                    check(&word).map_err(|error| error.to_string())
-                })
-            };
             let all: Vec<_> = (0..CROWD_THREADS).map(|_| scope.spawn(work)).collect();
             all.into_iter().try_for_each(|one| {
                 // A thread that panicked has said why.
@@ -188,7 +242,8 @@ impl<R> Threads<R> {
 
     fn many(&self) -> Outcome<()> {
         let begin = |_| {
-            self.peer
+            self.caller
+                .peer
                 .call("echo", &(WORD,))
                 .timeout(DEFAULT_CALL_TIMEOUT)
                 .start()
@@ -202,10 +257,8 @@ impl<R> Threads<R> {
     }
 
     fn batch(&self) -> Outcome<()> {
-        let batch = self.peer.batch(|batch| {
-            let call = |_| batch.call::<String>("echo", &(WORD,));
-            (0..BATCH).map(call).collect::<Result<Vec<_>, _>>()
-        });
+        let caller = &self.caller;
+        let batch = caller.peer.batch(|batch| caller.batch(batch));
         let (calls, mut outcomes) = batch.wait()?;
         calls
             .into_iter()
@@ -216,10 +269,21 @@ impl<R> Threads<R> {
 /// A peer on an async runtime. Where it can be, the connection is driven by the task that calls, as a bare one is.
 struct Tasks<R> {
     runtime: Runtime,
-    peer: Peer,
+    caller: Caller,
     driver: Option<Driver>,
     /// The server, which stops when this is dropped.
     _running: R,
+}
+
+/// Calls by hand on tokio.
+#[allow(dead_code, reason = "not every program that measures asks for it")]
+pub(crate) fn lane<R: 'static>(runtime: Runtime, peer: Peer, running: R) -> Box<dyn Lane> {
+    Box::new(Tasks {
+        runtime,
+        caller: Caller::new(peer, Way::Plain),
+        driver: None,
+        _running: running,
+    })
 }
 
 /// The same words for two crates.
@@ -232,18 +296,21 @@ macro_rules! on {
 
             use super::floors::$floor;
             use super::floors_ws::{$listen_ws, $near_ws};
-            use super::{ConnectionConfig, Echo, Far, Ours, SocketAddr, Tasks, socket};
+            use super::{
+                Caller, ConnectionConfig, Echo, Far, Ours, SocketAddr, Tasks, Way, router, socket,
+            };
             use crate::row::{Lane, Outcome, With};
             use crate::runtime::Runtime;
 
             fn lane<R: 'static>(
                 runtime: Runtime,
                 (peer, driver): (Peer, Option<Driver>),
+                way: Way,
                 running: R,
             ) -> Box<dyn Lane> {
                 Box::new(Tasks {
                     runtime,
-                    peer,
+                    caller: Caller::new(peer, way),
                     driver,
                     _running: running,
                 })
@@ -252,14 +319,20 @@ macro_rules! on {
             fn serve(
                 runtime: &Runtime,
                 options: ConnectionConfig,
+                way: Way,
             ) -> Outcome<(SocketAddr, Running)> {
                 Ok(runtime.block_on(async {
                     let server = TcpServer::bind("127.0.0.1:0").await?;
-                    Ok::<_, std::io::Error>((server.local_addr(), server.start(options, |_| Echo)))
+                    let address = server.local_addr();
+                    let running = match way {
+                        Way::Plain => server.start(options, |_| Echo),
+                        Way::Typed => server.start(options, router().into_make_service()),
+                    };
+                    Ok::<_, std::io::Error>((address, running))
                 })?)
             }
 
-            pub(super) fn tcp(ours: Ours) -> Outcome<Box<dyn Lane>> {
+            pub(super) fn tcp(ours: Ours, way: Way) -> Outcome<Box<dyn Lane>> {
                 let runtime = $runtime;
                 let call = |address: SocketAddr| {
                     runtime.block_on(async {
@@ -280,12 +353,12 @@ macro_rules! on {
                     let peer = call($floor::listen(&runtime, |far| {
                         $floor::far(far, Far::Answers)
                     })?)?;
-                    return Ok(lane(runtime, peer, ()));
+                    return Ok(lane(runtime, peer, way, ()));
                 }
-                let (address, running) = serve(&runtime, Config::new().into())?;
+                let (address, running) = serve(&runtime, Config::new().into(), way)?;
                 if ours == Ours::Both {
                     let peer = call(address)?;
-                    return Ok(lane(runtime, peer, running));
+                    return Ok(lane(runtime, peer, way, running));
                 }
                 let near = $floor::connect(&runtime, address)?;
                 Ok(Box::new(With(
@@ -294,7 +367,7 @@ macro_rules! on {
                 )))
             }
 
-            pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
+            pub(super) fn websocket(ours: Ours, way: Way) -> Outcome<Box<dyn Lane>> {
                 let runtime = $runtime;
                 let call = |address: SocketAddr| -> Outcome<(Peer, Option<Driver>)> {
                     let there = WebSocketConfig::client(&format!("ws://{address}/"))?;
@@ -303,14 +376,14 @@ macro_rules! on {
                 };
                 if ours.is_client() {
                     let peer = call($listen_ws(&runtime, Far::Answers)?)?;
-                    return Ok(lane(runtime, peer, ()));
+                    return Ok(lane(runtime, peer, way, ()));
                 }
                 let options = ConnectionConfig::from(Config::new());
                 let options = options.with_websocket(WebSocketConfig::server());
-                let (address, running) = serve(&runtime, options)?;
+                let (address, running) = serve(&runtime, options, way)?;
                 if ours == Ours::Both {
                     let peer = call(address)?;
-                    return Ok(lane(runtime, peer, running));
+                    return Ok(lane(runtime, peer, way, running));
                 }
                 Ok(Box::new(With(
                     $near_ws(runtime, address, Far::Answers)?,
@@ -326,7 +399,7 @@ macro_rules! on {
                     let (peer, driver) = drive(Link::unix(&path).await?, Config::new(), ());
                     Ok::<_, std::io::Error>((peer, Some(driver), running))
                 })?;
-                Ok(lane(runtime, (peer, driver), running))
+                Ok(lane(runtime, (peer, driver), Way::Plain, running))
             }
         }
     };
@@ -351,19 +424,18 @@ on!(
 
 impl<R> Lane for Tasks<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
-        let peer = &self.peer;
+        let caller = &self.caller;
         let began = Instant::now();
         // A crowd's tasks begin at once.
         let crowd = (mode == Mode::Crowd).then(|| {
-            let task = |peer: Peer| async move {
+            let task = |caller: Caller| async move {
                 for _ in 0..rounds {
-                    let word = peer.call::<String>("echo", &(WORD,)).await;
-                    let word = word.map_err(|error| error.to_string())?;
+                    let word = caller.echo().await.map_err(|error| error.to_string())?;
                     check(&word).map_err(|error| error.to_string())?;
                 }
                 Ok::<_, String>(())
             };
-            let tasks: Vec<_> = (0..MANY).map(|_| task(peer.clone())).collect();
+            let tasks: Vec<_> = (0..MANY).map(|_| task(caller.clone())).collect();
             self.runtime.spawn_all(tasks)
         });
         let work = async {
@@ -375,9 +447,9 @@ impl<R> Lane for Tasks<R> {
             for _ in 0..rounds {
                 let began = Instant::now();
                 match mode {
-                    Mode::One => check(&peer.call::<String>("echo", &(WORD,)).await?)?,
-                    Mode::Many => many(peer).await?,
-                    Mode::Batch => batch(peer).await?,
+                    Mode::One => check(&caller.echo().await?)?,
+                    Mode::Many => many(caller).await?,
+                    Mode::Batch => batch(caller).await?,
                     Mode::Crowd => {}
                 }
                 times.push(began.elapsed());
@@ -391,16 +463,15 @@ impl<R> Lane for Tasks<R> {
     }
 }
 
-/// Adds the time of each of the rounds of a crowd, which has none to itself.
-fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
-    let each = began.elapsed() / u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
-    times.extend(std::iter::repeat_n(each, rounds));
-}
-
-async fn many(peer: &Peer) -> Outcome<()> {
+async fn many(caller: &Caller) -> Outcome<()> {
+    if caller.way == Way::Typed {
+        let words = try_join_all((0..MANY).map(|_| caller.echo())).await?;
+        return words.iter().try_for_each(|word| check(word));
+    }
     let mut calls = Vec::with_capacity(MANY);
     for _ in 0..MANY {
-        let call = peer
+        let call = caller
+            .peer
             .call("echo", &(WORD,))
             .timeout(DEFAULT_CALL_TIMEOUT)
             .start();
@@ -413,11 +484,8 @@ async fn many(peer: &Peer) -> Outcome<()> {
     Ok(())
 }
 
-async fn batch(peer: &Peer) -> Outcome<()> {
-    let batch = peer.batch(|batch| {
-        let call = |_| batch.call::<String>("echo", &(WORD,));
-        (0..BATCH).map(call).collect::<Result<Vec<_>, _>>()
-    });
+async fn batch(caller: &Caller) -> Outcome<()> {
+    let batch = caller.peer.batch(|batch| caller.batch(batch));
     let (calls, mut outcomes) = batch.await?;
     calls
         .into_iter()

@@ -30,7 +30,7 @@ use tokio::net::TcpStream;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use crate::floors::DUPLEX_BYTES;
-use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, request};
+use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, request, share};
 use crate::runtime::Runtime;
 
 pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
@@ -87,10 +87,10 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
 /// Nothing but the errors that `?` turns into a box.
 type Failed = Box<dyn Error>;
 /// The same where a task may end with it.
-type TaskFailed = Box<dyn Error + Send + Sync>;
+pub(crate) type TaskFailed = Box<dyn Error + Send + Sync>;
 
 /// Looks at an answer.
-fn checked(word: &str) -> Result<(), TaskFailed> {
+pub(crate) fn checked(word: &str) -> Result<(), TaskFailed> {
     check(word).map_err(|failed| failed.to_string().into())
 }
 
@@ -135,6 +135,51 @@ where
         Caller::Task => runtime.run_task(all)?,
     };
     times.extend(taken.map_err(|failed| -> Failed { failed })?);
+    Ok(())
+}
+
+/// Runs rounds of `ask`: alone, by so many at once, or by a crowd of tasks.
+pub(crate) fn run<F>(
+    runtime: &Runtime,
+    mode: Mode,
+    rounds: usize,
+    times: &mut Vec<Duration>,
+    ask: impl Fn() -> F + Clone + Send + 'static,
+) -> Outcome<()>
+where
+    F: Future<Output = Result<(), TaskFailed>> + Send + 'static,
+{
+    if mode == Mode::Crowd {
+        return run_crowd(runtime, rounds, times, ask);
+    }
+    run_rounds(runtime, Caller::of(mode), rounds, times, move || {
+        let all = try_join_all((0..mode.requests()).map(|_| ask()));
+        async { all.await.map(drop) }
+    })
+}
+
+/// [`MANY`] tasks, each of which asks so often, one after the other.
+fn run_crowd<F>(
+    runtime: &Runtime,
+    rounds: usize,
+    times: &mut Vec<Duration>,
+    ask: impl Fn() -> F + Clone + Send + 'static,
+) -> Outcome<()>
+where
+    F: Future<Output = Result<(), TaskFailed>> + Send + 'static,
+{
+    let task = |ask: Box<dyn Fn() -> F + Send>| async move {
+        for _ in 0..rounds {
+            ask().await?;
+        }
+        Ok::<_, TaskFailed>(())
+    };
+    let began = Instant::now();
+    let tasks = (0..MANY).map(|_| task(Box::new(ask.clone()))).collect();
+    let all = runtime.block_on(runtime.spawn_all(tasks))?;
+    let all: Result<(), TaskFailed> = all.into_iter().collect();
+    all.map_err(|failed| -> Failed { failed })?;
+    share(began, rounds, times);
     Ok(())
 }
 
@@ -195,6 +240,15 @@ impl<C: ClientT + Send + Sync + 'static> Lane for Jsonrpsee<C> {
             Caller::of(mode)
         };
         let client = self.client.clone();
+        if mode == Mode::Crowd {
+            return run_crowd(&self.runtime, rounds, times, move || {
+                let client = client.clone();
+                async move {
+                    let word: String = client.request("echo", rpc_params![WORD]).await?;
+                    checked(&word)
+                }
+            });
+        }
         run_rounds(&self.runtime, caller, rounds, times, move || {
             let client = client.clone();
             async move {
@@ -254,31 +308,27 @@ fn karyon() -> Outcome<Box<dyn Lane>> {
 impl Lane for Karyon {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let client = self.client.clone();
-        run_rounds(&self.runtime, Caller::of(mode), rounds, times, move || {
+        run(&self.runtime, mode, rounds, times, move || {
             let client = client.clone();
             async move {
-                let ask = || async {
-                    let word: String = client.call("KaryonEcho.echo", (WORD.to_string(),)).await?;
-                    checked(&word)
-                };
-                drop(try_join_all((0..mode.requests()).map(|_| ask())).await?);
-                Ok(())
+                let word: String = client.call("KaryonEcho.echo", (WORD.to_string(),)).await?;
+                checked(&word)
             }
         })
     }
 
     fn can(&self, mode: Mode) -> bool {
-        !matches!(mode, Mode::Batch | Mode::Crowd)
+        mode != Mode::Batch
     }
 }
 
 /// A port that nobody listens at, for servers that do not say where they listen.
-fn free_port() -> Outcome<u16> {
+pub(crate) fn free_port() -> Outcome<u16> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     Ok(listener.local_addr()?.port())
 }
 
-async fn tcp_pair() -> Outcome<(TcpStream, TcpStream)> {
+pub(crate) async fn tcp_pair() -> Outcome<(TcpStream, TcpStream)> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let near = TcpStream::connect(listener.local_addr()?).await?;
     let (far, _) = listener.accept().await?;
@@ -344,21 +394,17 @@ where
 impl Lane for AsyncLsp {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let server = self.server.clone();
-        run_rounds(&self.runtime, Caller::of(mode), rounds, times, move || {
+        run(&self.runtime, mode, rounds, times, move || {
             let server = server.clone();
             async move {
-                let ask = || async {
-                    let word = server.request::<EchoRequest>((WORD.into(),)).await?;
-                    checked(&word)
-                };
-                drop(try_join_all((0..mode.requests()).map(|_| ask())).await?);
-                Ok(())
+                let word = server.request::<EchoRequest>((WORD.into(),)).await?;
+                checked(&word)
             }
         })
     }
 
     fn can(&self, mode: Mode) -> bool {
-        !matches!(mode, Mode::Batch | Mode::Crowd)
+        mode != Mode::Batch
     }
 }
 

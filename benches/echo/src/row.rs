@@ -1,7 +1,7 @@
 //! A row of the table: something that can be asked for echoes.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What can go wrong, all of which ends the program.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -142,4 +142,10 @@ pub(crate) fn check(found: &str) -> Outcome<()> {
         return Ok(());
     }
     Err(format!("the echo was {found:?}").into())
+}
+
+/// Adds the time of each of the rounds of a crowd, which has none to itself.
+pub(crate) fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
+    let each = began.elapsed() / u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
+    times.extend(std::iter::repeat_n(each, rounds));
 }

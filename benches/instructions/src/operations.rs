@@ -15,6 +15,8 @@ use antiphon::{
     Reader, ReplyToken,
 };
 use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::corpus::Item;
 use crate::decoding;
@@ -56,7 +58,7 @@ pub fn reading(corpus: &[Item]) -> Vec<Named> {
             reading.push(Named { name, operation });
         };
         add(format!("parse {short}"), Box::new(Read::new(item)));
-        add(format!("serde {short}"), Box::new(Serde::new(item)));
+        add(format!("serde {short}"), Box::new(Serde::new(item, false)));
     }
     reading
 }
@@ -65,15 +67,34 @@ pub fn reading(corpus: &[Item]) -> Vec<Named> {
 pub fn receiving(corpus: &[Item]) -> Vec<Named> {
     let receive = |item: &Item| Named {
         name: format!("receive {}", item.name),
-        operation: Box::new(Receive::new(item)),
+        operation: Box::new(Receive::new(item, false)),
     };
     corpus.iter().map(receive).collect()
+}
+
+/// The same with params and results decoded, on a connection and by serde_json in turn, which decodes as it reads.
+fn receiving_decoded(corpus: &[Item]) -> Vec<Named> {
+    let both = |item: &Item| {
+        let name = format!("read and decode {}", item.name);
+        [
+            Named {
+                name: name.clone(),
+                operation: Box::new(Receive::new(item, true)) as Box<dyn Operation>,
+            },
+            Named {
+                name: format!("{name} by serde_json"),
+                operation: Box::new(Serde::new(item, true)),
+            },
+        ]
+    };
+    corpus.iter().flat_map(both).collect()
 }
 
 /// Every operation, in the order of the tables.
 pub fn all(corpus: &[Item]) -> Vec<Named> {
     let mut all = reading(corpus);
     all.extend(receiving(corpus));
+    all.extend(receiving_decoded(corpus));
     all.extend(decoding::all(corpus));
     let mut add = |name: String, operation: Box<dyn Operation>| all.push(Named { name, operation });
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
@@ -237,6 +258,7 @@ struct Receive {
     server: Connection,
     clients: Vec<Connection>,
     tokens: Vec<ReplyToken>,
+    decodes: bool,
     /// Where the next run begins: a part of the mix at a time, for a server with thousands of requests open is none.
     next: usize,
 }
@@ -261,7 +283,7 @@ pub fn times(item: &Item) -> usize {
 }
 
 impl Receive {
-    fn new(item: &Item) -> Self {
+    fn new(item: &Item, decodes: bool) -> Self {
         let message = |text: &String| {
             let json = Json::parse_str(text).expect("the corpus is valid");
             let id = json.get("id").filter(|_| json.get("method").is_none());
@@ -276,6 +298,7 @@ impl Receive {
             server: Connection::new(Self::config(1)),
             clients: Vec::new(),
             tokens: Vec::with_capacity(1 << 13),
+            decodes,
             next: 0,
         };
         new.between();
@@ -321,7 +344,11 @@ impl Operation for Receive {
                 };
                 let mut input = Input::message(black_box(text));
                 while input.consumed() < text.len() {
-                    match conn.poll_event(&mut input) {
+                    let event = conn.poll_event(&mut input);
+                    if self.decodes {
+                        black_box(event.as_ref().and_then(body).map(decode));
+                    }
+                    match event {
                         Some(Event::Request(request)) => self.tokens.push(black_box(request).token),
                         event => drop(black_box(event)),
                     }
@@ -360,15 +387,35 @@ impl Operation for Receive {
     }
 }
 
+/// The params or the result of what was received.
+fn body<'a>(event: &Event<'a, ()>) -> Option<Json<'a>> {
+    match event {
+        Event::Request(request) => request.params,
+        Event::Notification(notification) => notification.params,
+        Event::Response(response) => match &response.outcome {
+            Outcome::Ok(result) => Some(*result),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Into a type that reads all and keeps nothing.
+fn decode(json: Json<'_>) {
+    json.decode::<IgnoredAny>().expect("the corpus is valid");
+}
+
 struct Serde {
+    decodes: bool,
     next: usize,
     messages: Vec<String>,
     times: usize,
 }
 
 impl Serde {
-    fn new(item: &Item) -> Self {
+    fn new(item: &Item, decodes: bool) -> Self {
         Self {
+            decodes,
             next: 0,
             messages: item.messages.clone(),
             times: times(item),
@@ -381,7 +428,12 @@ impl Operation for Serde {
         for _ in 0..self.times {
             let end = (self.next + PART).min(self.messages.len());
             for message in &self.messages[self.next..end] {
-                black_box(serde_typed::parse(black_box(message.as_bytes())));
+                let text = black_box(message.as_bytes());
+                if self.decodes {
+                    black_box(serde_typed::parse::<IgnoredAny>(text));
+                } else {
+                    black_box(serde_typed::parse::<&RawValue>(text));
+                }
             }
         }
     }

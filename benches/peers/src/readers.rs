@@ -138,7 +138,7 @@ impl Reader for Antiphon {
 }
 
 fn serde_typed(text: &[u8], _: Kind) -> Option<Kind> {
-    Some(match black_box(serde_typed::parse(text)) {
+    Some(match black_box(serde_typed::parse::<&RawValue>(text)) {
         Frame::One(Message::Request { .. }) => Kind::Request,
         Frame::One(Message::Notification { .. }) => Kind::Notification,
         Frame::One(Message::Result { .. } | Message::Error { .. }) => Kind::Response,
