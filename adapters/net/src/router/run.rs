@@ -260,18 +260,13 @@ async fn wait(
     around: Option<(&Chain<Request>, &Cx)>,
     handler_timeout: Option<Duration>,
 ) -> Result<Text, Failure> {
-    let Some(handler_timeout) = handler_timeout else {
-        return match around {
-            None => later.await,
-            Some((chain, cx)) => {
-                poll_fn(|task| within(chain, cx, request, || later.as_mut().poll(task))).await
-            }
-        };
-    };
     let done = poll_fn(|task| match around {
         None => later.as_mut().poll(task),
         Some((chain, cx)) => within(chain, cx, request, || later.as_mut().poll(task)),
     });
+    let Some(handler_timeout) = handler_timeout else {
+        return done.await;
+    };
     match request.within(handler_timeout, done).await {
         Some(done) => done,
         None => Err(request.timed_out().into()),
