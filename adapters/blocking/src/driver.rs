@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::thread;
 
-use antiphon::{Closed, Framing, Instant};
+use antiphon::{Closed, Instant};
 use antiphon_net::{
     ConnectionConfig, Inbox, Notification, Peer, Permits, Report, Request, Session, Sleeper, Tag,
     Timer, Work, block_on, unless_broken,
@@ -106,12 +106,14 @@ pub fn drive(
     service: impl Service,
 ) -> (Peer, Driver) {
     let link = link.into();
-    let mut options = options.into();
-    if link.messages.is_some() {
-        options.config.framing = Framing::Messages;
-    }
+    let is_of_messages = link.messages.is_some();
     let context = link.context.clone();
-    let session = Session::new(options, context, antiphon_net::Threads::shared());
+    let session = Session::new(
+        options.into(),
+        is_of_messages,
+        context,
+        antiphon_net::Threads::shared(),
+    );
     let driver = Driver {
         session: Arc::clone(&session),
         stage: Stage::New(Box::new((link, Box::new(service)))),

@@ -69,7 +69,12 @@ pub fn drive(
     options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> (Peer, Driver) {
-    drive_on(link, options.into(), Arc::new(service), &current())
+    drive_on(
+        link,
+        Arc::new(options.into()),
+        Arc::new(service),
+        &current(),
+    )
 }
 
 /// Serves until the connection ends, and says why it ended.

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::options::ConnectionConfig;
 use crate::session::{Brought, Moved, Next, Sent, Session, WorkBatch};
-use antiphon::{Closed, Framing, Instant};
+use antiphon::{Closed, Instant};
 
 use crate::handlers::Handlers;
 use crate::peer::Peer;
@@ -52,14 +52,12 @@ thread_local! {
 /// say.
 pub fn drive<S: Service>(
     mut link: Link,
-    mut options: ConnectionConfig,
+    options: impl Into<Arc<ConnectionConfig>>,
     service: Arc<S>,
     runtime: &SharedRuntime,
 ) -> (Peer, Driver) {
-    if link.io.as_messages().is_some() {
-        options.config.framing = Framing::Messages;
-    }
-    let session = Session::new(options, link.context, Arc::clone(runtime));
+    let is_of_messages = link.io.as_messages().is_some();
+    let session = Session::new(options, is_of_messages, link.context, Arc::clone(runtime));
     drive_session(link.io, session, service)
 }
 

@@ -536,7 +536,7 @@ impl MakeCall for Peer {
         Some(Interception {
             chain: options.interceptors.as_ref()?,
             runtime: self.session.shared_runtime(),
-            connection: options.config.connection,
+            connection: self.context().connection,
             peer_addr: self.context().peer_addr,
             server: None,
         })

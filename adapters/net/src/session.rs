@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wire};
-use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
+use antiphon::{CallId, CloseReason, Closed, Config, Framing, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::dispatcher::{Begins, Dispatcher, Membership, call};
@@ -69,7 +69,8 @@ pub struct Session {
     /// Whether a caller has woken the task because it has something to say. Read before the turn,
     /// and so without the lock.
     is_called: AtomicBool,
-    options: ConnectionConfig,
+    /// Shared by the connections of a server.
+    options: Arc<ConnectionConfig>,
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
@@ -82,19 +83,26 @@ pub struct Session {
 
 impl Session {
     /// Begins a conversation over a transport of which `context` is known. The connection has the
-    /// number that `context` has, or the configured one if that is 0.
+    /// number that `context` has, or the configured one if that is 0. Over a transport of whole
+    /// messages the framing is that, whatever the options say.
     pub fn new(
-        mut options: ConnectionConfig,
+        options: impl Into<Arc<ConnectionConfig>>,
+        is_of_messages: bool,
         mut context: Context,
         runtime: SharedRuntime,
     ) -> Arc<Self> {
+        let options = options.into();
+        let mut config = session_config(&options, context.is_accepted);
+        if is_of_messages {
+            config.config.framing = Framing::Messages;
+        }
         match context.connection {
             0 => context.connection = options.config.connection,
-            number => options.config.connection = number,
+            number => config.config.connection = number,
         }
         let now = runtime.now();
-        let (wire, failed) = wire(&options, now);
-        let mut conn = Conn::new(session_config(&options, context.is_accepted), wire, now);
+        let (wire, failed) = wire(&options, &config.config, now);
+        let mut conn = Conn::new(config, wire, now);
         if failed.is_some() {
             conn.abort(failed.map(Into::into));
         }
@@ -464,16 +472,16 @@ impl fmt::Debug for Guard<'_> {
 }
 
 /// What carries the messages, or why it cannot.
-fn wire(options: &ConnectionConfig, now: Instant) -> (Wire, Option<io::Error>) {
+fn wire(options: &ConnectionConfig, config: &Config, now: Instant) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
-        return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
+        return match WebSocket::new(Arc::clone(websocket), config, now) {
             Ok(websocket) => (Wire::Layered(Box::new(websocket)), None),
             Err(error) => (Wire::Messages, Some(error)),
         };
     }
-    let _ = now;
-    match options.config.framing {
+    let _ = (options, now);
+    match config.framing {
         Framing::Messages => (Wire::Messages, None),
         _ => (Wire::Stream, None),
     }

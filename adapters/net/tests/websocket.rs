@@ -40,7 +40,7 @@ impl Side {
         context.connection = 7;
         let shared: SharedRuntime = clock.clone();
         Self {
-            session: Session::new(options, context, shared),
+            session: Session::new(options, false, context, shared),
             clock,
         }
     }

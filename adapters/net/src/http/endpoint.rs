@@ -41,7 +41,7 @@ struct Shared<S> {
     service: Arc<S>,
     runtime: SharedRuntime,
     /// The options of an exchange.
-    exchange: ConnectionConfig,
+    exchange: Arc<ConnectionConfig>,
 }
 
 impl<S: Service> Endpoint<S> {
@@ -58,7 +58,7 @@ impl<S: Service> Endpoint<S> {
         exchange.config.timeouts.write_timeout = None;
         Self {
             shared: Arc::new(Shared {
-                exchange,
+                exchange: Arc::new(exchange),
                 options,
                 service: Arc::new(service),
                 runtime,

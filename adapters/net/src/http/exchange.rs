@@ -22,15 +22,13 @@ use crate::service::Service;
 
 /// Makes the peer that the handlers of an exchange are shown.
 pub(super) fn peer(
-    options: &ConnectionConfig,
+    options: &Arc<ConnectionConfig>,
     mut context: Context,
     runtime: &SharedRuntime,
 ) -> Peer {
     // Its requests are a server's.
     context.is_accepted = true;
-    let mut options = options.clone();
-    options.config.connection = context.connection;
-    let session = Session::new(options, context, Arc::clone(runtime));
+    let session = Session::new(Arc::clone(options), false, context, Arc::clone(runtime));
     Peer::unowned(session)
 }
 

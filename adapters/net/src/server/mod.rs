@@ -231,7 +231,7 @@ impl Server {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.start_protocol(Plain {
-            options: options.into(),
+            options: Arc::new(options.into()),
             make,
         })
     }

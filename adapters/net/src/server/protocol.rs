@@ -41,14 +41,14 @@ pub trait Protocol<L = Link>: Send + Sync + 'static {
 
 /// Messages straight on the stream.
 pub(super) struct Plain<F> {
-    pub(super) options: ConnectionConfig,
+    pub(super) options: Arc<ConnectionConfig>,
     pub(super) make: F,
 }
 
 impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plain<F> {
     fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task {
         let service = Arc::new((self.make)(&link.context));
-        let (peer, driver) = drive(link, self.options.clone(), service, runtime);
+        let (peer, driver) = drive(link, Arc::clone(&self.options), service, runtime);
         Box::pin(serve_until(peer, driver, ending))
     }
 }

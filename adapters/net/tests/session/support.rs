@@ -28,7 +28,7 @@ impl Side {
     pub(crate) fn new(options: impl Into<ConnectionConfig>) -> Self {
         let clock = Arc::new(Hand::default());
         let shared: SharedRuntime = clock.clone();
-        let session = Session::new(options.into(), antiphon_net::Context::new(), shared);
+        let session = Session::new(options.into(), false, antiphon_net::Context::new(), shared);
         Self { session, clock }
     }
 
