@@ -269,9 +269,9 @@ impl<T, S: Settings> Connection<T, S> {
         self.phase.input_ends();
     }
 
-    /// Ends the conversation in good order: takes nothing new from either side, and closes once
-    /// all that is open is answered and all that is queued is written, or when `drain_timeout`
-    /// has passed.
+    /// Ends the conversation in good order: takes nothing new from either side, and closes as soon
+    /// as all that is open is answered and all that is queued is written, or when `drain_timeout`
+    /// has passed. Messages behind the last answer are not read, even if they have arrived.
     pub fn drain(&mut self) {
         if self.phase.drain() {
             self.deadlines.drain = self.after(self.config.timeouts.drain_timeout);

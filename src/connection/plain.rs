@@ -36,7 +36,7 @@ impl<T, S: Settings> Connection<T, S> {
         &mut self,
         input: &mut Input<'a>,
     ) -> Result<Event<'a, T>, Ready<'a>> {
-        if self.building.is_some() || self.phase.has_ended() {
+        if self.building.is_some() || !self.phase.is_steady() {
             rare();
             return Err(Ready::Nothing);
         }

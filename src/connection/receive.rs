@@ -38,7 +38,7 @@ impl<T, S: Settings> Connection<T, S> {
                     return event;
                 }
             }
-            if self.phase.has_ended() {
+            if !self.phase.is_steady() && self.ends_here() {
                 return None;
             }
             let (frame, scanned) = match mem::replace(&mut ready, Ready::Nothing) {
@@ -57,6 +57,17 @@ impl<T, S: Settings> Connection<T, S> {
                 return event;
             }
         }
+    }
+
+    /// Whether nothing more is read. A drain ends here and nowhere else, between two messages, so that
+    /// it does not matter what came in the same read as the last answer.
+    #[cold]
+    #[inline(never)]
+    fn ends_here(&mut self) -> bool {
+        if self.phase.is_draining() && self.is_idle() {
+            self.end(Closed::Drained);
+        }
+        self.phase.has_ended()
     }
 
     #[inline(always)]

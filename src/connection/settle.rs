@@ -27,9 +27,6 @@ impl<T, S: Settings> Connection<T, S> {
             }
         }
         self.check_deadlines(now);
-        if self.phase.is_draining() && self.is_idle() {
-            self.end(Closed::Drained);
-        }
         let why = self.phase.ended()?;
         if self.phase.is_shut() {
             // A close that has just been decided here gives open requests up first, like any other.
@@ -166,7 +163,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Whether nothing is open in either direction and nothing waits to be written.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.calls.open() == 0 && self.requests.open() == 0 && self.outbox.len() == 0
     }
 }

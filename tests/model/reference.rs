@@ -605,6 +605,10 @@ impl Model {
                         None => continue,
                     }
                 }
+                if self.draining && self.is_idle() {
+                    self.end(Closed::Drained);
+                    continue;
+                }
                 if let Some((message, whole)) = self.inbox.pop_front() {
                     match self.read(message, whole) {
                         Some(event) => return same(&event, actual),
@@ -671,9 +675,6 @@ impl Model {
             self.drain_deadline = None;
             self.closed = true;
             self.drop_unsent();
-        }
-        if self.draining && self.is_idle() {
-            self.end(Closed::Drained);
         }
         let Some(why) = self.ended else {
             return nothing(actual);

@@ -14,7 +14,7 @@ use antiphon::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::Call;
+use crate::call::{Call, MakeCall};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::peer::{Peer, due};
@@ -177,9 +177,9 @@ impl<'p, R: 'p, E: RpcError + 'p> ProgressCall<'p, R, E> {
     async fn run(self) -> Result<R, CallError<E>> {
         let (decode, hear, at_most) = (self.call.decode, self.hear, self.at_most);
         let (peer, request) = self.call.into_parts();
-        match outcome(peer, request, hear, at_most).await {
+        match intercepted(peer, request, hear, at_most).await {
             Ok(outcome) => decode(outcome),
-            Err(error) => Err(CallError::of_untyped(error.into())),
+            Err(error) => Err(CallError::of_untyped(error)),
         }
     }
 }
@@ -194,14 +194,32 @@ impl<'p, R: 'p, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, E> {
     }
 }
 
+/// Makes a call past the interceptors, if there are any.
+async fn intercepted(
+    peer: &Peer,
+    request: Option<CallRequest<'_>>,
+    hear: Hear<'_>,
+    at_most: Option<Duration>,
+) -> Result<OwnedOutcome, CallError> {
+    let mut request = request.ok_or(SendError::NotOpen)?;
+    let Some(seen) = peer.interception() else {
+        return Ok(outcome(peer, request, hear, at_most).await?);
+    };
+    let intercepted = match seen.call(&mut request) {
+        Ok(intercepted) => intercepted,
+        Err(answered) => return answered,
+    };
+    let ended = outcome(peer, request, hear, at_most).await;
+    intercepted.end(ended.map_err(CallError::from))
+}
+
 /// Makes a call, and has what the peer tells of its progress heard until it ends.
 async fn outcome(
     peer: &Peer,
-    request: Option<CallRequest<'_>>,
+    request: CallRequest<'_>,
     mut hear: Hear<'_>,
     at_most: Option<Duration>,
 ) -> Result<OwnedOutcome, SendError> {
-    let request = request.ok_or(SendError::NotOpen)?;
     let told = Arc::<Told>::default();
     let mut pending = start(peer, request, &told, at_most).await?;
     let ended = poll_fn(|cx| {

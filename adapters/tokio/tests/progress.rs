@@ -1,13 +1,14 @@
 //! Progress of a request, byte for byte, as a language server and a server of tools tell it.
 
 use std::future::poll_fn;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_net::{Duplex, Io, duplex};
+use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
-    CallError, Config, Link, McpRevision, OwnedError, Params, Peer, Progress, Router, Running,
-    SendError, TcpServer, connect,
+    CallError, Config, ConnectionConfig, Link, McpRevision, OutgoingCall, OwnedError, OwnedJson,
+    Params, Peer, Progress, Router, Running, SendError, TcpServer, connect,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -219,7 +220,7 @@ struct Hand {
 }
 
 impl Hand {
-    fn of(config: Config) -> (Peer, Self) {
+    fn of(config: impl Into<ConnectionConfig>) -> (Peer, Self) {
         let (near, far) = duplex(1 << 16);
         let peer = connect(Link::new(near), config, ());
         let rest = Vec::new();
@@ -333,6 +334,64 @@ async fn progress_lets_the_timeout_begin_anew_where_that_is_wanted() {
         };
         tokio::join!(call, other_side);
     }
+}
+
+/// Notes what it sees, and answers one method.
+#[derive(Clone, Default)]
+struct Noting(Arc<Mutex<Vec<String>>>);
+
+impl Interceptor<OutgoingCall> for Noting {
+    fn request(&self, cx: &mut Cx, call: &OutgoingCall) -> Decision {
+        self.0.lock().unwrap().push(call.method().into());
+        match call.method() {
+            "known" => OwnedError::new(7, "known").into(),
+            _ => {
+                cx.set_params(OwnedJson::from_value(&json!({"a": 1})).unwrap());
+                Decision::Continue
+            }
+        }
+    }
+
+    fn response(&self, _: &Cx, _: &OutgoingCall, reply: &mut Reply) {
+        self.0.lock().unwrap().push(format!("{:?}", reply.result()));
+        if reply.result() == Some("2") {
+            reply.replace(Ok(OwnedJson::from_value(&3).unwrap()));
+        }
+    }
+
+    fn given_up(&self, _: &Cx, _: &OutgoingCall) {
+        self.0.lock().unwrap().push("given up".into());
+    }
+}
+
+// INT-01 USE-21
+#[tokio::test(start_paused = true)]
+async fn interceptors_see_a_call_whose_progress_is_heard() {
+    let noted = Noting::default();
+    let (peer, mut hand) = Hand::of(ConnectionConfig::new(mcp()).intercept(noted.clone()));
+    let heard = Mutex::new(Vec::new());
+    let hear = |step: Done| heard.lock().unwrap().push(step.progress);
+    let known = peer.call::<u32>("known", ()).progress(hear).await;
+    assert!(matches!(known, Err(CallError::Remote(error)) if error.code() == 7));
+    let calls = async {
+        let sum = peer.call::<u32>("sum", ()).progress(hear).await;
+        assert_eq!(sum.unwrap(), 3);
+        let late = peer.call::<u32>("late", ()).progress(hear);
+        assert!(timeout(SECOND, late).await.is_err());
+    };
+    let other_side = async {
+        assert_eq!(
+            hand.hear().await,
+            r#"{"jsonrpc":"2.0","method":"sum","params":{"_meta":{"progressToken":"antiphon-0"},"a":1},"id":1}"#
+        );
+        hand.tell(0, r#""progress":1"#).await;
+        hand.say(r#"{"jsonrpc":"2.0","result":2,"id":1}"#).await;
+        hand.hear().await;
+    };
+    tokio::join!(calls, other_side);
+    assert_eq!(*heard.lock().unwrap(), [1.0]);
+    let expected = ["known", "None", "sum", "Some(\"2\")", "late", "given up"];
+    assert_eq!(*noted.0.lock().unwrap(), expected);
 }
 
 // USE-21

@@ -62,7 +62,7 @@ impl World {
                 // Most reads get all there is; some get bytes one by one; some get anything.
                 Split::Chance | Split::Pieces if salt == 0 => self.split_rng.size(1, rest.len()),
                 Split::Chance | Split::Pieces if salt == 1 => 1,
-                Split::Chance | Split::Pieces => rest.len(),
+                Split::Chance | Split::Pieces | Split::Each => rest.len(),
             };
             let n = wanted.min(rest.len()).min(room);
             Check::InputProgress.that(n > 0, || format!("{e}: the buffer is full"))?;

@@ -2,6 +2,7 @@
 //!
 //!   antiphon-sim [--seeds N] [--first SEED] [--threads N]     many seeds, and what occurred in them
 //!   antiphon-sim --seed SEED [--steps N] [--without BITS] [--plant NAME] [--trace]
+//!   antiphon-sim --split Chance|Pieces|Whole|Bytes|Each …     how input is split; Each: all ways, compared
 //!   antiphon-sim --sessions …                                 the same with sessions instead of connections
 //!
 //! Exit code 0: every invariant held, and everything in the catalogue occurred. 1: something did
@@ -18,7 +19,7 @@ use antiphon_sim::counts::{Counts, SEEDS_ENFORCED};
 use antiphon_sim::healing::LIVENESS_NANOS;
 use antiphon_sim::plant::Plant;
 use antiphon_sim::run::{self, Failure, Report};
-use antiphon_sim::world::ConnectionConfig;
+use antiphon_sim::world::{ConnectionConfig, Split};
 
 /// Fewer steps than this in the average seed prove too little.
 const STEPS_AVERAGE_MIN: u64 = 300;
@@ -62,6 +63,10 @@ fn arguments() -> Result<Arguments, String> {
             "--threads" => read.threads = number()?.max(1),
             "--steps" => read.options.steps = Some(number()?),
             "--without" => read.options.without = number()?,
+            "--split" => {
+                let split = Split::named(&value);
+                read.options.split = split.ok_or_else(|| format!("there is no split {value}"))?;
+            }
             "--plant" => {
                 let plant = Plant::named(&value);
                 read.options.plant =
@@ -69,7 +74,7 @@ fn arguments() -> Result<Arguments, String> {
             }
             _ => {
                 return Err(format!(
-                    "there is no {word}, but --seed, --seeds, --first, --threads, --steps, --without, --plant and --trace"
+                    "there is no {word}, but --seed, --seeds, --first, --threads, --steps, --without, --split, --plant and --trace"
                 ));
             }
         }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::checks::{Broken, Check};
 use crate::counts::Counts;
 use crate::plant::Plant;
-use crate::world::{ConnectionConfig, World};
+use crate::world::{ConnectionConfig, Split, World};
 
 /// What a run has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,9 @@ pub(crate) fn at_step(steps: u64) {
 /// # Errors
 /// The invariant that broke, and where.
 pub fn run(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
+    if options.split == Split::Each {
+        return run_each(seed, options);
+    }
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed, options);
         if options.plant == Some(Plant::Leftover) {
@@ -74,6 +77,24 @@ pub fn run(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
     };
     let step = STEP.with(Cell::get);
     Err(Failure { seed, step, broken })
+}
+
+/// Runs a seed under each way to split the input.
+fn run_each(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
+    let split = |split| run(seed, ConnectionConfig { split, ..options });
+    let pieces = split(Split::Pieces)?;
+    for other in [Split::Whole, Split::Bytes] {
+        let report = split(other)?;
+        let same = Check::SplitInvariance.that(report.hash == pieces.hash, || {
+            format!("{other:?} is another run than {:?}", Split::Pieces)
+        });
+        same.map_err(|broken| Failure {
+            seed,
+            step: report.steps,
+            broken,
+        })?;
+    }
+    Ok(pieces)
 }
 
 /// Makes a failing run small: fewer steps, fewer kinds of action, the same check broken.
@@ -115,6 +136,9 @@ pub fn command(seed: u64, options: ConnectionConfig) -> String {
     }
     if options.without != 0 {
         command += &format!(" --without {:#x}", options.without);
+    }
+    if options.split != Split::Chance {
+        command += &format!(" --split {:?}", options.split);
     }
     if let Some(plant) = options.plant {
         command += &format!(" --plant {plant:?}");

@@ -101,8 +101,7 @@ fn limit(rng: &mut Random, config: &mut Config, limits: Limits) {
     config.limits.max_depth = rng.pick(&[4, 16, 128]);
     config.limits.max_batch_items = limits.items;
     config.limits.max_batch_calls = limits.items + usize::from(rng.chance(20));
-    // Drawn aside, so that the seeds that were there before mean what they meant.
-    config.limits.max_joined_calls = rng.clone().pick(&[0, 1, 2, 3, 100]);
+    config.limits.max_joined_calls = rng.pick(&[0, 1, 2, 3, 100]);
     config.limits.max_batch_reply_bytes = rng.pick(&[200, 600, 2000]);
     config.limits.max_id_bytes = rng.pick(&[12, 64]);
     config.limits.max_method_bytes = rng.pick(&[24, 200]);

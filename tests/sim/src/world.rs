@@ -31,6 +31,22 @@ pub enum Split {
     Whole,
     /// One byte at a time.
     Bytes,
+    /// A run in pieces, one as much as fits and one byte by byte, which have to be the same.
+    Each,
+}
+
+impl Split {
+    /// The split with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::Chance,
+            Self::Pieces,
+            Self::Whole,
+            Self::Bytes,
+            Self::Each,
+        ];
+        all.into_iter().find(|split| format!("{split:?}") == name)
+    }
 }
 
 /// How a run is made.
