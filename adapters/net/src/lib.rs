@@ -62,7 +62,7 @@ mod wait;
 pub mod websocket;
 
 pub use answer::Answer;
-pub use antiphon::session::{Report, RequestDetails, UnmatchedDetails, WhenFull};
+pub use antiphon::session::{Order, Report, RequestDetails, UnmatchedDetails, WhenFull};
 pub use batch::BatchBuilder;
 pub use call::{BatchCall, Call};
 pub use call_error::{CallError, CallRefused, NoConnection};
