@@ -15,15 +15,19 @@ pub struct CallEnd {
     /// One word for what there was instead of an answer: `cancelled` or `panicked`; for a call of this side
     /// also as [`NoAnswer::as_str`](super::NoAnswer::as_str) says.
     pub instead: Option<&'static str>,
+    /// How many bytes of JSON the result or the error object has, before the router maps failures; 0 if
+    /// there is none.
+    pub answer_bytes: usize,
 }
 
 impl CallEnd {
-    /// Makes one.
+    /// Makes one without an answer's bytes.
     pub const fn new(duration: Duration, code: Option<i64>, instead: Option<&'static str>) -> Self {
         Self {
             duration,
             code,
             instead,
+            answer_bytes: 0,
         }
     }
 

@@ -67,7 +67,12 @@ impl Reply {
     pub fn end(&self) -> Option<CallEnd> {
         let code = self.error().map(|error| error.code());
         let instead = self.no_answer().map(NoAnswer::as_str);
-        (!self.is_deferred()).then(|| CallEnd::new(self.duration, code, instead))
+        let mut end = CallEnd::new(self.duration, code, instead);
+        end.answer_bytes = match self.outcome.as_ref()? {
+            Ok(text) => text.len(),
+            Err(_) => self.error().map_or(0, |error| error.encoded_len()),
+        };
+        Some(end)
     }
 
     /// Whether the handler answers later, so that its outcome is not known yet.

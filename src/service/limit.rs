@@ -1,10 +1,15 @@
-//! How many calls a second: a bucket that fills with time.
+//! How many calls a second, and what they may cost: a bucket that fills with time.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Tokens that come back at a steady rate: each call takes one, and is refused while there is none.
+/// A token, in the unit in which a bucket counts: a rate of one a second gives one of these each
+/// nanosecond, so nothing is lost by rounding.
+const TOKEN: u128 = 1_000_000_000;
+
+/// Tokens that come back at a steady rate. Each call takes one, and is refused while there is none; or it
+/// is [charged](Self::charge) what it costs, and further ones are refused until that has come back.
 ///
 /// ```
 /// use core::time::Duration;
@@ -15,43 +20,136 @@ use crate::time::Instant;
 /// assert!([true, true, true, false].iter().all(|expected| bucket.take(now) == *expected));
 /// now = now + Duration::from_millis(500);
 /// assert!(bucket.take(now) && !bucket.take(now));
+/// // What has cost more than there is comes back first.
+/// bucket.charge(now, 20);
+/// assert_eq!(bucket.wait(now), Duration::from_millis(10_500));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// How long a token takes to come back.
-    interval: Duration,
-    /// How long all of them take.
-    whole: Duration,
-    /// When the bucket will be full again.
-    full_at: Instant,
+    /// Tokens a second.
+    rate: u64,
+    /// How many there are when it is full.
+    burst: u64,
+    /// What was missing to a full one, in parts of a [`TOKEN`]; more than there can be is a debt.
+    missing: u128,
+    /// When that was: the latest time that was told, so that a clock that steps back gives nothing away.
+    since: Instant,
 }
 
 impl Bucket {
-    /// Lets `rate` calls a second pass, and `burst` at once after a pause. Both are at least one.
-    pub fn per_second(rate: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / rate.max(1);
+    /// Lets `rate` tokens a second come back, up to `burst` of them, which are there at the beginning. Both
+    /// are at least one.
+    pub const fn per_second(rate: u64, burst: u64) -> Self {
         Self {
-            interval,
-            whole: interval * burst.max(1),
-            full_at: Instant::ZERO,
+            rate: if rate == 0 { 1 } else { rate },
+            burst: if burst == 0 { 1 } else { burst },
+            missing: 0,
+            since: Instant::ZERO,
         }
     }
 
     /// Takes a token. False if there is none.
     pub fn take(&mut self, now: Instant) -> bool {
-        let from = self.full_at.max(now);
-        let full_at = from + self.interval;
-        if full_at.saturating_since(now) > self.whole {
-            return false;
+        let is_there = !self.is_empty(now);
+        if is_there {
+            self.charge(now, 1);
         }
-        self.full_at = full_at;
-        true
+        is_there
+    }
+
+    /// Takes so many tokens, whether they are there or not: for what is known only when it is done. What
+    /// was not there has to come back before there is a token again.
+    pub fn charge(&mut self, now: Instant, tokens: u64) {
+        let missing = self.missing(now);
+        self.missing = missing.saturating_add(u128::from(tokens) * TOKEN);
+        self.since = self.since.max(now);
+    }
+
+    /// Whether there is not a whole token.
+    pub fn is_empty(&self, now: Instant) -> bool {
+        self.over(now) > 0
     }
 
     /// How long until there is a token again; zero if there is one.
     pub fn wait(&self, now: Instant) -> Duration {
-        let next = self.full_at.max(now) + self.interval;
-        next.saturating_since(now).saturating_sub(self.whole)
+        let over = self.over(now);
+        if over == 0 {
+            return Duration::ZERO;
+        }
+        let nanos = over.div_ceil(u128::from(self.rate));
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        // A clock that has stepped back has to come to where it was first.
+        let behind = self.since.saturating_since(now);
+        Duration::from_nanos(nanos).saturating_add(behind)
+    }
+
+    /// What has to come back before there is a token.
+    fn over(&self, now: Instant) -> u128 {
+        let most = u128::from(self.burst - 1) * TOKEN;
+        self.missing(now).saturating_sub(most)
+    }
+
+    fn missing(&self, now: Instant) -> u128 {
+        let span = now.saturating_since(self.since);
+        let come_back = span.as_nanos() * u128::from(self.rate);
+        self.missing.saturating_sub(come_back)
+    }
+}
+
+/// What a call costs, in tokens of a [`Bucket`].
+///
+/// ```
+/// use core::time::Duration;
+/// use antiphon::service::Prices;
+/// let mut prices = Prices::new();
+/// prices.per_byte_out = 2;
+/// assert_eq!(prices.of_call(100), 100);
+/// assert_eq!(prices.of_answer(10, Duration::from_micros(1500)), 20 + 1500);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prices {
+    /// For each byte of the message that calls, or of its part of a batch. Default 1.
+    pub per_byte_in: u64,
+    /// For each byte of the result or of the error object. Default 1.
+    pub per_byte_out: u64,
+    /// For each millisecond from the beginning of a call to its answer, waiting included; parts of one cost
+    /// their part. Default 1000: as much as a thousand bytes.
+    pub per_millisecond: u64,
+}
+
+impl Prices {
+    /// Takes the defaults.
+    pub const fn new() -> Self {
+        Self {
+            per_byte_in: 1,
+            per_byte_out: 1,
+            per_millisecond: 1000,
+        }
+    }
+
+    /// What a call of so many bytes costs before it is served.
+    pub const fn of_call(&self, bytes: usize) -> u64 {
+        self.per_byte_in.saturating_mul(bytes as u64)
+    }
+
+    /// What it costs besides, when it has taken so long and is answered with so many bytes.
+    pub const fn of_answer(&self, bytes: usize, duration: Duration) -> u64 {
+        let nanos = duration.as_nanos();
+        let time = nanos.saturating_mul(self.per_millisecond as u128) / 1_000_000;
+        let time = if time > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            time as u64
+        };
+        let bytes = self.per_byte_out.saturating_mul(bytes as u64);
+        time.saturating_add(bytes)
+    }
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -59,8 +157,12 @@ impl Bucket {
 mod tests {
     use core::time::Duration;
 
-    use super::Bucket;
+    use super::{Bucket, Prices};
     use crate::time::Instant;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
 
     // INT-09 SEC-09
     #[test]
@@ -77,5 +179,80 @@ mod tests {
         // A clock that steps back gives nothing away.
         assert!(!bucket.take(Instant::ZERO));
         assert_eq!(bucket.wait(now + Duration::from_secs(1)), Duration::ZERO);
+    }
+
+    // SEC-09 SEC-10
+    #[test]
+    fn a_debt_is_paid_before_anything_passes() {
+        let mut bucket = Bucket::per_second(100, 50);
+        assert!(!bucket.is_empty(at(0)));
+        bucket.charge(at(0), 49);
+        // The last one is there; with it, all are spent.
+        assert!(!bucket.is_empty(at(0)));
+        bucket.charge(at(0), 101);
+        assert_eq!(bucket.wait(at(0)), Duration::from_millis(1010));
+        assert!(bucket.is_empty(at(1009)) && !bucket.take(at(1009)));
+        assert!(!bucket.is_empty(at(1010)) && bucket.take(at(1010)));
+        assert!(!bucket.take(at(1010)));
+        // Never more than the burst comes back.
+        let much_later = at(1_000_000);
+        bucket.charge(much_later, 50);
+        assert!(bucket.is_empty(much_later));
+    }
+
+    // SEC-10
+    #[test]
+    fn a_clock_that_steps_back_gives_nothing_away() {
+        let mut bucket = Bucket::per_second(100, 50);
+        bucket.charge(at(1000), 50);
+        // Going back and forth over the same second is no time.
+        for _ in 0..100 {
+            assert!(bucket.is_empty(at(0)) && bucket.is_empty(at(1000)));
+            bucket.charge(at(0), 0);
+        }
+        assert_eq!(bucket.wait(at(0)), Duration::from_millis(1010));
+        assert!(bucket.take(at(1010)) && !bucket.take(at(1010)));
+        // What was charged by the earlier clock is owed by the later.
+        bucket.charge(at(0), 100);
+        assert_eq!(bucket.wait(at(1010)), Duration::from_millis(1010));
+    }
+
+    // SEC-10
+    #[test]
+    fn no_number_is_too_large() {
+        let mut bucket = Bucket::per_second(u64::MAX, u64::MAX);
+        for _ in 0..3 {
+            bucket.charge(Instant::ZERO, u64::MAX);
+        }
+        assert_eq!(
+            bucket.wait(Instant::ZERO),
+            Duration::from_nanos(2_000_000_001)
+        );
+        assert!(!bucket.is_empty(Instant::FAR_FUTURE));
+        let mut slow = Bucket::per_second(0, 0);
+        slow.charge(Instant::ZERO, u64::MAX);
+        assert_eq!(slow.wait(Instant::ZERO), Duration::from_nanos(u64::MAX));
+        assert!(slow.is_empty(Instant::FAR_FUTURE));
+        let mut dear = Prices::new();
+        (dear.per_byte_in, dear.per_byte_out, dear.per_millisecond) =
+            (u64::MAX, u64::MAX, u64::MAX);
+        assert_eq!(dear.of_call(2), u64::MAX);
+        assert_eq!(dear.of_answer(2, Duration::MAX), u64::MAX);
+        assert_eq!(dear.of_call(0) + dear.of_answer(0, Duration::ZERO), 0);
+    }
+
+    // SEC-10
+    #[test]
+    fn each_thing_has_its_own_price() {
+        let mut prices = Prices::default();
+        (
+            prices.per_byte_in,
+            prices.per_byte_out,
+            prices.per_millisecond,
+        ) = (2, 3, 5000);
+        assert_eq!(prices.of_call(7), 14);
+        assert_eq!(prices.of_answer(7, Duration::ZERO), 21);
+        assert_eq!(prices.of_answer(0, Duration::from_micros(3)), 15);
+        assert_eq!(prices.of_answer(1, Duration::from_secs(1)), 5_000_003);
     }
 }

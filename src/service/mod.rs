@@ -43,7 +43,7 @@ pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;
 pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
 pub use intercept::{Chain, Interceptor, Reply};
-pub use limit::Bucket;
+pub use limit::{Bucket, Prices};
 pub use logging::{CallLog, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]

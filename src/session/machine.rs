@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use super::options::SessionConfig;
+use super::options::{Order, SessionConfig};
 use super::phase::Phase;
 use super::progress::{Extend, Progress, Watched};
 use super::queue::{Next, Queue, Settled, Work};
@@ -138,9 +138,10 @@ impl<W> Session<W> {
     }
 
     /// The next thing for the service to do, in the order of arrival; a request only if
-    /// `may_begin_request`. Not to be called while a notification is being served. When it gives
-    /// `None`, the service is taken to have nothing to do: until then the end of the input is kept
-    /// from the connection, so that the service can still call and notify.
+    /// `may_begin_request`. Not to be called while a notification is being served; under
+    /// [`Order::Free`] not while one is being served and nothing [waits](Self::has_work). When it gives
+    /// `None` and nothing waits, the service is taken to have nothing to do: until then the end of the
+    /// input is kept from the connection, so that the service can still call and notify.
     pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work<W>> {
         let was_paused = self.is_paused();
         let next = match self.phase {
@@ -148,7 +149,7 @@ impl<W> Session<W> {
             Phase::Over(_) => self.queue.pop(),
             // The service is told that the session is open before anything else.
             Phase::Opening => None,
-            _ => self.queue.pop_in_order(may_begin_request),
+            _ => self.queue.pop_in_order(may_begin_request, self.is_held()),
         };
         self.is_serving = !self.queue.is_empty() || next.is_some();
         self.resume_after(was_paused);
@@ -188,7 +189,14 @@ impl<W> Session<W> {
     /// Whether a request is what the service does next, if it may begin one.
     pub fn is_request_next(&self) -> bool {
         let is_open = !matches!(self.phase, Phase::Opening | Phase::Over(_));
-        is_open && self.queue.is_request_next()
+        is_open && self.queue.is_request_next() && !self.is_held()
+    }
+
+    /// Whether nothing may begin, because it waits for the end of a request that has begun. A cancel that
+    /// the service has not seen yet may be of one whose handler still runs.
+    fn is_held(&self) -> bool {
+        self.config.order == Order::Serial
+            && (self.conn.requests_open() > self.queue.requests() || self.queue.has_cancels())
     }
 
     /// Whether anything waits for a service that has asked for work and was given none.

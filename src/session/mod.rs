@@ -16,7 +16,7 @@
 //! | `ticket` | the right to answer one request |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |
-//! | `options` | the limits |
+//! | `options` | the limits, and the order |
 
 mod answer;
 mod ending;
@@ -35,7 +35,7 @@ mod wire;
 
 pub use ending::grace;
 pub use machine::Session;
-pub use options::{SessionConfig, WhenFull};
+pub use options::{Order, SessionConfig, WhenFull};
 pub use phase::Phase;
 pub use progress::Extend;
 pub use queue::{Settled, Work};

@@ -32,6 +32,8 @@ pub struct SessionConfig {
     /// is read and thrown away after the end, so that a peer that is still writing sees the end.
     /// Default 1 s.
     pub linger: Duration,
+    /// What of the work waits until other work has ended. Default [`Order::Notifications`].
+    pub order: Order,
     /// Whether a stream that begins like an HTTP request is closed before anything of it runs.
     /// A page in a browser can have such a request sent to any port. For listeners. Default off.
     pub refuse_http: bool,
@@ -56,6 +58,28 @@ pub enum WhenFull {
     Drop,
 }
 
+/// What of a service's work waits until other work has ended. In any order, requests and notifications
+/// begin in the order in which they came, entries of a batch too. Cancels and the answers to calls of ours
+/// never wait.
+///
+/// A notification has ended when its handler has, a request when it is answered, by its handler or later,
+/// or when the peer has given it up and wants no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// Nothing waits for the end of anything. For services whose handlers do not depend on each other, or
+    /// see to it themselves.
+    Free,
+    /// A notification ends before anything behind it begins; requests run side by side. So later requests
+    /// see what a notification has changed.
+    #[default]
+    Notifications,
+    /// Each request and each notification ends before the next begins. A handler that calls the peer waits
+    /// for its answer as long as a call may: if the peer has to ask something back for it, that waits for
+    /// this handler.
+    Serial,
+}
+
 impl SessionConfig {
     /// Takes the defaults around `config`.
     pub const fn new(config: Config) -> Self {
@@ -65,6 +89,7 @@ impl SessionConfig {
             max_queued_bytes: 64 << 20,
             when_full: WhenFull::Pause,
             linger: Duration::from_secs(1),
+            order: Order::Notifications,
             refuse_http: false,
         }
     }

@@ -220,13 +220,13 @@ impl<W> Queue<W> {
         self.items.pop_front().map(|item| self.take_out(item))
     }
 
-    /// The next thing to do, for a service that begins requests only if `may_begin`. If the first
-    /// entry has to wait, those behind it wait, too. Cancels and the ends of calls do not, because
-    /// the first entry may depend on them.
-    pub(super) fn pop_in_order(&mut self, may_begin: bool) -> Option<Next<W>> {
+    /// The next thing to do, for a service that begins requests only if `may_begin`, and neither
+    /// requests nor notifications if it `is_held`. If the first entry has to wait, those behind it
+    /// wait, too. Cancels and the ends of calls do not, because the first entry may depend on them.
+    pub(super) fn pop_in_order(&mut self, may_begin: bool, is_held: bool) -> Option<Next<W>> {
         let is_next_free = match self.items.front()? {
-            Item::Request(_) => may_begin,
-            Item::Notification(_) => self.unbegun == 0,
+            Item::Request(_) => may_begin && !is_held,
+            Item::Notification(_) => self.unbegun == 0 && !is_held,
             Item::Other(..) => true,
         };
         if is_next_free {

@@ -247,6 +247,7 @@ impl Driver {
                     requests: self
                         .handlers
                         .requests(self.session.options().max_running_requests),
+                    is_serving: self.handlers.has_notified(),
                 },
                 |conn| self.handlers.send_answers(conn),
                 &mut self.batch,
@@ -370,7 +371,7 @@ impl Driver {
             }
             self.handlers.begin(cx, &self.session, &mut self.batch);
         }
-        let is_served = !self.session.has_work() && !self.handlers.has_ordered();
+        let is_served = !self.session.has_work() && !self.handlers.has_notified();
         if !is_served && self.poll_sleep(cx, until).is_pending() {
             return Poll::Pending;
         }

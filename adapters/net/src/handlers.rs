@@ -1,8 +1,9 @@
 //! The handlers of one session: begun in order, and run side by side on the connection's task.
 //!
 //! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at once. Those beyond
-//! wait in the session, where only cancels and the ends of our own calls go past them. A handler
-//! whose request the peer gives up is dropped. A handler that panics costs its own request.
+//! wait in the session, where only cancels and the ends of our own calls go past them. What else waits
+//! there is told by the connection's [`Order`]. A handler whose request the peer gives up is dropped. A
+//! handler that panics costs its own request.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use antiphon::session::Report;
+use antiphon::session::{Order, Report};
 use antiphon::{Closed, RequestKey};
 use futures_util::stream::{FuturesUnordered, Stream};
 
@@ -29,6 +30,10 @@ pub(crate) struct Handlers {
     service: Box<dyn Serve>,
     /// The handler that must end before anything else begins.
     ordered: Option<Task>,
+    /// The handlers of notifications that nothing waits for, under [`Order::Free`]; `None` before there
+    /// was one.
+    notified: Option<FuturesUnordered<Task>>,
+    is_free: bool,
     /// The handlers of requests that did not end at once; `None` before there was one.
     running: Option<FuturesUnordered<Handler>>,
     /// What the server lets them run by.
@@ -139,8 +144,10 @@ impl Handlers {
     pub(crate) fn new<S: Service>(peer: Peer, service: Arc<S>) -> Self {
         Self {
             permits: Permits::new(peer.session().dispatcher()),
+            is_free: peer.session().options().order == Order::Free,
             service: Box::new(Serving(Arc::new(Sides { service, peer }))),
             ordered: None,
+            notified: None,
             running: None,
             answers: Vec::new(),
         }
@@ -158,18 +165,22 @@ impl Handlers {
     pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
         let running = self.running.as_ref().map_or(0, |running| running.len());
         let capacity = max_running_requests.saturating_sub(running);
-        self.ordered.is_none().then_some(capacity)
+        let notified = self.notified.as_ref().map_or(0, FuturesUnordered::len);
+        let is_held = self.ordered.is_some() || notified >= max_running_requests.max(1);
+        (!is_held).then_some(capacity)
     }
 
-    /// Whether a handler runs that must end before anything else begins. If none does and nothing
-    /// waits in the session, everything that came in has begun.
-    pub(crate) fn has_ordered(&self) -> bool {
-        self.ordered.is_some()
+    /// Whether a handler runs that is not one of a request. If none does and nothing waits in the
+    /// session, everything that was told has been served.
+    pub(crate) fn has_notified(&self) -> bool {
+        let notified = self.notified.as_ref();
+        self.ordered.is_some() || notified.is_some_and(|notified| !notified.is_empty())
     }
 
     /// Polls the handlers that have begun.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.poll_running(cx);
+        self.poll_notified(cx);
         self.poll_ordered(cx);
         self.release_permits();
     }
@@ -195,6 +206,7 @@ impl Handlers {
     }
 
     fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
+        let is_free = self.is_free && matches!(work, Work::Notification(_));
         let given_up = match work {
             Work::Request(message, ticket) => {
                 let Err(ticket) = session.give_back(ticket) else {
@@ -210,6 +222,10 @@ impl Handlers {
             self.poll_running(cx);
         }
         match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
+            Ok(Some(task)) if is_free => {
+                self.notified.get_or_insert_default().push(task);
+                self.poll_notified(cx);
+            }
             Ok(Some(task)) => {
                 // Only the last work that was taken can have a handler that must end first.
                 self.ordered = Some(task);
@@ -221,6 +237,16 @@ impl Handlers {
         if let Some(key) = given_up {
             self.give_up(key);
             self.poll_running(cx);
+        }
+    }
+
+    fn poll_notified(&mut self, cx: &mut Context<'_>) {
+        while let Some(notified) = self.notified.as_mut().filter(|all| !all.is_empty()) {
+            match catch_unwind(AssertUnwindSafe(|| Pin::new(notified).poll_next(cx))) {
+                Ok(Poll::Pending) => break,
+                Ok(Poll::Ready(_)) => {}
+                Err(_) => tell_panic(&*self.service),
+            }
         }
     }
 
@@ -296,6 +322,7 @@ impl Handlers {
     pub(crate) fn finish(&mut self, why: Closed) {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
+            self.notified = None;
             self.running = None;
             self.answers.clear();
         }));

@@ -5,14 +5,38 @@ use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use antiphon::ErrorObject;
+use antiphon::service::CallEnd;
 
 /// The answer that was given, as far as interceptors learn of it.
 #[derive(Clone, Copy)]
 pub(crate) enum Given {
-    Result,
-    Error(i64),
+    /// A result, of so many bytes.
+    Result(usize),
+    /// An error: its code, and how many bytes it has.
+    Error(i64, usize),
     /// No answer: one word for what there was instead.
     Instead(&'static str),
+}
+
+impl Given {
+    pub(crate) fn error(error: &ErrorObject<'_>) -> Self {
+        Self::Error(error.code(), error.encoded_len())
+    }
+
+    /// How a call has ended that has taken so long.
+    pub(crate) fn end(self, duration: Duration) -> CallEnd {
+        let (code, instead, bytes) = match self {
+            Self::Result(bytes) => (None, None, bytes),
+            Self::Error(code, bytes) => (Some(code), None, bytes),
+            Self::Instead(why) => (None, Some(why), 0),
+        };
+        let mut end = CallEnd::new(duration, code, instead);
+        end.answer_bytes = bytes;
+        end
+    }
 }
 
 impl fmt::Debug for LaterAnswer {

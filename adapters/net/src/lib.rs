@@ -62,7 +62,7 @@ mod wait;
 pub mod websocket;
 
 pub use answer::Answer;
-pub use antiphon::session::{Report, RequestDetails, UnmatchedDetails, WhenFull};
+pub use antiphon::session::{Order, Report, RequestDetails, UnmatchedDetails, WhenFull};
 pub use batch::BatchBuilder;
 pub use call::{BatchCall, Call};
 pub use call_error::{CallError, CallRefused, NoConnection};
@@ -90,8 +90,9 @@ pub use progress::{Progress, ProgressCall};
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{
-    Answering, Answers, Checking, Extension, Health, HealthReport, MethodHandler, Metrics,
-    OnThreads, RateLimit, RequestContext, Router, Routes, ServiceMethods, Starting, Tasks, marker,
+    Answering, Answers, Checking, CostLimit, Extension, Health, HealthReport, MethodHandler,
+    Metrics, OnThreads, RateLimit, RequestContext, Router, Routes, ServiceMethods, Starting, Tasks,
+    marker,
 };
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};

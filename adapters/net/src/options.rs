@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon::service::{Chain, Interceptor};
-use antiphon::session::WhenFull;
+use antiphon::session::{Order, WhenFull};
 
 use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::dispatcher::Dispatcher;
@@ -43,6 +43,13 @@ pub struct ConnectionConfig {
     /// no reset. No deadline of what is to come in runs meanwhile: no ping is sent, and neither a
     /// frame that has begun nor a pong is late.
     pub when_full: WhenFull,
+    /// What of the peer's requests and notifications waits until others have ended. Default
+    /// [`Order::Notifications`]. With [`Order::Free`] as many notifications of a connection are served at
+    /// once as [requests](Self::max_running_requests).
+    ///
+    /// On threads a handler returns before the next one is called, whatever the order: there it is
+    /// [`Order::Serial`] that makes a difference, for requests that are answered later.
+    pub order: Order,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
@@ -86,6 +93,7 @@ impl ConnectionConfig {
             max_queued_messages: 16_384,
             max_queued_bytes: 64 << 20,
             when_full: WhenFull::Pause,
+            order: Order::Notifications,
             pool: Pool::default(),
             dispatcher: Dispatcher::default(),
             max_running_requests: 64,

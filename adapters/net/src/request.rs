@@ -170,11 +170,11 @@ impl Request {
     /// shows it this request again.
     pub(crate) fn when_answered(&self, told: impl FnOnce(&Self, Given) + Send + 'static) {
         if self.is_notification() {
-            return told(self, Given::Result);
+            return told(self, Given::Result(0));
         }
         let Some(later) = self.later.get() else {
             // Nobody has the right to answer, so it is given up.
-            return told(self, Given::Error(ErrorObject::internal_error().code()));
+            return told(self, Given::error(&ErrorObject::internal_error()));
         };
         let seen = self.without_answer();
         later.tell(move |given| told(&seen, given));

@@ -128,9 +128,9 @@ impl Responder {
         answer: Result<Answer, OwnedError>,
     ) -> Result<(), SendError> {
         let given = match &answer {
-            Ok(Answer(Some(Ok(_)))) => Given::Result,
-            Ok(_) => Given::Error(ErrorObject::internal_error().code()),
-            Err(error) => Given::Error(error.code()),
+            Ok(Answer(Some(Ok(text)))) => Given::Result(text.len()),
+            Ok(_) => Given::error(&ErrorObject::internal_error()),
+            Err(error) => Given::error(&error.as_error()),
         };
         self.answer(given, |conn, ticket| write(conn, ticket, &answer))
     }
@@ -156,7 +156,7 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
-        let given = Given::Error(error.code());
+        let given = Given::error(error);
         self.answer(given, |conn, ticket| conn.respond_err(ticket, error))
     }
 
@@ -165,7 +165,7 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
-        let given = Given::Error(ErrorObject::method_not_found().code());
+        let given = Given::error(&ErrorObject::method_not_found());
         self.answer(given, |conn, ticket| {
             conn.respond_unknown_method(ticket, method)
         })
@@ -224,7 +224,7 @@ impl Responder {
                 if let Some(ticket) = reply.take_ticket() {
                     session.answer(|conn| conn.refuse(ticket));
                     let profile = session.options().config.dialect.error_profile;
-                    reply.give(Given::Error(profile.busy().code()));
+                    reply.give(Given::error(&profile.busy()));
                 }
             }
             drop(job);
@@ -261,7 +261,7 @@ impl Responder {
         let answered = self.session.answer(|conn| write(conn, ticket));
         self.give(match answered {
             Err(SendError::Closed | SendError::NotOpen) => Given::Instead(CANCELLED),
-            Err(_) => Given::Error(ErrorObject::internal_error().code()),
+            Err(_) => Given::error(&ErrorObject::internal_error()),
             Ok(()) => given,
         });
         answered
@@ -349,7 +349,7 @@ impl Drop for Responder {
         self.give(match (thread::panicking(), is_cancelled) {
             (true, _) => Given::Instead(PANICKED),
             (false, true) => Given::Instead(CANCELLED),
-            (false, false) => Given::Error(ErrorObject::internal_error().code()),
+            (false, false) => Given::error(&ErrorObject::internal_error()),
         });
         if thread::panicking() {
             self.session.act(|state| {

@@ -12,7 +12,8 @@ use crate::request::Request;
 
 /// What answers the peer. One service may serve any number of connections.
 ///
-/// Messages are begun in the order in which they came in. A request that waits for something lets
+/// Messages are begun in the order in which they came in. By default (see
+/// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) a request that waits for something lets
 /// those behind it begin, unless it waits for a place among the
 /// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at once; a notification is done
 /// with before what came behind it begins, so state that notifications change is seen by later

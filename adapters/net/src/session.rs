@@ -492,6 +492,7 @@ fn session_config(options: &ConnectionConfig, is_accepted: bool) -> SessionConfi
     config.max_queued_messages = options.max_queued_messages;
     config.max_queued_bytes = options.max_queued_bytes;
     config.when_full = options.when_full;
+    config.order = options.order;
     config.linger = options.linger;
     config.refuse_http = is_accepted && options.refuse_http;
     config

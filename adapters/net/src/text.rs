@@ -53,6 +53,11 @@ impl Text {
         text
     }
 
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The text itself.
     pub(crate) fn into_json(mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)

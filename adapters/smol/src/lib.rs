@@ -38,9 +38,9 @@ pub use antiphon_net::tls;
 pub use antiphon_net::websocket;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
-    ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
+    ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context, CostLimit,
     DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Health, HealthReport, Inbox, InboxEvent,
-    Link, Listen, MessageTransport, MethodHandler, Metrics, NoConnection, Notification,
+    Link, Listen, MessageTransport, MethodHandler, Metrics, NoConnection, Notification, Order,
     OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, Protocol, Queue,
     QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request,
     RequestContext, Responder, Router, Routes, Running, Secure, Server, Service, TcpServer,

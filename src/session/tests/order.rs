@@ -172,3 +172,105 @@ fn a_cancel_is_found_past_what_waits_for_a_notification() {
     assert_eq!(work(&mut session), ["notification n"]);
     assert!(!session.wants_service());
 }
+
+fn serial(config: Config) -> SessionConfig {
+    let mut config = SessionConfig::from(config);
+    config.order = Order::Serial;
+    config
+}
+
+// SRV-22
+#[test]
+fn in_serial_order_a_request_that_is_not_answered_holds_all_behind_it() {
+    let mut session = idle(serial(Config::new()));
+    session.call_in_order("c", (), None, 7).unwrap();
+    session.call("c", (), None, 8).unwrap();
+    line(&mut session, &format!("[{M1},{N},{M2}]"));
+    let first = request(&mut session);
+    assert!(session.has_work() && !session.is_request_next());
+    assert_eq!(work(&mut session), [""; 0]);
+    // What settles goes past, in its place or not.
+    line(&mut session, r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
+    line(&mut session, r#"{"jsonrpc":"2.0","id":2,"result":2}"#);
+    assert_eq!(outcomes(&mut session).len(), 1);
+    assert_eq!(work(&mut session), ["settled 7"]);
+    session.respond(first, &1).unwrap();
+    assert_eq!(
+        session.poll_work(true).map(|work| describe(work).0),
+        Some("notification n".into())
+    );
+    assert!(session.is_request_next());
+    let second = request(&mut session);
+    line(&mut session, M1);
+    assert!(session.poll_work(true).is_none());
+    // An answer that is none frees it as well.
+    session.abandon(second);
+    let third = request(&mut session);
+    session.refuse(third);
+    let reports = work(&mut session);
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert!(output(&mut session).contains("-32603"));
+}
+
+// SRV-22
+#[test]
+fn in_serial_order_a_request_that_is_given_up_holds_until_its_handler_knows() {
+    // It is answered when its handler has been told.
+    let mut session = idle(serial(lsp_cancels()));
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(&mut session, N);
+    line(&mut session, CANCEL_1);
+    assert_eq!(work(&mut session), ["cancelled"]);
+    session.respond_cancelled(ticket).unwrap();
+    assert_eq!(work(&mut session), ["notification n"]);
+    // Where silence is the answer, it is over at once; the handler is told first.
+    let config = Config::mcp(McpRevision::V2025_06_18);
+    let mut session = idle(serial(config));
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(&mut session, M2);
+    line(
+        &mut session,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+    );
+    let next = session.poll_work(true).map(|work| describe(work).0);
+    assert_eq!(next.as_deref(), Some("cancelled"));
+    let second = request(&mut session);
+    session.respond(second, &2).unwrap();
+    // The first one is not awaited any more.
+    session.respond(ticket, &1).unwrap();
+    assert!(!output(&mut session).contains(r#""id":1"#));
+}
+
+// SRV-22 USE-01
+#[test]
+fn in_serial_order_the_end_lets_everything_go() {
+    let mut session = idle(serial(Config::new()));
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(&mut session, M2);
+    line(&mut session, N);
+    session.handle_eof();
+    assert_eq!(work(&mut session), [""; 0]);
+    session.respond(ticket, &1).unwrap();
+    let ticket = request(&mut session);
+    session.close(CloseReason::Done);
+    drop(ticket);
+    assert!(work(&mut session).contains(&"notification n".into()));
+}
+
+// USE-01
+#[test]
+fn under_other_orders_requests_hold_nothing() {
+    for order in [Order::Free, Order::Notifications] {
+        let mut config = SessionConfig::from(lsp_cancels());
+        config.order = order;
+        let mut session = idle(config);
+        for text in [M1, N, M2] {
+            line(&mut session, text);
+        }
+        let expected = ["request m", "notification n", "request m"];
+        assert_eq!(work(&mut session), expected, "{order:?}");
+    }
+}

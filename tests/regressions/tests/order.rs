@@ -1,7 +1,7 @@
 //! The order in which messages are begun, whatever waits.
 
 use antiphon::Config;
-use antiphon_net::{ConnectionConfig, Pool};
+use antiphon_net::{ConnectionConfig, Order, Pool};
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
 
@@ -108,5 +108,75 @@ fn a_request_cancelled_while_it_waits_for_a_place_never_begins() {
         server.board.wait_note("change", 1);
         let notes = server.board.notes();
         assert!(!notes.iter().any(|note| note == "version"), "{on:?}");
+    }
+}
+
+fn ordered(order: Order) -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(Config::new());
+    options.order = order;
+    options
+}
+
+// SRV-22
+#[test]
+fn in_serial_order_nothing_begins_before_what_came_before_it_is_answered() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, ordered(Order::Serial));
+        let mut peer = server.connect();
+        peer.send_line(&request("slow", 0));
+        server.board.wait_note("slow", 1);
+        peer.send_line(&format!(
+            "[{},{},{}]",
+            request("version", 1),
+            notification("change"),
+            request("version", 2)
+        ));
+        peer.send_line(&notification("change"));
+        peer.send_line(&request("version", 3));
+        peer.send_line(GARBAGE);
+        // All of it has come in, and nothing of it begins.
+        assert_eq!(peer.line(), PARSE_ERROR, "{on:?}");
+        let noted = || {
+            let notes = server.board.notes().into_iter();
+            notes
+                .filter(|note| !note.starts_with("report"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(noted(), ["slow"], "{on:?}");
+        server.board.open();
+        assert_eq!(peer.line(), answer(0, r#"["slow"]"#), "{on:?}");
+        let batch = format!("[{},{}]", answer(1, "[0]"), answer(2, "[1]"));
+        assert_eq!(peer.line(), batch, "{on:?}");
+        assert_eq!(peer.line(), answer(3, "[2]"), "{on:?}");
+        let expected = ["slow", "version", "change", "version", "change", "version"];
+        assert_eq!(noted(), expected, "{on:?}");
+    }
+}
+
+// SRV-22
+#[test]
+fn in_free_order_nothing_waits_for_a_notification() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, ordered(Order::Free));
+        let mut peer = server.connect();
+        peer.send_line(&notification("slowly"));
+        peer.send_line(&request("version", 1));
+        peer.send_line(&notification("change"));
+        peer.send_line(&request("version", 2));
+        if on == On::Threads {
+            // Its thread has one handler after another return.
+            server.board.wait_note("slowly begun", 1);
+            server.board.open();
+            let lines = [peer.line(), peer.line()];
+            assert!(
+                lines.iter().all(|line| line.contains("result")),
+                "{lines:?}"
+            );
+            continue;
+        }
+        assert_eq!(peer.line(), answer(1, "[0]"), "{on:?}");
+        assert_eq!(peer.line(), answer(2, "[1]"), "{on:?}");
+        server.board.open();
+        server.board.wait_note("slowly", 1);
     }
 }

@@ -79,6 +79,7 @@ impl Exchange {
                 requests: self
                     .handlers
                     .requests(self.session.options().max_running_requests),
+                is_serving: self.handlers.has_notified(),
             };
             let (batch, reply) = (&mut self.batch, &mut self.reply);
             let answer = |conn: &mut _| self.handlers.send_answers(conn);
@@ -87,7 +88,7 @@ impl Exchange {
             match next {
                 Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {
-                    let may_end = !self.handlers.has_ordered();
+                    let may_end = !self.handlers.has_notified();
                     let ended = may_end.then(|| self.session.end_if_answered(&mut self.reply));
                     if let Some(why) = ended.flatten() {
                         return Poll::Ready(why);

@@ -1,9 +1,10 @@
-//! How many calls a second are served.
+//! How many calls a second are served, and what they may cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use antiphon::service::{Bucket, Cx, Decision, Interceptor};
+use antiphon::service::{Bucket, CallEnd, Cx, Decision, Interceptor, Prices, Reply};
 
 use crate::request::Request;
 
@@ -19,75 +20,216 @@ use crate::request::Request;
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
-    /// Sets its buckets apart from those of others.
-    number: u64,
-    full: Bucket,
-    /// The bucket of all connections; `None` if each has its own.
-    shared: Option<Mutex<Bucket>>,
+    buckets: Buckets,
 }
 
 impl RateLimit {
     /// Lets `rate` calls a second of all connections together pass, and `burst` at once after a pause.
     pub fn per_server(rate: u32, burst: u32) -> Self {
-        let full = Bucket::per_second(rate, burst);
+        let full = Bucket::per_second(rate.into(), burst.into());
         Self {
-            number: next_number(),
-            shared: Some(Mutex::new(full.clone())),
-            full,
+            buckets: Buckets::one(full),
         }
     }
 
     /// Lets `rate` calls a second of each connection pass, and `burst` at once after a pause. Over HTTP
     /// each request is a connection of its own: count per server there.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
+        let full = Bucket::per_second(rate.into(), burst.into());
         Self {
-            number: next_number(),
-            full: Bucket::per_second(rate, burst),
-            shared: None,
+            buckets: Buckets::many(full),
         }
     }
-}
-
-fn next_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The bucket of a connection. Several limits have one each.
-struct Own {
-    limit: u64,
-    bucket: Bucket,
 }
 
 impl Interceptor<Request> for RateLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
-        let passes = match &self.shared {
-            Some(shared) => {
-                let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                bucket.take(cx.began())
-            }
-            None => {
-                let limit = self.number;
-                let mut attributes = request.connection_attributes();
-                if attributes.get::<Vec<Own>>().is_none() {
-                    attributes.insert(Vec::<Own>::new());
-                }
-                let all = attributes.get_mut::<Vec<Own>>();
-                all.is_some_and(|all| {
-                    let known = all.iter().position(|own| own.limit == limit);
-                    let place = known.unwrap_or_else(|| {
-                        let bucket = self.full.clone();
-                        all.push(Own { limit, bucket });
-                        all.len() - 1
-                    });
-                    all.get_mut(place)
-                        .is_some_and(|own| own.bucket.take(cx.began()))
-                })
-            }
-        };
+        let bucket = self.buckets.of(request);
+        let passes = lock(&bucket).take(cx.began());
         match passes {
             true => Decision::Continue,
-            false => request.error_profile().rate_limited().into_owned().into(),
+            false => refusal(request),
         }
     }
+}
+
+/// An interceptor that refuses calls while what came before has cost too much, in units that come back at
+/// a steady rate: for each byte that came in and was answered, and for the time that handlers take, as
+/// [`Prices`] says. It refuses as a [`RateLimit`] does. What it refuses costs nothing.
+///
+/// The bytes of a call are charged when it comes in, its time and the bytes of its answer when it ends,
+/// however it ends: answered, by its handler or later, given up, or in a panic. So a call that turns out to
+/// be dear is served, and the next ones wait until there is a unit again. Until then the calls that run at
+/// once can cost more than there is, and no more of them run than a [`Dispatcher`](crate::Dispatcher) lets.
+/// Notifications that this side sends, and its own calls, are not counted.
+///
+/// ```
+/// use antiphon_net::{CostLimit, Router};
+/// // At the prices that are the default: as much as 2 MB a second, or two handlers at all times; 10 MB, or
+/// // ten seconds of a handler, after a pause.
+/// let router = Router::new()
+///     .intercept(CostLimit::per_connection(2_000_000, 10_000_000))
+///     .intercept(CostLimit::per_server(50_000_000, 200_000_000));
+/// # let _: Router = router;
+/// ```
+#[derive(Debug)]
+pub struct CostLimit {
+    buckets: Buckets,
+    prices: Prices,
+}
+
+impl CostLimit {
+    /// Lets the calls of all connections together cost `rate` units a second, and `burst` at once after a
+    /// pause.
+    pub fn per_server(rate: u64, burst: u64) -> Self {
+        Self {
+            buckets: Buckets::one(Bucket::per_second(rate, burst)),
+            prices: Prices::new(),
+        }
+    }
+
+    /// Lets the calls of each connection cost `rate` units a second, and `burst` at once after a pause. What
+    /// one spends is not taken from another. Over HTTP each request is a connection of its own, so that the
+    /// entries of a batch share a budget and nothing else does: limit the server there.
+    pub fn per_connection(rate: u64, burst: u64) -> Self {
+        Self {
+            buckets: Buckets::many(Bucket::per_second(rate, burst)),
+            prices: Prices::new(),
+        }
+    }
+
+    /// Asks other prices.
+    ///
+    /// ```
+    /// use antiphon::service::Prices;
+    /// use antiphon_net::CostLimit;
+    /// // Nothing but the time of handlers: half a second of each.
+    /// let mut prices = Prices::new();
+    /// (prices.per_byte_in, prices.per_byte_out, prices.per_millisecond) = (0, 0, 1);
+    /// let limit = CostLimit::per_connection(500, 10_000).with_prices(prices);
+    /// # drop(limit);
+    /// ```
+    #[must_use]
+    pub fn with_prices(mut self, prices: Prices) -> Self {
+        self.prices = prices;
+        self
+    }
+
+    /// Charges what a call has cost besides its own bytes. One that was refused here has cost nothing.
+    fn settle(&self, cx: &Cx, request: &Request, bytes: usize, duration: Duration) {
+        let Some(Charged(all)) = cx.attributes().get() else {
+            return;
+        };
+        let mut own = all.iter().filter(|own| own.limit == self.buckets.number);
+        if let Some(own) = own.next() {
+            let sent = if request.is_notification() { 0 } else { bytes };
+            let cost = self.prices.of_answer(sent, duration);
+            lock(&own.bucket).charge(request.now(), cost);
+        }
+    }
+}
+
+impl Interceptor<Request> for CostLimit {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
+        let (bucket, now) = (self.buckets.of(request), request.now());
+        let mut units = lock(&bucket);
+        if units.is_empty(now) {
+            return refusal(request);
+        }
+        units.charge(now, self.prices.of_call(request.origin().bytes));
+        drop(units);
+        let own = Own {
+            limit: self.buckets.number,
+            bucket,
+        };
+        match cx.attributes_mut().get_mut() {
+            Some(Charged(all)) => all.push(own),
+            None => cx.attributes_mut().insert(Charged(vec![own])),
+        }
+        Decision::Continue
+    }
+
+    fn response(&self, cx: &Cx, request: &Request, reply: &mut Reply) {
+        if let Some(end) = reply.end() {
+            self.settle(cx, request, end.answer_bytes, end.duration);
+        }
+    }
+
+    fn answered(&self, cx: &Cx, request: &Request, end: &CallEnd) {
+        self.settle(cx, request, end.answer_bytes, end.duration);
+    }
+
+    fn given_up(&self, cx: &Cx, request: &Request) {
+        self.settle(cx, request, 0, cx.given_up(request).duration);
+    }
+}
+
+/// The buckets of a limit: one of all connections, or one of each.
+#[derive(Debug)]
+struct Buckets {
+    /// Sets them apart from those of other limits.
+    number: u64,
+    full: Bucket,
+    /// The bucket of all connections; `None` if each has its own.
+    shared: Option<Arc<Mutex<Bucket>>>,
+}
+
+/// The bucket of a connection and a limit.
+struct Own {
+    limit: u64,
+    bucket: Arc<Mutex<Bucket>>,
+}
+
+/// The buckets that a call is charged to, for when it ends. Not looked for in the connection then: who
+/// answers may hold its attributes.
+struct Charged(Vec<Own>);
+
+impl Buckets {
+    fn one(full: Bucket) -> Self {
+        Self {
+            shared: Some(Arc::new(Mutex::new(full.clone()))),
+            ..Self::many(full)
+        }
+    }
+
+    fn many(full: Bucket) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            full,
+            shared: None,
+        }
+    }
+
+    /// The bucket that a request is counted in.
+    fn of(&self, request: &Request) -> Arc<Mutex<Bucket>> {
+        if let Some(shared) = &self.shared {
+            return Arc::clone(shared);
+        }
+        let mut attributes = request.connection_attributes();
+        if attributes.get::<Vec<Own>>().is_none() {
+            attributes.insert(Vec::<Own>::new());
+        }
+        let new = || Arc::new(Mutex::new(self.full.clone()));
+        let Some(all) = attributes.get_mut::<Vec<Own>>() else {
+            return new();
+        };
+        if let Some(known) = all.iter().find(|own| own.limit == self.number) {
+            return Arc::clone(&known.bucket);
+        }
+        let bucket = new();
+        all.push(Own {
+            limit: self.number,
+            bucket: Arc::clone(&bucket),
+        });
+        bucket
+    }
+}
+
+fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
+    bucket.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refusal(request: &Request) -> Decision {
+    request.error_profile().rate_limited().into_owned().into()
 }

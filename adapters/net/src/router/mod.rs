@@ -31,7 +31,7 @@ use crate::service::Service;
 use check::{Check, CheckLater};
 pub use extract::Extension;
 pub use health::{Checking, Health, HealthReport};
-pub use limit::RateLimit;
+pub use limit::{CostLimit, RateLimit};
 pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
 use serving::{Serve, Whole};

@@ -6,15 +6,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use antiphon::OwnedError;
-use antiphon::service::{
-    Asked, CallEnd, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText,
-};
+use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
 
 use super::serving::{OnThreads, Served, Tasks};
 use super::{Route, Routes};
 use crate::answer::Answer;
 use crate::context::Context;
-use crate::later::Given;
 use crate::notification::Notification;
 use crate::request::Request;
 use crate::text::Text;
@@ -242,13 +239,7 @@ fn tell_later(request: &Request, chain: Chain<Request>, seen_by: usize) {
     request.when_answered(move |request, given| {
         if let Some(cx) = request.kept() {
             let duration = request.now().saturating_since(cx.began());
-            let (code, instead) = match given {
-                Given::Result => (None, None),
-                Given::Error(code) => (Some(code), None),
-                Given::Instead(why) => (None, Some(why)),
-            };
-            let end = CallEnd::new(duration, code, instead);
-            chain.answered(seen_by, cx, request, &end);
+            chain.answered(seen_by, cx, request, &given.end(duration));
         }
     });
 }

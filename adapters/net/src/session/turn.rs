@@ -57,6 +57,8 @@ pub struct Moved<'t> {
     pub sent: Sent,
     /// How many requests may begin; `None` while a handler must end before anything else begins.
     pub requests: Option<usize>,
+    /// Handlers of notifications run, which what is behind them does not wait for.
+    pub is_serving: bool,
 }
 
 /// What is taken from a session together.
@@ -105,6 +107,7 @@ impl Session {
             is_drained,
             sent,
             requests,
+            is_serving,
         } = moved;
         // Clones outside of the lock, so that nothing foreign is dropped under it.
         let _faults = (input.fault(), sent.fault());
@@ -119,7 +122,7 @@ impl Session {
         if is_drained {
             state.conn.handle_timeout(now);
         }
-        state.take_work(batch, requests);
+        state.take_work(batch, requests, is_serving);
         state.count_waiting();
         let may_write = may_take_output && state.conn.take_transmit(output);
         self.end_turn(&mut state);
@@ -140,7 +143,7 @@ impl Session {
     /// Moves the service's next work to the end of `batch`, in order: at most `requests` requests,
     /// and nothing behind work that must end before anything else begins.
     pub fn take_work(&self, batch: &mut WorkBatch, requests: usize) {
-        self.act(|state| state.take_work(batch, Some(requests)));
+        self.act(|state| state.take_work(batch, Some(requests), false));
     }
 
     /// Nothing more comes in: the other side ended its stream, or reading failed.
@@ -206,7 +209,7 @@ impl State {
         self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
 
-    fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>) {
+    fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
         let Some(mut requests) = requests else {
             // Only cancels go past what is being served.
             while let Some(cancelled) = self.conn.poll_cancelled() {
@@ -217,6 +220,10 @@ impl State {
         };
         let (mut permits, mut has_asked) = (0, false);
         while batch.work.len() < MAX_WORK {
+            if is_serving && !self.conn.has_work() {
+                // The session would take the service for idle.
+                break;
+            }
             if permits == 0 && !has_asked && requests > 0 && self.conn.is_request_next() {
                 has_asked = true;
                 permits = self.ask(requests);

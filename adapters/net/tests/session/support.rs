@@ -84,6 +84,7 @@ impl Side {
             is_drained,
             sent: Sent::Nothing,
             requests: None,
+            is_serving: false,
         };
         let (batch, output) = (&mut WorkBatch::default(), &mut Vec::new());
         self.session

@@ -16,8 +16,11 @@ pub enum Check {
     /// While a session goes on, everything that has arrived is begun, refused with an answer,
     /// cancelled, or counted as dropped.
     NothingLost,
-    /// Work is begun in the order in which it was sent.
+    /// Work is begun in the order in which it was sent, and not before what it has to wait for has
+    /// ended.
     OrderKept,
+    /// What has to wait for nothing is begun.
+    NothingHeld,
     /// A request is begun only if the shell allows it, and no notification while a request before
     /// it waits to begin.
     BegunWhenAllowed,
@@ -51,13 +54,14 @@ pub enum Check {
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 20] = [
+    pub const ALL: [Check; 21] = [
         Check::SettlesOnce,
         Check::RightAnswer,
         Check::NotEarly,
         Check::AnsweredOnce,
         Check::NothingLost,
         Check::OrderKept,
+        Check::NothingHeld,
         Check::BegunWhenAllowed,
         Check::ServerBounded,
         Check::NextWakeUp,

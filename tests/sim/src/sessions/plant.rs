@@ -17,6 +17,12 @@ plants! {
     WorkLost => NothingLost,
     /// Two pieces of work change places.
     WorkSwapped => OrderKept,
+    /// A shell goes on while a notification is served.
+    NotificationOvertaken => OrderKept,
+    /// A session lets requests run side by side that are to run one after another.
+    OrderLooser => OrderKept,
+    /// A session has requests run one after another that may run side by side.
+    OrderStricter => NothingHeld,
     /// The session is told that the shell has a place for a request when it has none.
     PlaceInvented => BegunWhenAllowed,
     /// An application begins a request for which its server has no permit.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use antiphon::service::{Member, Scheduler};
-use antiphon::session::{Report, Session, Ticket, UnmatchedDetails, Work};
+use antiphon::session::{Order, Phase, Report, Session, Ticket, UnmatchedDetails, Work};
 use antiphon::{ErrorObject, RequestKey};
 
 use super::book::Ending;
@@ -85,7 +85,12 @@ enum Seen {
 impl Side {
     /// Asks for work once. False if there is none for now.
     pub(super) fn work(&mut self, rng: &mut Random, is_healed: bool) -> Result<bool, Broken> {
-        if self.is_serving {
+        // One that serves and has nothing else to do is not idle, and does not ask.
+        let may_go_on = match self.plant {
+            Some(Plant::NotificationOvertaken) => true,
+            _ => self.order == Order::Free && self.session.has_work(),
+        };
+        if self.serving > 0 && !may_go_on {
             return Ok(false);
         }
         let has_room = self.running.len() < MAX_HANDLERS;
@@ -103,7 +108,10 @@ impl Side {
             seen = Seen::Report("report: panicked", 0);
         }
         match seen {
-            Seen::Nothing => return Ok(false),
+            Seen::Nothing => {
+                self.check_held(asked)?;
+                return Ok(false);
+            }
             Seen::Opened => self.counts.add("work: opened"),
             Seen::Report(name, dropped) => {
                 self.counts.add(name);
@@ -118,6 +126,7 @@ impl Side {
             }
             Seen::Notification(number) => {
                 self.counts.add("work: notification");
+                self.check_order()?;
                 let waits = self.running.iter().any(|running| running.is_postponed);
                 Check::BegunWhenAllowed.that(!waits || self.is_over(), || {
                     "a notification while a request before it waits".into()
@@ -125,13 +134,49 @@ impl Side {
                 if let Some(number) = number {
                     self.book.begin(number)?;
                 }
-                self.is_serving = !is_healed && rng.chance(50);
+                self.serving += usize::from(!is_healed && rng.chance(50));
             }
             Seen::Request(number, ticket) => {
                 self.begin(number, ticket, may_begin, is_healed, rng)?
             }
         }
         Ok(true)
+    }
+
+    /// Something begins: what it has to wait for has ended.
+    fn check_order(&mut self) -> Checked {
+        if self.phase.closed().is_some() {
+            // Nobody waits for what runs.
+            return Ok(());
+        }
+        if self.order == Order::Free && self.serving > 0 {
+            self.counts
+                .add("order: begun while a notification is served");
+        }
+        let is_alone = self.order == Order::Free || self.serving == 0;
+        // Who gave a request up wants no answer, and its handler has been told.
+        let is_given_up = |running: &Running| running.is_cancelled && self.cancel_is_silent;
+        let is_last = self.order != Order::Serial || self.running.iter().all(is_given_up);
+        Check::OrderKept.that(is_alone && is_last, || {
+            let (order, serving, running) = (self.order, self.serving, &self.running);
+            format!("{order:?}: {serving} notifications are served, and {running:?}")
+        })
+    }
+
+    /// Nothing was handed out: what waits has to, for a place or for the end of something.
+    fn check_held(&mut self, asked: bool) -> Checked {
+        let needs_place = self.session.is_request_next() && !asked;
+        if !self.session.has_work() || needs_place || self.phase == Phase::Opening {
+            return Ok(());
+        }
+        let is_serial = self.order == Order::Serial && !self.running.is_empty();
+        if is_serial {
+            self.counts.add("order: held by a request");
+        }
+        let is_postponed = self.running.iter().any(|running| running.is_postponed);
+        Check::NothingHeld.that(is_serial || is_postponed, || {
+            format!("{:?}: {}", self.order, self.summary())
+        })
     }
 
     fn begin(
@@ -143,6 +188,7 @@ impl Side {
         rng: &mut Random,
     ) -> Checked {
         self.counts.add("work: request");
+        self.check_order()?;
         Check::BegunWhenAllowed.that(may_begin || self.is_over(), || {
             "a request without a place".into()
         })?;
@@ -230,10 +276,12 @@ impl Side {
         })
     }
 
-    /// The service has done with a notification.
+    /// The service has done with its notifications.
     pub(super) fn finish_notification(&mut self, rng: &mut Random) -> Checked {
-        if std::mem::take(&mut self.is_serving) && rng.chance(10) {
-            self.tell(|session| session.handle_panic(None))?;
+        for _ in 0..std::mem::take(&mut self.serving) {
+            if rng.chance(10) {
+                self.tell(|session| session.handle_panic(None))?;
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon::session::{Fault, Phase, Session, WhenFull};
+use antiphon::session::{Fault, Order, Phase, Session, WhenFull};
 use antiphon::{Closed, Instant};
 
 use super::book::{Book, Ending, Open};
@@ -37,8 +37,11 @@ pub(super) struct Side {
     /// How far this side's clock is ahead, in nanoseconds.
     pub(super) ahead: u64,
     pub(super) frozen: Option<u64>,
-    /// A notification is being served.
-    pub(super) is_serving: bool,
+    /// What waits for the end of what.
+    pub(super) order: Order,
+    pub(super) cancel_is_silent: bool,
+    /// How many notifications are being served.
+    pub(super) serving: usize,
     /// What is being written, and how much of it has been.
     pub(super) writing: Option<(Vec<u8>, usize)>,
     pub(super) written: u64,
@@ -49,8 +52,18 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new(settings: &Settings, rng: &mut Random, plant: Option<Plant>) -> Self {
-        let config = settings.config(rng);
+    pub(super) fn new(
+        settings: &Settings,
+        order: Order,
+        rng: &mut Random,
+        plant: Option<Plant>,
+    ) -> Self {
+        let mut config = settings.config(rng);
+        config.order = match plant {
+            Some(Plant::OrderLooser) => Order::Notifications,
+            Some(Plant::OrderStricter) => Order::Serial,
+            _ => order,
+        };
         let (when_full, max_queued_messages) = (config.when_full, config.max_queued_messages);
         let mut max_live = max_memory_bytes(&config);
         if plant == Some(Plant::LimitsLess) {
@@ -66,7 +79,14 @@ impl Side {
             WireKind::Layered => "wire: layered",
         });
         counts.add(name_of(phase));
+        counts.add(match order {
+            Order::Free => "order: free",
+            Order::Serial => "order: serial",
+            _ => "order: notifications",
+        });
         Self {
+            order,
+            cancel_is_silent: settings.cancel_is_silent(),
             session,
             wire: settings.wire,
             book: Book::new(settings.wire, may_drop, settings.cancel_is_silent()),
@@ -81,7 +101,7 @@ impl Side {
             told: Instant::ZERO,
             ahead: 0,
             frozen: None,
-            is_serving: false,
+            serving: 0,
             writing: None,
             written: 0,
             marks: Vec::new(),

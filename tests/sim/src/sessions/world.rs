@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use antiphon::service::Scheduler;
+use antiphon::session::Order;
 
 use super::book::Ending;
 use super::checks::{Broken, Check, Checked};
@@ -55,6 +56,14 @@ pub(super) struct World {
 
 /// How many requests the application in the middle serves at once, over all its links.
 const MAX_RUNNING: usize = 3;
+
+/// What the service of a side waits for.
+const ORDERS: [Order; 4] = [
+    Order::Notifications,
+    Order::Notifications,
+    Order::Free,
+    Order::Serial,
+];
 
 const MILLI: u64 = 1_000_000;
 
@@ -112,9 +121,14 @@ impl World {
             "link: star"
         });
         let server = Rc::new(RefCell::new(Scheduler::new(MAX_RUNNING, usize::MAX)));
+        // From a stream of its own, so that the seeds of before stay what they were.
+        let mut orders = Random::for_purpose(seed, 0x04de_0001);
         let links = (0..links).map(|_| {
             let settings = Settings::draw(&mut rng);
-            let mut side = || Side::new(&settings, &mut rng, options.plant);
+            let mut side = || {
+                let order = orders.pick(&ORDERS);
+                Side::new(&settings, order, &mut rng, options.plant)
+            };
             let mut sides = [side(), side()];
             sides[0].membership = Some(Membership::new(&server));
             Link {
