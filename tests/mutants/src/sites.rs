@@ -178,9 +178,11 @@ impl<'t> Visitor<'t> {
                 }
             }
         } else {
+            let first = body.stmts.iter().find(|of| !is_unused(of));
+            let does = first.map_or("", |first| &self.text[first.span().byte_range().start..end]);
             for other in values::of_return(&signature.output) {
-                let is_same = one_line(&self.text[start..end]) == other;
-                let is_empty = body.stmts.is_empty() && other == "()";
+                let is_same = one_line(does) == other;
+                let is_empty = first.is_none() && other == "()";
                 if is_same || is_empty {
                     continue;
                 }
@@ -486,6 +488,19 @@ fn short(text: &str) -> String {
 
 fn is_wild(arm: &syn::Arm) -> bool {
     matches!(arm.pat, syn::Pat::Wild(_))
+}
+
+/// Whether a statement only says that names are not used: `let _ = (a, b);`.
+fn is_unused(of: &syn::Stmt) -> bool {
+    let syn::Stmt::Local(local) = of else {
+        return false;
+    };
+    let is_name = |of: &Expr| matches!(of, Expr::Path(_));
+    let is_dropped = local.init.as_ref().is_some_and(|init| match &*init.expr {
+        Expr::Tuple(of) => of.elems.iter().all(is_name),
+        of => is_name(of),
+    });
+    is_dropped && matches!(local.pat, syn::Pat::Wild(_))
 }
 
 /// Whether a statement calls something or sets it, and no more.
