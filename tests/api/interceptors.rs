@@ -611,6 +611,36 @@ impl Tracer for Spans {
     }
 }
 
+/// Makes spans and does no more.
+struct Bare;
+
+impl Tracer for Bare {
+    type Span = ();
+    type Parent = ();
+
+    fn start(&self, _: &LoggedCall<'_>, parent: Option<()>) {
+        assert_eq!(parent, None);
+    }
+}
+
+// OBS-02
+#[test]
+fn a_tracer_that_only_makes_spans_lets_all_pass() {
+    for is_outgoing in [false, true] {
+        let chain = only(Tracing::new(Bare).with_meta());
+        let known = Known {
+            params: Some("{}"),
+            is_outgoing,
+            ..Known::default()
+        };
+        let (mut cx, mut steps) = (cx(), 0);
+        assert!(chain.request(&mut 0, &mut cx, &known).is_none());
+        chain.scope(&cx, &known, &mut || steps += 1);
+        chain.response(&mut 1, &cx, &known, &mut result("1"));
+        assert!(steps == 1 && cx.params().is_none());
+    }
+}
+
 const PARENT: &str =
     r#"{"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}"#;
 

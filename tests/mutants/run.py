@@ -531,15 +531,16 @@ def digest(path):
 
 
 def keys(mutants, chosen):
-    """What names a mutant as long as its file does not change: the file's text, and which one in it."""
+    """What names a mutant as long as neither its file nor the tool changes: their text, and which one in it."""
     firsts, hashes, names = {}, {}, []
+    tool = "".join(read(os.path.join(HERE, "src", name)) for name in ("sites.rs", "values.rs"))
     for mutant in mutants:
         firsts.setdefault(mutant.file, mutant.number)
     for mutant in chosen:
         if mutant.file not in hashes:
             # Unit tests stand at the end and change nothing.
             text = read(os.path.join(ROOT, mutant.file)).split("\n#[cfg(test)]\nmod ")[0]
-            hashes[mutant.file] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            hashes[mutant.file] = hashlib.sha256((tool + text).encode()).hexdigest()[:16]
         names.append(f"{mutant.file} {hashes[mutant.file]} {mutant.number - firsts[mutant.file]}")
     return names
 
