@@ -27,6 +27,7 @@ use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
 #[derive(Clone, Debug)]
 pub struct Arguments<'a, 'n> {
     names: &'n [&'static str],
+    /// As many as there are names, or fewer: those that are not there were left out.
     values: SmallVec<[Option<Json<'a>>; 8]>,
 }
 
@@ -39,7 +40,6 @@ impl<'a, 'n> Arguments<'a, 'n> {
     pub fn of(params: Option<Json<'a>>, names: &'n [&'static str]) -> Result<Self, DecodeError> {
         let mut values: SmallVec<[Option<Json<'a>>; 8]> = SmallVec::new();
         let Some(params) = params else {
-            values.resize(names.len(), None);
             return Ok(Self { names, values });
         };
         if params.kind() == JsonKind::Object {
@@ -70,7 +70,6 @@ impl<'a, 'n> Arguments<'a, 'n> {
                 }
                 values.push(Some(value));
             }
-            values.resize(names.len(), None);
         }
         Ok(Self { names, values })
     }

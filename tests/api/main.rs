@@ -10,6 +10,7 @@ mod commands;
 mod deviations;
 mod edges;
 mod end_of_input;
+mod interceptors;
 mod invariants;
 mod limits;
 mod links;

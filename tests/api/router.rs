@@ -1,8 +1,10 @@
 //! A router without a runtime: what it answers, to the byte, however its input is cut.
 
+use std::sync::{Arc, Mutex};
+
 use antiphon::service::{
-    Discovery, Failure, Implementation, LocalRouter, MethodInfo, Methods, ParamInfo, RegisterError,
-    ResultText, ServiceInfo, write_result,
+    Discovery, Failure, Handler, Implementation, LocalRouter, MethodInfo, Methods, ParamInfo,
+    RegisterError, Registry, ResultText, ServiceInfo, described, write_result,
 };
 use antiphon::{
     Config, Connection, Event, FromCall, Input, Internal, Json, NotificationOk, OwnedError, Params,
@@ -289,27 +291,152 @@ fn names_that_cannot_be_used_are_refused() {
     );
     let blank = router(5).try_service(Implementation::new(Pair).prefix(" "));
     assert_eq!(blank.map(drop), Err(RegisterError::BlankPrefix));
-    for error in [
-        RegisterError::BlankName,
-        RegisterError::BlankPrefix,
-        RegisterError::Taken("name".into()),
-        RegisterError::Reserved("rpc.x".into()),
-        RegisterError::BlankParam("name".into()),
-        RegisterError::RepeatedParam("name".into(), "param"),
-        RegisterError::WrongNumberOfNames("name".into(), 1, 2),
-        RegisterError::WholeAndParts("name".into()),
-    ] {
-        let text = error.to_string();
-        assert!(text.len() > 15, "{text}");
+    let texts = [
+        (RegisterError::BlankName, "a method needs a name"),
+        (RegisterError::BlankPrefix, "a prefix needs text"),
+        (
+            RegisterError::Taken("name".into()),
+            "a method `name` is registered already: give its service a prefix, or use qualified names",
+        ),
+        (
+            RegisterError::Reserved("rpc.x".into()),
+            "`rpc.x` begins with `rpc.`, which is reserved; switch the extensions off to use it",
+        ),
+        (
+            RegisterError::BlankParam("name".into()),
+            "a parameter of `name` needs a name",
+        ),
+        (
+            RegisterError::RepeatedParam("name".into(), "param"),
+            "two parameters of `name` have the name `param`",
+        ),
+        (
+            RegisterError::WrongNumberOfNames("name".into(), 1, 2),
+            "the handler of `name` takes 1 parameters, and 2 are named",
+        ),
+        (
+            RegisterError::WholeAndParts("name".into()),
+            "the handler of `name` takes all params as `Params`, and others beside them",
+        ),
+    ];
+    for (error, text) in texts {
+        assert_eq!(error.to_string(), text);
     }
-    let text = RegisterError::WrongNumberOfNames("name".into(), 1, 2).to_string();
-    assert!(
-        text.contains("`name`") && text.contains('1') && text.contains('2'),
-        "{text}"
-    );
     // A name of any length is a name.
     let long: &'static str = String::leak("x".repeat(1 << 20));
     assert_eq!(named(long), Ok(()));
+}
+
+// SRV-11 SRV-12 SRV-13
+#[test]
+fn a_set_of_methods_is_registered_whole_or_not_at_all() {
+    let mut registry = Registry::new();
+    let info = |name: &'static str| (MethodInfo::request(name, &[]), name);
+    assert_eq!(registry.insert_all(vec![info("a"), info("b")]), Ok(()));
+    let reserved = registry.insert_all(vec![info("c"), info("rpc.x")]);
+    assert_eq!(reserved, Err(RegisterError::Reserved("rpc.x".into())));
+    let blank = registry.insert_all(vec![info("c"), info("")]);
+    assert_eq!(blank, Err(RegisterError::BlankName));
+    let taken = registry.insert_all(vec![info("c"), info("b")]);
+    assert_eq!(taken, Err(RegisterError::Taken("b".into())));
+    let twice = registry.insert_all(vec![info("c"), info("c")]);
+    assert_eq!(twice, Err(RegisterError::Taken("c".into())));
+    // Nor is one replaced by what could not be registered.
+    let reserved = registry.replace(MethodInfo::request("rpc.x", &[]), "x");
+    assert_eq!(reserved, Err(RegisterError::Reserved("rpc.x".into())));
+    let names: Vec<&str> = registry.infos().map(MethodInfo::name).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+// SRV-02 SRV-34
+#[test]
+fn what_is_told_is_served_and_what_went_wrong_is_known_here() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&lines);
+    let router = LocalRouter::new()
+        .notification("note", ["line"], move |line: String| {
+            kept.lock().unwrap().push(line);
+        })
+        .notification("fails", [], || Err::<(), _>(OwnedError::new(7, "no")));
+    let told = |call: &str| {
+        let mut conn: Connection = Connection::new(Config::new());
+        let text = format!("{{\"jsonrpc\":\"2.0\",\"method\":{call}}}\n");
+        let mut input = Input::stream(text.as_bytes());
+        let Some(Event::Notification(notification)) = conn.poll_event(&mut input) else {
+            panic!("it is a notification");
+        };
+        let served = router.handle(&notification);
+        assert_eq!(conn.poll_transmit(), None);
+        served.map_err(|failure| failure.as_error().code())
+    };
+    assert_eq!(told(r#""note","params":["x"]"#), Ok(()));
+    assert_eq!(told(r#""note","params":[1]"#), Err(-32602));
+    assert_eq!(told(r#""fails""#), Err(7));
+    assert_eq!(told(r#""none""#), Err(-32601));
+    assert_eq!(*lines.lock().unwrap(), ["x"]);
+}
+
+// EXT-06 EXT-08
+#[test]
+fn a_document_has_the_fields_of_what_takes_all_params() {
+    let document = Discovery::default().document([&describe_move()].into_iter());
+    let expected = "{\"name\":\"move\",\"params\":[\
+        {\"name\":\"x\",\"required\":false,\"schema\":{}},\
+        {\"name\":\"y\",\"required\":false,\"schema\":{}},\
+        {\"name\":\"speed\",\"required\":false,\"schema\":{}}]";
+    let document = document.unwrap();
+    assert!(document.contains(expected), "{document}");
+}
+
+/// What is known of a method that takes a [`Move`].
+fn describe_move() -> MethodInfo {
+    let handler = |Params(to): Params<Move>| Ok::<_, OwnedError>(to.x);
+    fn describe<M, H: Handler<(), (), M>>(_: H) -> MethodInfo {
+        described::<(), (), M, H>(MethodInfo::request("move", &[]), &[]).unwrap()
+    }
+    describe(handler)
+}
+
+/// A type that refers to itself.
+#[cfg(feature = "openrpc")]
+struct Tree;
+
+#[cfg(feature = "openrpc")]
+impl schemars::JsonSchema for Tree {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Tree".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"items": generator.subschema_for::<Tree>()})
+    }
+}
+
+// EXT-07 EXT-08
+#[cfg(feature = "openrpc")]
+#[test]
+fn a_document_brings_the_types_that_refer_to_themselves() {
+    use antiphon::service::SchemaOf;
+
+    const PARAMS: &[ParamInfo] =
+        &[ParamInfo::optional("tree").with_schema(antiphon::schema_of!(Tree))];
+    let grow = MethodInfo::request("grow", PARAMS).with_result(SchemaOf::of::<bool>());
+    let document = Discovery::new("T", "1").document([&grow].into_iter());
+    let expected = "{\"openrpc\":\"1.0.0\",\"info\":{\"title\":\"T\",\"version\":\"1\"},\"methods\":[\
+        {\"name\":\"grow\",\"params\":[{\"name\":\"tree\",\"required\":false,\
+        \"schema\":{\"items\":{\"$ref\":\"#/components/schemas/Tree\"}}}],\
+        \"result\":{\"name\":\"result\",\"schema\":{\"type\":\"boolean\"}}}],\
+        \"components\":{\"schemas\":{\"Tree\":{\"items\":{\"$ref\":\"#/components/schemas/Tree\"}}}}}";
+    assert_eq!(document.unwrap(), expected);
+    // What has no schema may be anything, and a schema shows nothing of itself.
+    let unknown = antiphon::schema_of!(Move);
+    assert_eq!(unknown.to_json().unwrap().as_str(), "{}");
+    let known = antiphon::schema_of!(u8).to_json().unwrap();
+    assert_eq!(
+        known.as_str(),
+        r#"{"type":"integer","maximum":255,"minimum":0}"#
+    );
+    assert_eq!(format!("{unknown:?}"), "SchemaOf");
 }
 
 // EXT-01 EXT-05 EXT-06

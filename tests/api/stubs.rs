@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use antiphon::service::{
     AnyRequest, Arguments, Bucket, CallLog, Caller, Chain, Cx, Encoding, Interceptor, LoggedCall,
-    Logging, Naming, ParamInfo, Reply, Stub,
+    Logging, Naming, ParamInfo, Reply, Scheduler, Stub,
 };
 use antiphon::{ErrorObject, Instant, Json, OwnedError, OwnedId, Params, Payload, RpcError};
 use serde::de::DeserializeOwned;
@@ -224,6 +224,28 @@ fn a_logger_is_told_of_calls_and_shown_what_is_redacted() {
     let hidden = Logging::new(lines.clone()).with_payloads(|_, _| None);
     seen(hidden, true, Ok("1"));
     assert_eq!(lines.take()[..2], ["m from 7: None", "m in 3ms: None"]);
+}
+
+// SRV-23 SRV-24
+#[test]
+fn a_scheduler_says_who_waits_and_who_stands_in_line() {
+    let mut scheduler = Scheduler::new(1, 10);
+    let mut members = [scheduler.join(), scheduler.join()];
+    assert_eq!(scheduler.begin(&mut members[0], 1, || 0), 1);
+    let second = &mut members[1];
+    assert_eq!(scheduler.begin(second, 1, || 1), 0);
+    assert_eq!(scheduler.set_waiting(second, 3), 0);
+    assert!(second.is_in_line());
+    assert_eq!((second.waiting(), scheduler.waiting()), (3, 3));
+    let shown = "Scheduler { running: 1, waiting: 3, in_line: 1, .. }";
+    assert_eq!(format!("{scheduler:?}"), shown);
+    // Who steps out before it is called stands in no line, and may come again.
+    let mut called = Vec::new();
+    scheduler.step_out(second, &mut called);
+    assert!(!second.is_in_line());
+    assert_eq!(scheduler.begin(second, 1, || 2), 0);
+    scheduler.end(1, &mut called);
+    assert_eq!(called, [2]);
 }
 
 // SRV-06 SRV-08 SRV-10 INT-09

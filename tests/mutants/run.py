@@ -8,11 +8,12 @@
                                              so many mutants that SUMMARY.md does not list as survivors,
                                              drawn by the seed; each must be caught
     tests/mutants/run.py --survivors         only those that SUMMARY.md lists as survivors; writes nothing
+    tests/mutants/run.py --floors 5          only mutants of these floors; the others stand in SUMMARY.md as they stood
 
-Of floor 4 only the session is mutated (src/main.rs names the rooms). Exits 1 if fewer than 95 of 100
-viable mutants of floors 1 to 3, or of the session, are caught, if a survivor stands without a reason in
-reasons.txt, or if one of a sample survives; 3 if what is built with cannot be fetched. README.md says
-how it works.
+Of floor 4 only the session is mutated (src/main.rs names the rooms); floor 5 are the services. Exits 1
+if fewer than 95 of 100 viable mutants of floors 1 to 3, of the session, or of the services are caught, if
+a survivor stands without a reason in reasons.txt, or if one of a sample survives; 3 if what is built with
+cannot be fetched. README.md says how it works.
 """
 
 import argparse
@@ -44,11 +45,14 @@ REASONS = os.path.join(HERE, "reasons.txt")
 CAUGHT_PERCENT_MIN = 95
 # Of this floor only the session is mutated.
 SESSION_FLOOR = 4
+SERVICE_FLOOR = 5
+FLOORS = [0, 1, 2, 3, SESSION_FLOOR, SERVICE_FLOOR]
 # What we exit with when something cannot be fetched and nothing was run.
 SKIPPED = 3
 # How we name the protocol cases of one file.
 CASES = ".txt"
 NOT_RUN = ("not run", "")
+NO_REASON = "**Not yet killed.**"
 # The test binaries of the core. Not among them: those that read the source instead of running it (repository) or build
 # programs (examples). Left out of `memory` is what plays a few conversations a hundred thousand times.
 TESTS = ["api", "conformance", "interpreted", "memory", "model"]
@@ -75,7 +79,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", nargs="+", default=[])
     parser.add_argument("--sample", type=int, default=0)
-    parser.add_argument("--floors", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--floors", nargs="+", type=int, default=FLOORS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--again", action="store_true",
@@ -86,7 +90,7 @@ def main():
     parser.add_argument("--report", action="store_true", help="runs nothing; writes SUMMARY.md from what was kept")
     options = parser.parse_args()
     if options.report:
-        return report()
+        return report(options.floors)
     if why := missing():
         say(f"SKIPPED: {why}")
         return SKIPPED
@@ -123,11 +127,11 @@ def main():
         return 1
     if options.sample or options.files or options.survivors:
         return 1 if survivors and not options.survivors else 0
-    return report()
+    return report(options.floors)
 
 
-def report():
-    """Writes SUMMARY.md from what was kept."""
+def report(run):
+    """Writes SUMMARY.md from what was kept; of floors that were not run, as it stands there."""
     mutants = list_mutants(build_tool())
     unviable, kept = set(load("unviable.json", [])), load("verdicts.json", {})
     dropped, verdicts = set(), {}
@@ -135,7 +139,7 @@ def report():
         if key in unviable:
             dropped.add(mutant.number)
         verdicts[mutant.number] = tuple(kept.get(key, NOT_RUN))
-    return write_summary(mutants, dropped, verdicts)
+    return write_summary(run, [mutant for mutant in mutants if mutant.floor in run], dropped, verdicts)
 
 
 def read(path):
@@ -531,15 +535,16 @@ def digest(path):
 
 
 def keys(mutants, chosen):
-    """What names a mutant as long as its file does not change: the file's text, and which one in it."""
+    """What names a mutant as long as neither its file nor the tool changes: their text, and which one in it."""
     firsts, hashes, names = {}, {}, []
+    tool = "".join(read(os.path.join(HERE, "src", name)) for name in ("sites.rs", "values.rs"))
     for mutant in mutants:
         firsts.setdefault(mutant.file, mutant.number)
     for mutant in chosen:
         if mutant.file not in hashes:
             # Unit tests stand at the end and change nothing.
             text = read(os.path.join(ROOT, mutant.file)).split("\n#[cfg(test)]\nmod ")[0]
-            hashes[mutant.file] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            hashes[mutant.file] = hashlib.sha256((tool + text).encode()).hexdigest()[:16]
         names.append(f"{mutant.file} {hashes[mutant.file]} {mutant.number - firsts[mutant.file]}")
     return names
 
@@ -564,56 +569,83 @@ def read_reasons():
     return reasons
 
 
-def write_summary(mutants, dropped, verdicts):
+HEAD = ["mutants", "unviable", "caught", "out of time", "survived", "not run", "of viable caught"]
+# How a verdict is called in `verdicts.json`, in the order of HEAD.
+VERDICTS = ["unviable", "caught", "timeout", "survived", "not run"]
+
+
+def section(floor):
+    """Where the survivors of a floor are listed."""
+    names = {SESSION_FLOOR: "the session", SERVICE_FLOOR: "services"}
+    return f"## Survivors of {names.get(floor, f'floor {floor}')}"
+
+
+def stands(run):
+    """What SUMMARY.md says of floors that were not run: the figures of each file, and each section's lines."""
+    text = read(SUMMARY) if os.path.isfile(SUMMARY) else ""
+    files, sections = {}, {}
+    for floor, name, numbers in re.findall(r"^\| (\d+) \| `(.+?)` \|((?: \d+ \|){6})", text, re.M):
+        if int(floor) not in run:
+            numbers = [int(number) for number in re.findall(r"\d+", numbers)]
+            files[int(floor), name] = collections.Counter(dict(zip(VERDICTS, numbers[1:])))
+    for floor in FLOORS:
+        if floor not in run and section(floor) in text:
+            lines = text.split(section(floor) + "\n")[1].split("\n## ")[0].splitlines()
+            sections[floor] = [line for line in lines if line]
+    return files, sections
+
+
+def write_summary(run, mutants, dropped, verdicts):
     """Writes SUMMARY.md; 1 if too few are caught, or a survivor or a reason stands alone."""
     reasons, used = read_reasons(), set()
-    files, floors = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    stood, sections = stands(run)
+    files, floors = collections.defaultdict(collections.Counter, stood), collections.defaultdict(collections.Counter)
     for mutant in mutants:
-        how = "unviable" if mutant.number in dropped else verdicts[mutant.number][0]
-        for table, place in ((files, (mutant.floor, mutant.file)), (floors, mutant.floor)):
-            table[place][how] += 1
+        files[mutant.floor, mutant.file]["unviable" if mutant.number in dropped else verdicts[mutant.number][0]] += 1
+    for (floor, _), counted in files.items():
+        floors[floor] += counted
     upper = sum((floors[floor] for floor in (1, 2, 3)), collections.Counter())
-    session = floors[SESSION_FLOOR]
-    head = ["mutants", "unviable", "caught", "out of time", "survived", "not run", "of viable caught"]
+    judged = {"floors 1 to 3": upper, "the session": floors[SESSION_FLOOR], "services": floors[SERVICE_FLOOR]}
     lines = ["# What became of the mutants", "", "Written by `run.py`; `README.md` says what is counted.", ""]
-    lines += ["| floor | " + " | ".join(head) + " |", "|---|" + "---:|" * len(head)]
-    lines += [row(str(floor), floors[floor]) for floor in sorted(floors) if floor != SESSION_FLOOR]
-    lines += [row("**1 to 3**", upper), row("**session**", session), "", "| floor | file | " + " | ".join(head) + " |", "|---|---|" + "---:|" * len(head)]
+    lines += ["| floor | " + " | ".join(HEAD) + " |", "|---|" + "---:|" * len(HEAD)]
+    lines += [row(str(floor), floors[floor]) for floor in (0, 1, 2, 3)]
+    lines += [row(f"**{name.split(maxsplit=1)[-1]}**", counted) for name, counted in judged.items()]
+    lines += ["", "| floor | file | " + " | ".join(HEAD) + " |", "|---|---|" + "---:|" * len(HEAD)]
     lines += [row(f"{floor} | `{name}`", files[floor, name]) for floor, name in sorted(files)]
-    survivors = [mutant for mutant in mutants if verdicts.get(mutant.number, ("",))[0] == "survived"]
-    alone = upper["not run"] + session["not run"]
-    for floor in sorted(floors):
-        lines += ["", "## Survivors of the session" if floor == SESSION_FLOOR else f"## Survivors of floor {floor}", ""]
-        for mutant in survivors:
-            if mutant.floor != floor:
-                continue
-            key = (mutant.file, mutant.function, mutant.what)
-            reason = reasons.get(key)
-            used.add(key)
-            alone += reason is None and floor >= 1
-            reached = " Not reached." if verdicts[mutant.number][1] else ""
-            lines.append(f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}."
-                         f"{reached} {reason or '**Not yet killed.**'}")
-    write(SUMMARY, "\n".join(lines) + "\n")
+    survivors = [mutant for mutant in mutants
+                 if mutant.number not in dropped and verdicts[mutant.number][0] == "survived"]
+    for mutant in survivors:
+        key = (mutant.file, mutant.function, mutant.what)
+        used.add(key)
+        reached = " Not reached." if verdicts[mutant.number][1] else ""
+        sections.setdefault(mutant.floor, []).append(
+            f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}."
+            f"{reached} {reasons.get(key, NO_REASON)}")
+    for floor in FLOORS:
+        lines += ["", section(floor), "", *sections.get(floor, [])]
     left = [mutant for mutant in mutants if verdicts[mutant.number] == NOT_RUN and mutant.number not in dropped]
     if left:
         lines += ["", "## Not run to the end", "", "The quickest tests have not caught them; the others have not run.", ""]
-        lines += [f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}" 
+        lines += [f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}"
                   for mutant in left if mutant.floor >= 1]
         below = sum(mutant.floor == 0 for mutant in left)
         lines.append(f"- and {below} on floor 0")
         lines[3:3] = [f"**The run was ended early**: {len(left)} mutants have not been run to the end, and count as not caught.", ""]
-        write(SUMMARY, "\n".join(lines) + "\n")
-    for key in reasons.keys() - used:
+    write(SUMMARY, "\n".join(lines) + "\n")
+    listed = re.sub(r":\d+:\d+`", "`", "\n".join(lines))
+    idle = [key for key in reasons.keys() - used if f"- `{key[0]}` {key[1]}: {key[2]}." not in listed]
+    for key in idle:
         say("a reason for no survivor: " + " ;; ".join(key))
-    say(f"floors 1 to 3: {percent(upper):.1f} of 100 viable mutants caught, the session: {percent(session):.1f}")
-    least = min(percent(upper), percent(session))
-    return 1 if least < CAUGHT_PERCENT_MIN or alone or reasons.keys() - used else 0
+    alone = sum(counted["not run"] for counted in judged.values())
+    alone += sum(line.endswith(NO_REASON) for floor in FLOORS[1:] for line in sections.get(floor, []))
+    say("of 100 viable mutants caught: "
+        + ", ".join(f"{percent(counted):.1f} of {name}" for name, counted in judged.items()))
+    least = min(map(percent, judged.values()))
+    return 1 if least < CAUGHT_PERCENT_MIN or alone or idle else 0
 
 
 def row(name, counted):
-    numbers = [counted.total(), counted["unviable"], counted["caught"], counted["timeout"], counted["survived"],
-               counted["not run"]]
+    numbers = [counted.total(), *(counted[how] for how in VERDICTS)]
     return f"| {name} | " + " | ".join(map(str, numbers)) + f" | {percent(counted):.1f} % |"
 
 

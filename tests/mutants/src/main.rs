@@ -28,6 +28,9 @@ const MAX_FLOOR: u8 = 3;
 /// The rooms above it that are, too.
 const ABOVE: [&str; 2] = ["session", "service"];
 
+/// Where calls are left out and rows of a `match` confused, too: what there is to forget in it is such.
+const WITH_ROWS: &str = "service";
+
 /// What the copy asks whether a mutant is awake.
 const AWAKE: &str = include_str!("awake.rs.in");
 
@@ -74,8 +77,9 @@ fn mutate(
             write(&name, &if is_root { crate_root(&text)? } else { text })?;
             continue;
         };
-        let mutated =
-            sites::mutate(&text, next, dropped).map_err(|why| format!("{name}: {why}"))?;
+        let has_rows = module(&name) == WITH_ROWS;
+        let mutated = sites::mutate(&text, next, dropped, has_rows);
+        let mutated = mutated.map_err(|why| format!("{name}: {why}"))?;
         for mutant in &mutated.mutants {
             let sites::Mutant {
                 number,

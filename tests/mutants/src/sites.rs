@@ -31,13 +31,19 @@ pub(crate) struct Mutated {
 }
 
 /// The text with all its mutants, numbered from `first` on; without those that are dropped, which
-/// keep their numbers.
-pub(crate) fn mutate(text: &str, first: u32, dropped: &BTreeSet<u32>) -> Result<Mutated, String> {
+/// keep their numbers. `has_rows` says that calls are left out and rows of a `match` confused, too.
+pub(crate) fn mutate(
+    text: &str,
+    first: u32,
+    dropped: &BTreeSet<u32>,
+    has_rows: bool,
+) -> Result<Mutated, String> {
     let file = syn::parse_file(text).map_err(|error| error.to_string())?;
     let mut visitor = Visitor {
         text,
         first,
         dropped,
+        has_rows,
         names: Vec::new(),
         in_function: false,
         mutants: Vec::new(),
@@ -73,6 +79,7 @@ struct Visitor<'t> {
     text: &'t str,
     first: u32,
     dropped: &'t BTreeSet<u32>,
+    has_rows: bool,
     /// The modules, types and functions that we are in.
     names: Vec<String>,
     in_function: bool,
@@ -171,9 +178,11 @@ impl<'t> Visitor<'t> {
                 }
             }
         } else {
+            let first = body.stmts.iter().find(|of| !is_unused(of));
+            let does = first.map_or("", |first| &self.text[first.span().byte_range().start..end]);
             for other in values::of_return(&signature.output) {
-                let is_same = one_line(&self.text[start..end]) == other;
-                let is_empty = body.stmts.is_empty() && other == "()";
+                let is_same = one_line(does) == other;
+                let is_empty = first.is_none() && other == "()";
                 if is_same || is_empty {
                     continue;
                 }
@@ -194,7 +203,8 @@ impl<'t> Visitor<'t> {
         self.names.pop();
     }
 
-    fn arm(&mut self, arm: &syn::Arm, has_other: bool) {
+    /// An arm of a `match`; `other` is the value of the one beside it, which it could give instead.
+    fn arm(&mut self, arm: &syn::Arm, has_other: bool, other: Option<&Expr>) {
         if is_test(&arm.attrs) {
             return;
         }
@@ -223,7 +233,38 @@ impl<'t> Visitor<'t> {
             }
             _ => {}
         }
-        self.visit_expr(&arm.body);
+        let own = one_line(self.source(&*arm.body));
+        let other = other.map(|other| one_line(self.source(other)));
+        let other = other.filter(|other| self.has_rows && *other != own);
+        let other = other.map(|other| {
+            let pattern = short(self.source(&arm.pat));
+            (format!("the arm {pattern} by {}", short(&other)), other)
+        });
+        let at = arm.pat.span();
+        let is_alone = other.is_none();
+        self.expression(&arm.body, at, Vec::from_iter(other), |this| {
+            this.visit_expr(&arm.body);
+        });
+        if arm.comma.is_none() && !is_alone {
+            // A block needs none, what stands around it does.
+            let end = arm.body.span().byte_range().end;
+            self.insert(end, ",".to_string());
+        }
+    }
+
+    /// A call for what it does alone, which could be left out.
+    fn call(&mut self, of: &syn::Stmt) {
+        let syn::Stmt::Expr(call, Some(_)) = of else {
+            return visit::visit_stmt(self, of);
+        };
+        let what = format!("{} left out", short(self.source(call)));
+        let Some(number) = self.note(call.span(), what) else {
+            return visit::visit_stmt(self, of);
+        };
+        let range = of.span().byte_range();
+        self.insert(range.start, format!("if !{} {{/*<{number}*/ ", on(number)));
+        visit::visit_stmt(self, of);
+        self.insert(range.end, " /*>*/}".to_string());
     }
 }
 
@@ -308,8 +349,10 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
             syn::Stmt::Expr(expr, _) => is_test(attributes(expr)),
             _ => false,
         };
-        if !is_left_out {
-            visit::visit_stmt(self, of);
+        match is_left_out {
+            true => {}
+            false if self.has_rows && self.in_function && is_call(of) => self.call(of),
+            false => visit::visit_stmt(self, of),
         }
     }
 
@@ -366,8 +409,10 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
             Expr::Match(chosen) => {
                 self.visit_expr(&chosen.expr);
                 let has_other = chosen.arms.iter().any(is_wild);
-                for arm in &chosen.arms {
-                    self.arm(arm, has_other);
+                for (place, arm) in chosen.arms.iter().enumerate() {
+                    let next = chosen.arms.get(place + 1);
+                    let other = next.or_else(|| chosen.arms.get(place.checked_sub(1)?));
+                    self.arm(arm, has_other, other.map(|other| &*other.body));
                 }
             }
             _ => visit::visit_expr(self, of),
@@ -445,15 +490,47 @@ fn is_wild(arm: &syn::Arm) -> bool {
     matches!(arm.pat, syn::Pat::Wild(_))
 }
 
-/// Whether something is there for tests alone.
+/// Whether a statement only says that names are not used: `let _ = (a, b);`.
+fn is_unused(of: &syn::Stmt) -> bool {
+    let syn::Stmt::Local(local) = of else {
+        return false;
+    };
+    let is_name = |of: &Expr| matches!(of, Expr::Path(_));
+    let is_dropped = local.init.as_ref().is_some_and(|init| match &*init.expr {
+        Expr::Tuple(of) => of.elems.iter().all(is_name),
+        of => is_name(of),
+    });
+    is_dropped && matches!(local.pat, syn::Pat::Wild(_))
+}
+
+/// Whether a statement calls something or sets it, and no more.
+fn is_call(of: &syn::Stmt) -> bool {
+    let syn::Stmt::Expr(of, Some(_)) = of else {
+        return false;
+    };
+    let of = match of {
+        Expr::Try(of) => &*of.expr,
+        of => of,
+    };
+    matches!(of, Expr::Call(_) | Expr::MethodCall(_) | Expr::Assign(_))
+}
+
+/// Whether something is there for tests alone, or where a feature is off: the copy has them all.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_cfg = attribute.path().is_ident("cfg");
-        attribute.path().is_ident("test")
-            || is_cfg
-                && attribute
-                    .parse_args::<syn::Path>()
-                    .is_ok_and(|path| path.is_ident("test"))
+        let is_without = || {
+            let list = attribute.parse_args::<syn::MetaList>();
+            list.is_ok_and(|list| {
+                let of = list.tokens.to_string();
+                list.path.is_ident("not") && of.starts_with("feature")
+            })
+        };
+        let is_test = || {
+            let path = attribute.parse_args::<syn::Path>();
+            path.is_ok_and(|path| path.is_ident("test"))
+        };
+        attribute.path().is_ident("test") || is_cfg && (is_test() || is_without())
     })
 }
 

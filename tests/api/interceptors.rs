@@ -1,0 +1,734 @@
+//! What sees calls on their way: chains, credentials, decisions that come later, spans; and what they are
+//! told of the end of a call.
+
+use std::error::Error;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use antiphon::service::conventions::protocol_version;
+use antiphon::service::{
+    AnyRequest, Asked, Authorization, BearerAuth, CallEnd, CallLog, Chain, Cx, Decision, Deferred,
+    Failure, Interceptor, InvalidToken, LoggedCall, Logging, NoAnswer, Reply, SpanFields,
+    TraceContext, Tracer, Tracing,
+};
+use antiphon::{Instant, Json, OwnedError, OwnedId, OwnedJson, SendError, VersionPolicy};
+
+use crate::{id, json};
+
+/// A call that says no more of itself than it has to.
+struct Plain;
+
+impl AnyRequest for Plain {
+    fn method(&self) -> &str {
+        "m"
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        None
+    }
+
+    fn id(&self) -> Option<OwnedId> {
+        None
+    }
+
+    fn is_notification(&self) -> bool {
+        false
+    }
+
+    fn connection(&self) -> u32 {
+        7
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + Duration::from_secs(5)
+    }
+}
+
+/// A call of which all is known.
+#[derive(Default)]
+struct Known {
+    params: Option<&'static str>,
+    is_outgoing: bool,
+    is_panicking: bool,
+}
+
+impl AnyRequest for Known {
+    fn method(&self) -> &str {
+        "known"
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        self.params.map(json)
+    }
+
+    fn id(&self) -> Option<OwnedId> {
+        Some(id("1.0").into_owned())
+    }
+
+    fn is_notification(&self) -> bool {
+        false
+    }
+
+    fn connection(&self) -> u32 {
+        8
+    }
+
+    fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        "127.0.0.1:9".parse().ok()
+    }
+
+    fn server(&self) -> Option<(&str, u16)> {
+        Some(("example.org", 443))
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        (name == "tracestate").then_some("a=1")
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        Some("2.0")
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + Duration::from_secs(5)
+    }
+
+    fn is_panicking(&self) -> bool {
+        self.is_panicking
+    }
+
+    fn is_outgoing(&self) -> bool {
+        self.is_outgoing
+    }
+}
+
+/// What was noted, line by line.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    fn say(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+fn cx() -> Cx {
+    Cx::new(Instant::ZERO + Duration::from_secs(2), true)
+}
+
+/// A chain of one.
+fn only<R: ?Sized + 'static>(interceptor: impl Interceptor<R>) -> Chain<R> {
+    let mut chain = Chain::default();
+    chain.push(interceptor);
+    chain
+}
+
+fn result(text: &str) -> Reply {
+    Reply::new(Some(Ok(text.as_bytes().to_vec())), Duration::from_millis(3))
+}
+
+fn failed(failure: impl Into<Failure>) -> Reply {
+    Reply::new(Some(Err(failure.into())), Duration::from_millis(3))
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+// OBS-01
+#[test]
+fn of_a_call_nothing_is_said_that_is_not_known() {
+    let call = LoggedCall::of(&cx(), &Plain);
+    let expected = "LoggedCall { method: \"m\", is_registered: true, is_outgoing: false, id: None, \
+                    connection: 7, peer_addr: None, server: None, version: None }";
+    assert_eq!(format!("{call:?}"), expected);
+    assert_eq!(Plain.header("authorization"), None);
+    assert!(!Plain.is_panicking());
+    let known = Known::default();
+    let call = LoggedCall::of(&cx(), &known);
+    assert_eq!(
+        (call.server, call.version, call.id.is_some()),
+        (Some(("example.org", 443)), Some("2.0"), true)
+    );
+    assert_eq!(call.peer_addr, known.peer_addr());
+    assert_eq!(protocol_version(VersionPolicy::V2Only), Some("2.0"));
+    assert_eq!(protocol_version(VersionPolicy::V1Only), Some("1.0"));
+    assert_eq!(protocol_version(VersionPolicy::V1AndV2), None);
+}
+
+/// Notes what it sees, and how often a step is done.
+struct Noting(u8, Lines);
+
+impl Interceptor<Plain> for Noting {
+    fn request(&self, _: &mut Cx, _: &Plain) -> Decision {
+        self.1.say(format!("{} request", self.0));
+        Decision::Continue
+    }
+
+    fn response(&self, _: &Cx, _: &Plain, reply: &mut Reply) {
+        self.1.say(format!("{} {:?}", self.0, reply.result()));
+    }
+
+    fn answered(&self, _: &Cx, _: &Plain, end: &CallEnd) {
+        self.1
+            .say(format!("{} answered {:?}", self.0, end.duration));
+    }
+
+    fn given_up(&self, _: &Cx, _: &Plain) {
+        self.1.say(format!("{} given up", self.0));
+    }
+
+    fn opened(&self, connection: u32) {
+        self.1.say(format!("{} opened {connection}", self.0));
+    }
+
+    fn closed(&self, connection: u32) {
+        self.1.say(format!("{} closed {connection}", self.0));
+    }
+}
+
+/// Sees all, and does nothing.
+struct Idle;
+
+impl<R: ?Sized> Interceptor<R> for Idle {}
+
+// INT-01 INT-02
+#[test]
+fn all_are_told_of_ends_and_connections_in_their_order() {
+    let lines = Lines::default();
+    let mut chain = only(Noting(1, lines.clone()));
+    chain.push(Idle);
+    chain.push(Noting(2, lines.clone()));
+    // A clone sees what the chain sees.
+    let chain = chain.clone();
+    assert_eq!(format!("{chain:?}"), "Chain { len: 3 }");
+    chain.opened(7);
+    let (mut cx, mut asked) = (cx(), 0);
+    assert!(chain.request(&mut asked, &mut cx, &Plain).is_none());
+    assert_eq!(asked, 3);
+    let end = CallEnd::new(Duration::from_secs(1), None, None);
+    chain.answered(asked, &cx, &Plain, &end);
+    chain.answered(1, &cx, &Plain, &end);
+    chain.given_up(asked, &cx, &Plain);
+    chain.given_up(1, &cx, &Plain);
+    chain.response(&mut asked, &cx, &Plain, &mut result("1"));
+    let mut steps = 0;
+    chain.scope(&cx, &Plain, &mut || steps += 1);
+    chain.closed(7);
+    let expected = [
+        "1 opened 7",
+        "2 opened 7",
+        "1 request",
+        "2 request",
+        "2 answered 1s",
+        "1 answered 1s",
+        "1 answered 1s",
+        "2 given up",
+        "1 given up",
+        "1 given up",
+        "2 Some(\"1\")",
+        "1 Some(\"1\")",
+        "2 closed 7",
+        "1 closed 7",
+    ];
+    assert_eq!(lines.take(), expected);
+    assert_eq!((steps, asked), (1, 0));
+}
+
+/// Answers, fails or decides later.
+struct Decides(fn(&mut Cx) -> Decision);
+
+impl<R: ?Sized> Interceptor<R> for Decides {
+    fn request(&self, cx: &mut Cx, _: &R) -> Decision {
+        (self.0)(cx)
+    }
+}
+
+// INT-04 INT-05
+#[test]
+fn what_an_interceptor_decides_is_what_the_call_comes_to() {
+    let asked = |decide| {
+        let outcome = only(Decides(decide)).request(&mut 0, &mut cx(), &Plain);
+        outcome.map(|outcome| {
+            let outcome = outcome.map(|text| String::from_utf8(text).unwrap());
+            outcome.map_err(|failure| {
+                let cause = failure.cause().map(ToString::to_string);
+                (failure.as_error().code(), cause)
+            })
+        })
+    };
+    assert_eq!(asked(|_| Decision::Continue), None);
+    assert_eq!(
+        asked(|_| Decision::Answer(Ok(OwnedJson::from_value(&[1]).unwrap()))),
+        Some(Ok("[1]".into()))
+    );
+    assert_eq!(
+        asked(|_| OwnedError::new(1001, "Read only").into()),
+        Some(Err((1001, None)))
+    );
+    assert_eq!(
+        asked(|_| Decision::Fail("disk full".into())),
+        Some(Err((-32603, Some("disk full".into()))))
+    );
+    // Where nothing can wait, what decides later fails.
+    let cause = "an interceptor decides later, where nothing can wait for it";
+    assert_eq!(
+        asked(|_| Decision::Defer(Deferred::new(async { Ok(1_u8) }))),
+        Some(Err((-32603, Some(cause.into()))))
+    );
+}
+
+// INT-05
+#[test]
+fn what_is_decided_later_lets_the_call_on_or_answers_it() {
+    for is_known in [true, false] {
+        let lines = Lines::default();
+        let mut chain = Chain::default();
+        chain.push(Noting(1, lines.clone()));
+        let found = async move {
+            match is_known {
+                true => Ok("Ann"),
+                false => Err(OwnedError::new(1001, "Unauthorized")),
+            }
+        };
+        let deferred = Mutex::new(Some(Deferred::new(found)));
+        struct Defers(Mutex<Option<Deferred>>);
+        impl Interceptor<Plain> for Defers {
+            fn request(&self, _: &mut Cx, _: &Plain) -> Decision {
+                Decision::Defer(self.0.lock().unwrap().take().unwrap())
+            }
+        }
+        chain.push(Defers(deferred));
+        chain.push(Noting(3, lines.clone()));
+        let (mut cx, mut asked) = (cx(), 0);
+        let Asked::Deferred(deferred) = chain.ask(&mut asked, &mut cx, &Plain) else {
+            panic!("it decides later");
+        };
+        assert_eq!(format!("{deferred:?}"), "Deferred");
+        assert_eq!((asked, lines.take()), (2, vec!["1 request".to_string()]));
+        let decision = now(deferred)(&mut cx);
+        let came = chain.decide(decision, &mut asked, &mut cx, &Plain);
+        match (is_known, came) {
+            (true, Asked::Passed) => {
+                assert_eq!((asked, lines.take()), (3, vec!["3 request".to_string()]));
+                assert_eq!(cx.attributes().get::<&str>(), Some(&"Ann"));
+            }
+            (false, Asked::Answered(Err(Failure::Error(error)))) => {
+                assert_eq!((asked, lines.take()), (2, Vec::new()));
+                assert_eq!(error.as_error().code(), 1001);
+                assert_eq!(cx.attributes().get::<&str>(), None);
+            }
+            (_, came) => panic!("{came:?}"),
+        }
+    }
+}
+
+// INT-03
+#[test]
+fn a_call_may_get_another_method_and_other_params() {
+    let mut cx = cx();
+    assert_eq!((cx.method(), cx.params().map(Json::as_str)), (None, None));
+    cx.set_method("other");
+    cx.set_params(OwnedJson::from_value(&[1]).unwrap());
+    assert_eq!(cx.method(), Some("other"));
+    assert_eq!(cx.params().map(Json::as_str), Some("[1]"));
+}
+
+// OBS-05 INT-03
+#[test]
+fn a_reply_says_how_the_call_has_ended() {
+    let end = |reply: &Reply| {
+        reply
+            .end()
+            .map(|end| (end.duration, end.code, end.instead, end.error_type()))
+    };
+    let took = Duration::from_millis(3);
+    let mut good = result("[1]");
+    assert_eq!(end(&good), Some((took, None, None, None)));
+    assert_eq!((good.is_deferred(), good.is_replaced()), (false, false));
+    assert!(good.no_answer().is_none() && good.failure().is_none());
+    let refused = || OwnedError::new(7, "no");
+    let bad = failed(refused());
+    let seven = Some("7".to_string());
+    assert_eq!(end(&bad), Some((took, Some(7), None, seven)));
+    assert_eq!(bad.error().map(|error| error.code()), Some(7));
+    assert!(bad.no_answer().is_none() && bad.result().is_none());
+    let lost = failed(Failure::NoAnswer(NoAnswer::Unsent));
+    let unsent = Some("unsent".to_string());
+    assert_eq!(end(&lost), Some((took, None, Some("unsent"), unsent)));
+    assert!(lost.error().is_none());
+    assert_eq!(lost.no_answer(), Some(NoAnswer::Unsent));
+    // What is answered later has not ended, and is not replaced.
+    let mut later = Reply::new(None, took);
+    assert_eq!((later.is_deferred(), end(&later)), (true, None));
+    later.replace(Err(refused()));
+    assert!(!later.is_replaced() && later.into_outcome().is_none());
+    good.replace(Err(refused()));
+    assert!(good.is_replaced());
+    let outcome = good.into_outcome();
+    assert!(
+        matches!(&outcome, Some(Err(Failure::Error(error))) if *error == refused()),
+        "{outcome:?}"
+    );
+    assert_eq!(result("[1]").into_outcome().unwrap().unwrap(), b"[1]");
+    // A call that was given up ends, too.
+    let given_up = |is_panicking| {
+        let known = Known {
+            is_panicking,
+            ..Known::default()
+        };
+        let end = cx().given_up(&known);
+        (end.duration, end.code, end.error_type())
+    };
+    let since = Duration::from_secs(3);
+    let why = |why: &str| Some(why.to_string());
+    assert_eq!(given_up(false), (since, None, why("cancelled")));
+    assert_eq!(given_up(true), (since, None, why("panicked")));
+}
+
+// ERR-12 OBS-05
+#[test]
+fn a_call_without_an_answer_says_why() {
+    let all = [
+        (NoAnswer::TimedOut, "timeout", "there was no answer in time"),
+        (
+            NoAnswer::Closed,
+            "connection_closed",
+            "the connection ended before the answer came",
+        ),
+        (NoAnswer::Unsent, "unsent", "the call was not sent"),
+        (
+            NoAnswer::Missing,
+            "missing",
+            "the peer left the call out of its answer",
+        ),
+        (NoAnswer::Invalid, "invalid", "what came is no answer"),
+    ];
+    for (why, word, text) in all {
+        assert_eq!((why.as_str(), why.to_string()), (word, text.to_string()));
+    }
+}
+
+// ERR-04 ERR-06 SEC-06 USE-17
+#[test]
+fn what_failed_is_told_the_peer_as_an_error_and_here_with_its_cause() {
+    let secret = || io::Error::other("secret");
+    let params = Failure::Params(json("[]").decode::<u8>().unwrap_err());
+    let encode = {
+        let map = std::collections::BTreeMap::from([((1, 2), 3)]);
+        Failure::Encode(OwnedJson::from_value(&map).unwrap_err())
+    };
+    let own = || OwnedError::new(7, "no");
+    let internal = OwnedError::internal(Box::new(secret()));
+    let gone = || OwnedError::new(-32601, "Gone");
+    // What it is, what the peer is told, and the cause; whether that stays with the error.
+    let cases: [(Failure, i64, &str, Option<&str>, bool); 8] = [
+        (
+            params,
+            -32602,
+            "Invalid params",
+            Some("the value does not have the expected form"),
+            false,
+        ),
+        (own().into(), 7, "no", None, false),
+        (
+            internal.into(),
+            -32603,
+            "Internal error",
+            Some("secret"),
+            true,
+        ),
+        (Failure::UnknownMethod(gone()), -32601, "Gone", None, false),
+        (encode, -32603, "Internal error", Some("key"), false),
+        (
+            Failure::Send(SendError::TooLarge),
+            -32603,
+            "Internal error",
+            Some("large"),
+            false,
+        ),
+        (
+            Failure::Interceptor(Box::new(secret())),
+            -32603,
+            "Internal error",
+            Some("secret"),
+            true,
+        ),
+        (
+            Failure::NoAnswer(NoAnswer::TimedOut),
+            -32603,
+            "Internal error",
+            Some("there was no answer in time"),
+            false,
+        ),
+    ];
+    for (failure, code, message, cause, stays) in cases {
+        let shown = format!("{failure:?}");
+        let told = failure.as_error();
+        assert_eq!((told.code(), told.message()), (code, message), "{shown}");
+        assert!(told.data().is_none(), "{shown}");
+        let found = failure.cause().map(ToString::to_string);
+        let is_found = match (&found, cause) {
+            (Some(found), Some(cause)) => found.contains(cause),
+            (found, cause) => found.is_none() && cause.is_none(),
+        };
+        assert!(is_found, "{found:?} of {shown}");
+        assert!(!failure.declines());
+        let error = failure.into_error();
+        let told = error.as_error();
+        assert_eq!((told.code(), told.message()), (code, message), "{shown}");
+        assert_eq!(error.source().is_some(), stays, "{shown}");
+    }
+    assert!(Failure::from(gone()).declines());
+}
+
+// INT-06 SEC-02 SEC-03
+#[test]
+fn credentials_are_asked_for_at_each_call_and_shown_nowhere() {
+    let bearer = Authorization::bearer("s3cret").unwrap();
+    assert_eq!(bearer.as_str(), "Bearer s3cret");
+    assert_eq!(format!("{bearer:?}"), "Authorization { .. }");
+    for refused in ["", " ", "a b", "a\r\nb", "a\u{7f}", "\u{e9}"] {
+        assert_eq!(
+            Authorization::bearer(refused),
+            Err(InvalidToken),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(Authorization::new("Basic x").unwrap().as_str(), "Basic x");
+    assert_eq!(
+        InvalidToken.to_string(),
+        "the token is empty or has characters that a header cannot hold"
+    );
+    let tokens = Arc::new(Mutex::new(vec![
+        Err("asked too often"),
+        Ok(Some("bad token")),
+        Ok(None),
+        Ok(Some("two")),
+        Ok(Some("one")),
+    ]));
+    let auth = BearerAuth::new(move || {
+        let token = tokens.lock().unwrap().pop().unwrap()?;
+        Ok(token.map(Into::into))
+    });
+    assert_eq!(format!("{auth:?}"), "BearerAuth { .. }");
+    let chain = only(auth);
+    let mut cx = cx();
+    let mut ask = || {
+        let asked = chain.request(&mut 0, &mut cx, &Plain);
+        let sent = cx.attributes().get::<Authorization>();
+        let sent = sent.map(|sent| sent.as_str().to_string());
+        let failed = asked.map(|failed| failed.unwrap_err().cause().unwrap().to_string());
+        (sent, failed)
+    };
+    assert_eq!(ask(), (Some("Bearer one".into()), None));
+    assert_eq!(ask(), (Some("Bearer two".into()), None));
+    // Where there is none now, none is sent.
+    assert_eq!(ask(), (None, None));
+    assert_eq!(ask(), (None, Some(InvalidToken.to_string())));
+    assert_eq!(ask(), (None, Some("asked too often".into())));
+}
+
+struct Log(Lines);
+
+impl CallLog for Log {
+    fn no_answer(&self, call: &LoggedCall<'_>, duration: Duration, why: NoAnswer) {
+        self.0
+            .say(format!("{} in {duration:?}: {why}", call.method));
+    }
+}
+
+// OBS-01
+#[test]
+fn a_logger_is_told_of_what_it_asks_for() {
+    let lines = Lines::default();
+    let chain = only(Logging::new(Log(lines.clone())));
+    let replies = [
+        failed(Failure::NoAnswer(NoAnswer::Closed)),
+        failed(OwnedError::new(7, "no")),
+        result("1"),
+    ];
+    for mut reply in replies {
+        let (mut cx, mut asked) = (cx(), 0);
+        assert!(chain.request(&mut asked, &mut cx, &Plain).is_none());
+        chain.response(&mut asked, &cx, &Plain, &mut reply);
+        chain.given_up(1, &cx, &Plain);
+    }
+    assert_eq!(
+        lines.take(),
+        ["m in 3ms: the connection ended before the answer came"]
+    );
+}
+
+/// Gives its spans numbers, and notes what becomes of them.
+#[derive(Clone, Default)]
+struct Spans {
+    lines: Lines,
+    /// What the peer is told of a span.
+    fields: &'static [(&'static str, &'static str)],
+}
+
+impl Tracer for Spans {
+    type Span = u8;
+    type Parent = TraceContext;
+
+    fn extract(&self, field: &dyn Fn(&str) -> Option<String>) -> Option<TraceContext> {
+        TraceContext::extract(field)
+    }
+
+    fn start(&self, call: &LoggedCall<'_>, parent: Option<TraceContext>) -> u8 {
+        let parent = parent.map(|parent| format!("{:02x} {}", parent.span_id()[7], parent.state()));
+        self.lines.say(format!("start {}: {parent:?}", call.method));
+        5
+    }
+
+    fn inject(&self, span: &u8, put: &mut dyn FnMut(&str, &str)) {
+        assert_eq!(*span, 5);
+        for (name, value) in self.fields {
+            put(name, value);
+        }
+    }
+
+    fn enter(&self, span: &u8, step: &mut dyn FnMut()) {
+        self.lines.say(format!("enter {span}"));
+        step();
+    }
+
+    fn end(&self, span: &u8, call: &LoggedCall<'_>, end: &CallEnd) {
+        let why = end.error_type();
+        self.lines
+            .say(format!("end {span} {}: {why:?}", call.method));
+    }
+}
+
+/// Makes spans and does no more.
+struct Bare;
+
+impl Tracer for Bare {
+    type Span = ();
+    type Parent = ();
+
+    fn start(&self, _: &LoggedCall<'_>, parent: Option<()>) {
+        assert_eq!(parent, None);
+    }
+}
+
+// OBS-02
+#[test]
+fn a_tracer_that_only_makes_spans_lets_all_pass() {
+    for is_outgoing in [false, true] {
+        let chain = only(Tracing::new(Bare).with_meta());
+        let known = Known {
+            params: Some("{}"),
+            is_outgoing,
+            ..Known::default()
+        };
+        let (mut cx, mut steps) = (cx(), 0);
+        assert!(chain.request(&mut 0, &mut cx, &known).is_none());
+        chain.scope(&cx, &known, &mut || steps += 1);
+        chain.response(&mut 1, &cx, &known, &mut result("1"));
+        assert!(steps == 1 && cx.params().is_none());
+    }
+}
+
+const PARENT: &str =
+    r#"{"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}"#;
+
+// OBS-02 OBS-04
+#[test]
+fn a_call_of_the_peer_runs_in_a_span_that_ends_once_it_is_known_how() {
+    let spans = Spans::default();
+    let lines = spans.lines.clone();
+    let chain = only(Tracing::new(spans));
+    let known = Known {
+        params: Some(PARENT),
+        ..Known::default()
+    };
+    let begin = || {
+        let mut cx = cx();
+        assert!(chain.request(&mut 0, &mut cx, &known).is_none());
+        // The state is among the headers, the rest in the params.
+        assert_eq!(lines.take(), [r#"start known: Some("31 a=1")"#]);
+        assert!(cx.params().is_none() && cx.attributes().get::<SpanFields>().is_none());
+        cx
+    };
+    let cx = begin();
+    chain.scope(&cx, &known, &mut || lines.say("step"));
+    chain.response(&mut 1, &cx, &known, &mut failed(OwnedError::new(7, "no")));
+    let ended = r#"end 5 known: Some("7")"#;
+    assert_eq!(lines.take(), ["enter 5", "step", ended]);
+    // What is answered later ends then.
+    let cx = begin();
+    let mut later = Reply::new(None, Duration::ZERO);
+    chain.response(&mut 1, &cx, &known, &mut later);
+    assert!(lines.take().is_empty());
+    let end = CallEnd::new(Duration::ZERO, None, None);
+    chain.answered(1, &cx, &known, &end);
+    assert_eq!(lines.take(), ["end 5 known: None"]);
+    let cx = begin();
+    chain.given_up(1, &cx, &known);
+    assert_eq!(lines.take(), [r#"end 5 known: Some("cancelled")"#]);
+    // Without a span the step is done all the same.
+    let cx = self::cx();
+    chain.scope(&cx, &known, &mut || lines.say("step"));
+    chain.given_up(1, &cx, &known);
+    assert_eq!(lines.take(), ["step"]);
+}
+
+// OBS-04
+#[test]
+fn the_peer_is_told_of_the_span_of_a_call() {
+    const TOLD: &[(&str, &str)] = &[("traceparent", "00-1-2-01")];
+    let called = |tracing: Tracing<Spans>, params, set: Option<&str>| {
+        let known = Known {
+            params,
+            is_outgoing: true,
+            ..Known::default()
+        };
+        let mut cx = cx();
+        if let Some(set) = set {
+            cx.set_params(json(set).to_owned_json());
+        }
+        assert!(only(tracing).request(&mut 0, &mut cx, &known).is_none());
+        let fields = cx.attributes().get::<SpanFields>().unwrap();
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        (
+            fields,
+            cx.params().map(|params| params.as_str().to_string()),
+        )
+    };
+    let spans = |fields| Spans {
+        fields,
+        ..Spans::default()
+    };
+    let told = || vec![("traceparent".to_string(), "00-1-2-01".to_string())];
+    let in_headers = spans(TOLD);
+    let lines = in_headers.lines.clone();
+    let sent = called(Tracing::new(in_headers), Some(PARENT), None);
+    assert_eq!(sent, (told(), None));
+    // It belongs to the span that is entered, not to one that its params speak of.
+    assert_eq!(lines.take(), ["start known: None"]);
+    let meta = || Tracing::new(spans(TOLD)).with_meta();
+    let written = r#"{"a":1,"_meta":{"traceparent":"00-1-2-01"}}"#;
+    let expected = (told(), Some(written.to_string()));
+    assert_eq!(called(meta(), Some(r#"{"a":1}"#), None), expected);
+    // What another interceptor has set comes first.
+    assert_eq!(called(meta(), Some("{}"), Some(r#"{"a":1}"#)), expected);
+    assert_eq!(called(meta(), Some("[1]"), None), (told(), None));
+    // A tracer that says nothing leaves the params alone.
+    let silent = Tracing::new(spans(&[])).with_meta();
+    assert_eq!(called(silent, Some("{}"), None), (Vec::new(), None));
+}
