@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_tokio::service::{
-    CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
+    AnyRequest, CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo,
+    Naming, Reply,
 };
 use antiphon_tokio::{
-    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Link, Method, Metrics,
-    OwnedError, OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer,
-    connect, service,
+    Answer, Cancellation, Config, ConnectionConfig, ErrorObject, Extension, Internal, Link, Method,
+    Metrics, OwnedError, OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State,
+    TcpServer, connect, service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -824,6 +825,90 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
         .await
         .expect("the handler is given up");
     assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
+}
+
+// INT-05 OBS-02
+#[tokio::test]
+async fn the_size_of_a_batch_is_counted_once_on_each_side() {
+    let (served, called) = (Metrics::new(), Metrics::new());
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .notification("told", [], || ())
+        .intercept(served.clone());
+    let mut raw = Raw::to(&router).await;
+    for batch in [
+        // One that begins with what is no call, one that is told only, and one of nothing valid.
+        r#"[7,{"jsonrpc":"2.0","method":"n","id":1},{"jsonrpc":"2.0","method":"n","id":2}]"#,
+        r#"[{"jsonrpc":"2.0","method":"told"},{"jsonrpc":"2.0","method":"n","id":1}]"#,
+        "[7,8]",
+        // Neither is a batch that is taken.
+        "[]",
+        r#"{"jsonrpc":"2.0","method":"n","id":1}"#,
+    ] {
+        raw.say(batch).await;
+        raw.hear().await;
+    }
+
+    let (near, far) = Link::pair();
+    let options = ConnectionConfig::from(Config::new())
+        .intercept(called.clone())
+        .intercept(ReadOnly);
+    let _server = connect(far, Config::new(), router);
+    let peer = connect(near, options, Router::new().intercept(served.clone()));
+    let (handles, mut came) = peer
+        .batch(|batch| {
+            batch.notify("told", ())?;
+            let first = batch.call::<i32>("n", ())?;
+            Ok((first, batch.call::<i32>("write", ())?))
+        })
+        .await
+        .unwrap();
+    assert_eq!(came.fetch(handles.0).unwrap(), 1);
+    // Nothing of this one is sent.
+    let (_, started) = peer
+        .batch(|batch| batch.call::<i32>("write", ()))
+        .start()
+        .await
+        .unwrap();
+    started.await;
+
+    let sizes = |metrics: &Metrics, side: &str| -> Vec<String> {
+        let start = format!("antiphon_{side}_batch_size_");
+        let text = metrics.to_string();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
+        let lines = lines.map(|line| line.replace("{rpc_system_name=\"jsonrpc\"", "{"));
+        lines.collect()
+    };
+    let expected = |up_to_two: u32, up_to_five: u32, sum: u32| -> Vec<String> {
+        let mut lines = vec![
+            "bucket{,le=\"1\"} 0".to_owned(),
+            format!("bucket{{,le=\"2\"}} {up_to_two}"),
+        ];
+        for bound in ["5", "10", "20", "50", "100", "1000", "10000", "+Inf"] {
+            lines.push(format!("bucket{{,le=\"{bound}\"}} {up_to_five}"));
+        }
+        lines.push(format!("sum{{}} {sum}"));
+        lines.push(format!("count{{}} {up_to_five}"));
+        lines
+    };
+    // Three of the raw connection and one of the peer; what answers is none.
+    assert_eq!(sizes(&served, "server"), expected(3, 4, 9), "{served}");
+    assert_eq!(sizes(&called, "client"), expected(1, 1, 2), "{called}");
+    for (metrics, side) in [(&served, "client"), (&called, "server")] {
+        assert_eq!(sizes(metrics, side), [""; 0]);
+    }
+}
+
+/// Answers what would write.
+struct ReadOnly;
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for ReadOnly {
+    fn request(&self, _: &mut Cx, request: &R) -> Decision {
+        match request.method() {
+            "write" => OwnedError::new(1001, "Read only").into(),
+            _ => Decision::Continue,
+        }
+    }
 }
 
 // INT-03 OBS-02
