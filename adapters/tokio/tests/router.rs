@@ -230,7 +230,7 @@ async fn what_a_notification_comes_to_is_reported_and_never_answered() {
     let log = log.lock().unwrap();
     let expected = [
         "told",
-        "invalid params: `line`: invalid type: integer `1`, expected a string at line 1 column 1: log (notification)",
+        "invalid params: `line`: invalid type: integer, expected a string at line 1 column 1: log (notification)",
         "a handler failed: told to nobody (7): fail (notification)",
         "a handler failed: Division by zero (-32602): refuse (notification)",
         "a handler failed: No such file or directory (os error 2): file (notification)",
@@ -254,7 +254,7 @@ async fn what_the_peer_is_not_told_is_reported_with_its_cause() {
         "{log:?}"
     );
     assert!(
-        log[1].starts_with("invalid params: `a`: invalid type: string"),
+        log[1].starts_with("invalid params: `a`: invalid type: string, expected f64 at"),
         "{log:?}"
     );
     assert_eq!(log.len(), 2);
@@ -761,7 +761,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
         "a handler failed: No such file",
         "a handler failed: Request timeout (-32005): slow (notification)",
         "a handler failed: No such file",
-        "invalid params: `n`: n (id 1)",
+        "invalid params: a parameter is missing: `n`: n (id 1)",
     ];
     for (said, start) in log.iter().zip(starts) {
         assert!(said.starts_with(start), "{log:?}");
