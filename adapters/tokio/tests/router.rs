@@ -712,6 +712,81 @@ async fn a_log_has_payloads_only_if_they_are_wanted_and_as_they_are_redacted() {
     );
 }
 
+/// Tells of ends with the id and the time.
+#[derive(Clone, Default)]
+struct Ends(Log);
+
+impl Ends {
+    fn say(&self, word: &str, call: &LoggedCall<'_>, rest: &str) {
+        let id = call.id.as_ref().map(ToString::to_string);
+        let line = format!("{word} {} {id:?} {rest}", call.method);
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl CallLog for Ends {
+    fn response(&self, call: &LoggedCall<'_>, took: Duration, _: Option<&str>) {
+        self.say("<", call, &format!("{took:?}"));
+    }
+
+    fn given_up(&self, call: &LoggedCall<'_>) {
+        self.say("x", call, "");
+    }
+
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        took: Duration,
+        error: &ErrorObject<'_>,
+        _: Option<&dyn Error>,
+    ) {
+        self.say("!", call, &format!("{took:?} {}", error.code()));
+    }
+}
+
+// OBS-01 OBS-05 INT-03
+#[tokio::test(start_paused = true)]
+async fn a_log_has_an_answer_that_comes_later_when_it_comes() {
+    let kept = Arc::<Mutex<Vec<antiphon_tokio::Responder>>>::default();
+    let keep = Arc::clone(&kept);
+    let ends = Ends::default();
+    let router = Router::new()
+        .raw("later", move |request| {
+            keep.lock().unwrap().push(request.defer());
+            Ok(Answer::deferred())
+        })
+        .intercept(Logging::new(ends.clone()));
+    let (near, far) = Link::pair();
+    let _server = connect(far, Config::new(), router);
+    let peer = connect(near, Config::new(), ());
+    let call = async || peer.call("later", ()).start().await.unwrap();
+    let calls = [call().await, call().await, call().await];
+    while kept.lock().unwrap().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*ends.0.lock().unwrap(), [""; 0]);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let mut open = kept.lock().unwrap().drain(..).collect::<Vec<_>>();
+    let last = open.pop().unwrap();
+    open.pop()
+        .unwrap()
+        .err(&ErrorObject::new(1001, "no"))
+        .unwrap();
+    open.pop().unwrap().ok(&7).unwrap();
+    let [one, other, third] = calls;
+    assert_eq!(one.result::<u8>().await.unwrap(), 7);
+    assert!(other.result::<u8>().await.is_err());
+    drop((third, peer));
+    last.cancellation().await;
+    drop(last);
+    let expected = [
+        "! later Some(\"2\") 2s 1001",
+        "< later Some(\"1\") 2s",
+        "x later Some(\"3\") ",
+    ];
+    assert_eq!(*ends.0.lock().unwrap(), expected);
+}
+
 // SRV-30 ERR-04 ERR-05 ERR-06 ERR-12
 #[tokio::test]
 async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
