@@ -114,6 +114,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Decides for every item of a batch what is to become of it, and opens its requests.
     pub(super) fn open_batch(&mut self, whole: Text<'_>) -> u32 {
         let parts = Parts::of(&mut self.parts);
+        parts.batch_items = Some(self.envelopes.len());
         let batch = parts.batches.begin();
         // Out of the connection while it is filled.
         let mut fates = mem::take(&mut parts.fates);

@@ -390,6 +390,23 @@ impl<T, S: Settings> Connection<T, S> {
         self.unmatched_responses
     }
 
+    /// How many items the peer's batch has of which [`poll_event`](Self::poll_event) has given the first
+    /// event, told once a batch. `None` for one that was told, and where no batch has come in.
+    ///
+    /// ```
+    /// use antiphon::{Config, Connection, Input};
+    ///
+    /// let mut conn: Connection = Connection::new(Config::new());
+    /// let mut input = Input::message(br#"[{"jsonrpc":"2.0","method":"tick"},7]"#);
+    /// assert!(conn.poll_event(&mut input).is_some());
+    /// assert_eq!(conn.poll_batch_items(), Some(2));
+    /// assert!(conn.poll_event(&mut input).is_some());
+    /// assert_eq!(conn.poll_batch_items(), None);
+    /// ```
+    pub fn poll_batch_items(&mut self) -> Option<usize> {
+        self.parts.as_mut()?.batch_items.take()
+    }
+
     /// How many messages were malformed so far.
     pub fn malformed(&self) -> u64 {
         self.malformed

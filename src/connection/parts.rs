@@ -74,6 +74,8 @@ pub(super) struct Parts {
     pub(super) reading: Option<Reading>,
     /// What is to become of each item of a batch that is being read.
     pub(super) fates: Vec<Fate>,
+    /// How many items the batch has that was opened last, until that is told.
+    pub(super) batch_items: Option<usize>,
     pub(super) batches: Batches,
     pub(super) our_batches: OurBatches,
 }

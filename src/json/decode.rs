@@ -10,9 +10,9 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::ToString;
 use core::fmt;
 
+use super::mismatch;
 use super::reserved::is_reserved;
 use super::string::JsonString;
 use super::text::Json;
@@ -87,11 +87,11 @@ fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
     behind.find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b':')
 }
 
-/// Says why a value could not be read into a type.
+/// Says why a value could not be read into a type, without the value, which may be a secret.
 ///
-/// `Display` is safe to send to a peer: it names no types or fields of the program and quotes
-/// nothing of the value. [`detail`](Self::detail) is for local logs.
-#[derive(Clone)]
+/// `Display` is safe to send to a peer: it names no types or fields of the program.
+/// [`detail`](Self::detail), and debug output, which has it, are for local logs.
+#[derive(Clone, Debug)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
     detail: Box<str>,
@@ -113,7 +113,17 @@ impl DecodeError {
     fn mismatch(error: serde_json::Error) -> Self {
         Self {
             kind: DecodeErrorKind::Mismatch,
-            detail: error.to_string().into_boxed_str(),
+            detail: mismatch::describe(&error).into_boxed_str(),
+        }
+    }
+
+    /// What a struct says of its fields.
+    #[cold]
+    pub(crate) fn of_fields(message: &str) -> Self {
+        let detail = mismatch::without_value(message).unwrap_or_default();
+        Self {
+            kind: DecodeErrorKind::Mismatch,
+            detail: detail.into_boxed_str(),
         }
     }
 
@@ -130,20 +140,12 @@ impl DecodeError {
         self.kind
     }
 
-    /// What the decoder said, with names of fields and perhaps parts of the value: log it with
-    /// care, do not send it. Empty where the kind says all.
+    /// What was expected and what kind of value was there, with names of types and fields of the program:
+    /// log it, do not send it. It quotes nothing of what came in, and says nothing of what a type has
+    /// against a value in words of its own. Empty where the kind says all.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
-    }
-}
-
-impl fmt::Debug for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The detail may quote the value, and errors are logged by `Debug` all too easily.
-        f.debug_struct("DecodeError")
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
     }
 }
 

@@ -29,6 +29,7 @@ mod flags;
 mod grid;
 mod judge;
 mod kept;
+mod mismatch;
 mod number;
 mod owned;
 mod plain;

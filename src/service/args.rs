@@ -51,16 +51,13 @@ impl<'a, 'n> Arguments<'a, 'n> {
                     if name.eq_str(META) {
                         continue;
                     }
-                    return Err(DecodeError::about(
-                        DecodeErrorKind::Unknown,
-                        &name.to_cow_lossy(),
-                    ));
+                    // The peer has made the name up: it may be anything.
+                    return Err(DecodeError::about(DecodeErrorKind::Unknown, ""));
                 };
                 if slot.replace(value).is_some() {
-                    return Err(DecodeError::about(
-                        DecodeErrorKind::Repeated,
-                        &name.to_cow_lossy(),
-                    ));
+                    let known = place.and_then(|place| names.get(place));
+                    let known = known.copied().unwrap_or_default();
+                    return Err(DecodeError::about(DecodeErrorKind::Repeated, known));
                 }
             }
         } else {

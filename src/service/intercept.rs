@@ -165,6 +165,17 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = connection;
     }
 
+    /// The peer has sent a batch of so many items, those included that are not valid. Those that are calls
+    /// come next, each by itself.
+    fn batch_received(&self, connection: u32, items: usize) {
+        let _ = (connection, items);
+    }
+
+    /// A batch of so many calls and notifications of ours goes out: those that no interceptor has answered.
+    fn batch_sent(&self, connection: u32, items: usize) {
+        let _ = (connection, items);
+    }
+
     /// Surrounds each step of the handler, and calls `step` once: for spans, and for values that
     /// belong to a task. Not called for a call of ours.
     fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
@@ -287,6 +298,20 @@ impl<R: ?Sized + 'static> Chain<R> {
     pub fn closed(&self, connection: u32) {
         for interceptor in self.all.iter().rev() {
             interceptor.closed(connection);
+        }
+    }
+
+    /// Tells all of them, in their order, that the peer has sent a batch.
+    pub fn batch_received(&self, connection: u32, items: usize) {
+        for interceptor in self.all.iter() {
+            interceptor.batch_received(connection, items);
+        }
+    }
+
+    /// Tells all of them, in their order, that a batch of ours goes out.
+    pub fn batch_sent(&self, connection: u32, items: usize) {
+        for interceptor in self.all.iter() {
+            interceptor.batch_sent(connection, items);
         }
     }
 

@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::call_end::CallEnd;
 use super::conventions::{OTHER, SYSTEM_NAME};
 use super::cx::{AnyRequest, Cx};
 use super::decision::Decision;
@@ -18,7 +19,8 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, params);
     }
 
-    /// It has a result. `result` is there only if payloads are wanted, and as it was redacted.
+    /// It has a result. `result` is there only if payloads are wanted, and as it was redacted; and not where
+    /// the answer came after the handler had returned.
     fn response(&self, call: &LoggedCall<'_>, duration: Duration, result: Option<&str>) {
         let _ = (call, duration, result);
     }
@@ -33,7 +35,8 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = call;
     }
 
-    /// It has failed. `error` is what the peer is told, or has told; `cause` what is known here.
+    /// It has failed. `error` is what the peer is told, or has told; `cause` what is known here. Where the
+    /// answer came after the handler had returned, `error` has the code only, and there is no cause.
     fn error(
         &self,
         call: &LoggedCall<'_>,
@@ -55,8 +58,8 @@ pub struct LoggedCall<'c> {
     pub is_registered: bool,
     /// Whether this side calls the peer.
     pub is_outgoing: bool,
-    /// The id as the peer wrote it; none for a notification, for a call of ours, and once the request is
-    /// answered or given up.
+    /// The id as the peer wrote it; none for a notification and for a call of ours. Once the request is
+    /// answered or given up, only [`Logging`] still has it.
     pub id: Option<OwnedId>,
     /// The number of the connection. With the id it names the call.
     pub connection: u32,
@@ -78,7 +81,8 @@ enum Payloads {
     Redacted(fn(&str, &str) -> Option<alloc::string::String>),
 }
 
-/// An interceptor that tells a logger of every call: of the peer's in a router, of ours in a client.
+/// An interceptor that tells a logger of every call: of the peer's in a router, of ours in a client. A call
+/// whose handler returns without an answer is told when the answer is given.
 #[derive(Clone, Debug)]
 pub struct Logging<L> {
     log: L,
@@ -102,6 +106,16 @@ impl<L: CallLog> Logging<L> {
         self
     }
 
+    /// The call, with the id that it came with also once it is answered.
+    fn call<'r, R: AnyRequest + ?Sized>(cx: &Cx, request: &'r R) -> LoggedCall<'r> {
+        let mut call = LoggedCall::of(cx, request);
+        if call.id.is_none() {
+            let first = cx.attributes().get::<FirstId>();
+            call.id = first.map(|FirstId(id)| id.clone());
+        }
+        call
+    }
+
     fn shown(&self, method: &str, payload: Option<&str>) -> Option<alloc::string::String> {
         match self.payloads {
             Payloads::Hidden => None,
@@ -109,6 +123,9 @@ impl<L: CallLog> Logging<L> {
         }
     }
 }
+
+/// The id that a call came with, among its attributes.
+struct FirstId(OwnedId);
 
 impl<'c> LoggedCall<'c> {
     /// Reads it off a call that an interceptor sees.
@@ -147,17 +164,36 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
     fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let params = request.params().map(crate::Json::as_str);
         let params = self.shown(request.method(), params);
-        self.log
-            .request(&LoggedCall::of(cx, request), params.as_deref());
+        let call = LoggedCall::of(cx, request);
+        self.log.request(&call, params.as_deref());
+        if let Some(id) = call.id {
+            cx.attributes_mut().insert(FirstId(id));
+        }
         Decision::Continue
     }
 
+    fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
+        let call = Self::call(cx, request);
+        match (end.code, end.instead) {
+            (Some(code), _) => {
+                let error = ErrorObject::new(code, "");
+                self.log.error(&call, end.duration, &error, None);
+            }
+            (None, Some(_)) => self.log.given_up(&call),
+            (None, None) => self.log.response(&call, end.duration, None),
+        }
+    }
+
     fn given_up(&self, cx: &Cx, request: &R) {
-        self.log.given_up(&LoggedCall::of(cx, request));
+        self.log.given_up(&Self::call(cx, request));
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
-        let (call, duration) = (LoggedCall::of(cx, request), reply.duration());
+        if reply.is_deferred() {
+            // It is told when it is answered.
+            return;
+        }
+        let (call, duration) = (Self::call(cx, request), reply.duration());
         if let Some(why) = reply.no_answer() {
             return self.log.no_answer(&call, duration, why);
         }

@@ -137,10 +137,7 @@ impl core::error::Error for Failed {}
 
 impl Error for Failed {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self(DecodeError::about(
-            DecodeErrorKind::Mismatch,
-            &message.to_string(),
-        ))
+        Self(DecodeError::of_fields(&message.to_string()))
     }
 }
 

@@ -194,6 +194,11 @@ impl<W> Session<W> {
 
     fn take(&mut self, event: Event<'_, W>) {
         self.has_heard |= is_of_the_peer(&event);
+        if is_of_a_batch(&event) {
+            if let Some(items) = self.conn.poll_batch_items() {
+                self.queue.push_batch(items);
+            }
+        }
         match event {
             Event::Request(request) => {
                 if let Err(request) = self.queue.push_request(request) {
@@ -306,4 +311,16 @@ fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
         ),
         _ => true,
     }
+}
+
+/// Whether an event is an item of a batch in which the peer asks or tells something.
+fn is_of_a_batch<W>(event: &Event<'_, W>) -> bool {
+    let origin = match event {
+        Event::Request(request) => request.origin,
+        Event::Notification(notification) => notification.origin,
+        Event::Malformed(malformed) => malformed.origin,
+        Event::Refused(refused) => refused.origin,
+        _ => return false,
+    };
+    origin.batch_index.is_some()
 }

@@ -22,6 +22,8 @@ use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 pub enum Work<W> {
     /// Messages can be exchanged: see [`Session::take_handshake`](super::Session::take_handshake).
     Opened,
+    /// The peer has sent a batch of so many items. Those that are for the service come next.
+    Batch(usize),
     /// A request to answer: what was asked, and the right to answer.
     Request(OwnedNotification, Ticket),
     /// A notification to take note of.
@@ -49,6 +51,8 @@ pub struct Settled<W> {
 enum Item<W> {
     Request(OwnedRequest),
     Notification(OwnedNotification),
+    /// A batch of so many items begins.
+    Batch(usize),
     /// Something rare, and how many of the peer's bytes it holds.
     Other(Box<Other<W>>, usize),
 }
@@ -73,7 +77,7 @@ pub(super) struct Queue<W> {
     items: VecDeque<Item<W>>,
     /// Requests among them.
     requests: usize,
-    /// Notifications and reports among them.
+    /// Notifications, beginnings of batches and reports among them.
     messages: usize,
     /// Bytes of the messages among them, and of the requests that are being served.
     bytes: usize,
@@ -147,6 +151,12 @@ impl<W> Queue<W> {
         if self.may_take_message(notification.origin.bytes) {
             let item = Item::Notification(notification.into_owned());
             self.items.push_back(item);
+        }
+    }
+
+    pub(super) fn push_batch(&mut self, items: usize) {
+        if self.may_take_message(0) {
+            self.items.push_back(Item::Batch(items));
         }
     }
 
@@ -227,7 +237,7 @@ impl<W> Queue<W> {
         let is_next_free = match self.items.front()? {
             Item::Request(_) => may_begin && !is_held,
             Item::Notification(_) => self.unbegun == 0 && !is_held,
-            Item::Other(..) => true,
+            Item::Batch(_) | Item::Other(..) => true,
         };
         if is_next_free {
             return self.pop();
@@ -325,6 +335,10 @@ impl<W> Queue<W> {
                 self.messages -= 1;
                 self.bytes -= notification.origin().bytes;
                 Work::Notification(notification)
+            }
+            Item::Batch(items) => {
+                self.messages -= 1;
+                Work::Batch(items)
             }
             Item::Other(other, bytes) => {
                 self.bytes -= bytes;

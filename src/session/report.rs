@@ -15,7 +15,7 @@ use crate::event::{
     UNMATCHED_CANCEL, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::OwnedId;
-use crate::json::DecodeError;
+use crate::json::{DecodeError, DecodeErrorKind};
 use crate::owned::OwnedOutcome;
 
 /// The most bytes of a malformed message that a report keeps.
@@ -50,8 +50,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Something that went wrong, for a log.
-#[derive(Clone, Debug)]
+/// Something that went wrong, for a log. Neither text nor debug output quotes what came in, but for names
+/// of methods, ids and the messages of errors; nor the text of a [malformed message](Self::Malformed).
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Report {
     /// A message was not valid. See [`Malformed`].
@@ -246,6 +247,15 @@ impl fmt::Display for UnmatchedDetails {
     }
 }
 
+/// In words, as `Display`: messages may be secrets.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Report")
+            .field(&format_args!("{self}"))
+            .finish()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -273,7 +283,15 @@ impl fmt::Display for Report {
                 write!(f, "a request was refused, because the service has no capacity: {request}")
             }
             Self::Unanswered(request) => write!(f, "a handler gave no answer: {request}"),
-            Self::InvalidParams(request, error) => write!(f, "invalid params: {}: {request}", error.detail()),
+            Self::InvalidParams(request, error) => {
+                f.write_str("invalid params: ")?;
+                match (error.kind(), error.detail()) {
+                    (_, "") => write!(f, "{error}")?,
+                    (DecodeErrorKind::Mismatch, detail) => f.write_str(detail)?,
+                    (_, parameter) => write!(f, "{error}: {parameter}")?,
+                }
+                write!(f, ": {request}")
+            }
             Self::Failed(request, error) => match error.source() {
                 Some(cause) => write!(f, "a handler failed: {cause}: {request}"),
                 None => write!(f, "a handler failed: {error}: {request}"),

@@ -249,6 +249,26 @@ fn an_event_knows_its_size_and_its_place() {
     assert_eq!(input.consumed(), BATCH.len());
 }
 
+// INT-05
+#[test]
+fn the_size_of_a_batch_is_told_once() {
+    let mut conn = connection(0);
+    assert_eq!(conn.poll_batch_items(), None);
+    let mut input = Input::stream(BATCH);
+    assert!(conn.poll_event(&mut input).is_some());
+    assert_eq!(conn.poll_batch_items(), Some(2));
+    assert!(conn.poll_event(&mut input).is_some());
+    assert_eq!(conn.poll_batch_items(), None);
+    // A message that came alone is none, and neither is a batch that is refused.
+    for text in ["{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n", "[]\n"] {
+        assert!(
+            conn.poll_event(&mut Input::stream(text.as_bytes()))
+                .is_some()
+        );
+        assert_eq!(conn.poll_batch_items(), None, "{text}");
+    }
+}
+
 // CLI-11
 #[test]
 fn a_batch_of_which_calls_are_over_counts_by_those_that_are_left() {

@@ -338,6 +338,7 @@ fn next_work(session: &Session) -> Next {
 fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, work: Work) {
     match work {
         Work::Opened => service.opened(peer),
+        Work::Batch(items) => service.batch(peer, items),
         Work::Request(message, ticket) => {
             let request = Request::new(session, message, ticket);
             let answer = service.request(peer, &request);

@@ -21,6 +21,11 @@ pub trait Service: Send + 'static {
         let _ = peer;
     }
 
+    /// The peer has sent a batch of so many items. Those that are for the service come next, each by itself.
+    fn batch(&mut self, peer: &Peer, items: usize) {
+        let _ = (peer, items);
+    }
+
     /// The peer asks something. What this returns is the answer, unless the request was
     /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
@@ -66,6 +71,10 @@ impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
 
     fn opened(&mut self, peer: &Peer) {
         Routes::opened(self, peer);
+    }
+
+    fn batch(&mut self, peer: &Peer, items: usize) {
+        Routes::batch(self, peer, items);
     }
 
     fn report(&mut self, peer: &Peer, report: Report) {

@@ -144,6 +144,11 @@ impl Entries {
         self.entries.is_empty()
     }
 
+    /// How many calls and notifications it has.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Sets its calls apart from those of other batches.
     pub(crate) fn number(&self) -> u32 {
         self.number

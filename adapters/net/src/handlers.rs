@@ -115,6 +115,7 @@ impl<S: Service> Serve for Serving<S> {
                     service.notification(peer, notification).await;
                 }));
             }
+            Work::Batch(items) => service.batch(peer, items),
             Work::Cancelled(key, reason) => service.cancelled(peer, key, reason),
             Work::Settled(settled) => {
                 if let Tag::Then(then) = settled.waiter {

@@ -115,6 +115,9 @@ impl Interception<'_> {
             }
             true
         });
+        if !entries.is_empty() {
+            self.chain.batch_sent(self.connection, entries.len());
+        }
         batch
     }
 }

@@ -53,6 +53,11 @@ pub trait Service: Send + Sync + 'static {
         ready(())
     }
 
+    /// The peer has sent a batch of so many items. Those that are for the service come next, each by itself.
+    fn batch(&self, peer: &Peer, items: usize) {
+        let _ = (peer, items);
+    }
+
     /// The peer asks something. What this returns is the answer, unless the request was
     /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
     fn request(
@@ -100,6 +105,10 @@ impl Service for () {}
 impl<S: Service> Service for std::sync::Arc<S> {
     fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
         (**self).opened(peer)
+    }
+
+    fn batch(&self, peer: &Peer, items: usize) {
+        (**self).batch(peer, items);
     }
 
     fn request(

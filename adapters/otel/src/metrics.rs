@@ -1,9 +1,9 @@
 //! Durations of calls and counts of connections.
 
 use antiphon::service::conventions::{
-    DURATION_BOUNDS, ERROR_TYPE, RPC_CLIENT_CALL_DURATION, RPC_METHOD, RPC_RESPONSE_STATUS_CODE,
-    RPC_SERVER_CALL_DURATION, RPC_STATUS_CODE, RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT,
-    SYSTEM_NAME,
+    BATCH_BOUNDS, CLIENT_BATCH_SIZE, DURATION_BOUNDS, ERROR_TYPE, RPC_CLIENT_CALL_DURATION,
+    RPC_METHOD, RPC_RESPONSE_STATUS_CODE, RPC_SERVER_CALL_DURATION, RPC_STATUS_CODE,
+    RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_BATCH_SIZE, SERVER_PORT, SYSTEM_NAME,
 };
 use antiphon::service::{AnyRequest, CallEnd, Cx, Interceptor, LoggedCall, Reply};
 use opentelemetry::KeyValue;
@@ -13,14 +13,17 @@ use opentelemetry::metrics::{Histogram, Meter, MeterProvider, UpDownCounter};
 use crate::SCOPE;
 
 /// An interceptor that measures calls in OpenTelemetry's histograms `rpc.server.call.duration` and
-/// `rpc.client.call.duration`, in seconds, by method and kind of error; and counts the open connections of
-/// a router in `antiphon.server.connections.open`. Over HTTP each request counts as a connection.
+/// `rpc.client.call.duration`, in seconds, by method and kind of error; the sizes of batches in
+/// `antiphon.server.batch.size` and `antiphon.client.batch.size`; and counts the open connections of a
+/// router in `antiphon.server.connections.open`. Over HTTP each request counts as a connection.
 ///
 /// Methods that nobody serves are one series, `_OTHER`.
 #[derive(Clone, Debug)]
 pub struct OtelMetrics {
     server: Histogram<f64>,
     client: Histogram<f64>,
+    server_batches: Histogram<u64>,
+    client_batches: Histogram<u64>,
     connections: UpDownCounter<i64>,
     status_code: &'static str,
 }
@@ -42,12 +45,22 @@ impl OtelMetrics {
             let builder = builder.with_description(about);
             builder.with_boundaries(DURATION_BOUNDS.to_vec()).build()
         };
+        let batches = |name: &'static str, about: &'static str| {
+            let builder = meter.u64_histogram(name).with_unit("{item}");
+            let builder = builder.with_description(about);
+            builder.with_boundaries(BATCH_BOUNDS.to_vec()).build()
+        };
         let connections = meter.i64_up_down_counter("antiphon.server.connections.open");
         Self {
             server: histogram(RPC_SERVER_CALL_DURATION, "How long calls of peers took."),
             client: histogram(
                 RPC_CLIENT_CALL_DURATION,
                 "How long calls of this side took.",
+            ),
+            server_batches: batches(SERVER_BATCH_SIZE, "How many items batches of peers have."),
+            client_batches: batches(
+                CLIENT_BATCH_SIZE,
+                "How many items batches of this side have.",
             ),
             connections: connections
                 .with_unit("{connection}")
@@ -94,6 +107,14 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for OtelMetrics {
 
     fn closed(&self, _: u32) {
         self.connections.add(-1, &[]);
+    }
+
+    fn batch_received(&self, _: u32, items: usize) {
+        self.server_batches.record(items as u64, &[]);
+    }
+
+    fn batch_sent(&self, _: u32, items: usize) {
+        self.client_batches.record(items as u64, &[]);
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {

@@ -182,6 +182,15 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         .timeout(Duration::from_millis(1))
         .await;
     assert!(matches!(late, Err(CallError::TimedOut)));
+    let ((), came) = peer
+        .batch(|batch| {
+            batch.notify("ok", ())?;
+            batch.notify("ok", ())
+        })
+        .await
+        .unwrap();
+    drop(came);
+    peer.call::<u8>("ok", ()).await.unwrap();
     client.flush();
     server.flush();
 
@@ -231,12 +240,20 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         row("_OTHER", "-32601", "20"),
         row("fails", "1001", "1"),
         row("later", "1002", "1"),
-        row("ok", "", "3"),
+        row("ok", "", "6"),
     ];
     assert_eq!(counts("rpc.server.call.duration"), expected);
     let ours = counts("rpc.client.call.duration");
     assert_eq!(ours.len(), 24, "{ours:?}");
-    assert!(ours.contains(&row("slow", "timeout", "1")) && ours.contains(&row("ok", "", "3")));
+    assert!(ours.contains(&row("slow", "timeout", "1")) && ours.contains(&row("ok", "", "6")));
+    for side in ["server", "client"] {
+        let sizes = collector.points(&format!("antiphon.{side}.batch.size"));
+        assert_eq!(sizes.len(), 1, "{sizes:?}");
+        assert_eq!(
+            (&sizes[0]["unit"], sizes[0]["sum"].as_f64()),
+            (&Value::from("{item}"), Some(2.0))
+        );
+    }
     let open = collector.points("antiphon.server.connections.open");
     assert_eq!(open.len(), 1, "{open:?}");
     drop(serving);

@@ -10,9 +10,10 @@ use antiphon_otel::{OtelMetrics, OtelTracer};
 use antiphon_tokio::http::{self, HttpClientConfig, HttpConfig};
 use antiphon_tokio::service::{BearerAuth, CallLog, LoggedCall, Logging, Tracing};
 use antiphon_tokio::{
-    Config, ConnectionConfig, ErrorObject, Internal, Link, Metrics, OwnedError, OwnedJson, Peer,
-    Request, Router, TcpServer, TracingSpans, connect, trace_report,
+    Config, ConnectionConfig, ErrorObject, Internal, Link, Metrics, OwnedError, OwnedJson, Params,
+    Peer, Request, Router, TcpServer, TracingSpans, connect, trace_report,
 };
+use serde::Deserialize;
 use serde_json::Value;
 use support::{Collector, Program};
 use tracing_subscriber::fmt::MakeWriter;
@@ -77,13 +78,19 @@ impl CallLog for Output {
     }
 }
 
-/// Hides passwords.
+/// Hides passwords, and params of which it does not know the names.
 fn redact(_: &str, payload: &str) -> Option<String> {
     let mut value: Value = serde_json::from_str(payload).ok()?;
     if let Some(password) = value.get_mut("password") {
         *password = "***".into();
     }
-    Some(value.to_string())
+    let is_known = |name: &String| ["user", "password", "_meta"].contains(&name.as_str());
+    let is_shown = match &value {
+        Value::Array(_) => false,
+        Value::Object(members) => members.keys().all(is_known),
+        _ => true,
+    };
+    is_shown.then(|| value.to_string())
 }
 
 fn login(user: String, password: String) -> Result<String, OwnedError> {
@@ -91,12 +98,36 @@ fn login(user: String, password: String) -> Result<String, OwnedError> {
     Ok(format!("welcome {user}"))
 }
 
+/// What takes a password for a number.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    password: i32,
+}
+
+/// A type that quotes what it refuses.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Colour;
+
+impl TryFrom<String> for Colour {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Err(format!("{name} is no colour"))
+    }
+}
+
 /// What the server serves, all of it watched.
 fn router(program: &Program, metrics: &Metrics, output: &Output) -> Router {
-    let debug = output.clone();
+    let (debug, reports) = (output.clone(), output.clone());
     Router::new()
         .method("login", ["user", "password"], login)
         .method("typed", ["password"], |n: u8| Ok::<_, OwnedError>(n))
+        .method("whole", [], |Params(login): Params<Login>| {
+            Ok::<_, OwnedError>(login.password)
+        })
+        .method("refused", ["password"], |_: Colour| Ok::<_, OwnedError>(()))
         .method("fails", ["password"], |_: String| {
             Err::<(), _>(OwnedError::new(1001, "no such user"))
         })
@@ -120,7 +151,10 @@ fn router(program: &Program, metrics: &Metrics, output: &Output) -> Router {
         .intercept(Logging::new(output.clone()).with_payloads(redact))
         .intercept(metrics.clone())
         .intercept(OtelMetrics::new(&program.meters))
-        .on_report(trace_report)
+        .on_report(move |peer, report| {
+            reports.say(format_args!("report {report} {report:?}"));
+            trace_report(peer, report);
+        })
 }
 
 /// What each client calls.
@@ -131,10 +165,29 @@ macro_rules! calls {
         let alone = OwnedJson::parse(format!(r#"{{"password":"{SECRET}"}}"#)).unwrap();
         let welcome: String = $caller.call("login", &whole).await.unwrap();
         assert_eq!(welcome, "welcome ann");
-        for method in ["typed", "fails", "breaks", "none"] {
+        let methods = ["typed", "fails", "breaks", "none", "whole", "refused"];
+        for method in methods {
             let error = $caller.call::<OwnedJson>(method, &alone).await.unwrap_err();
             $output.say(format_args!("{error} {error:?}"));
         }
+        // A secret as the name of a parameter, by position, and in a batch.
+        let name = OwnedJson::parse(format!(r#"{{"{SECRET}":1}}"#)).unwrap();
+        let position = OwnedJson::parse(format!(r#"["{SECRET}"]"#)).unwrap();
+        for params in [&name, &position] {
+            for method in ["typed", "whole"] {
+                let error = $caller.call::<u8>(method, params).await.unwrap_err();
+                $output.say(format_args!("{error} {error:?}"));
+            }
+        }
+        let (handle, mut came) = $caller
+            .batch(|batch| {
+                batch.notify("typed", &alone)?;
+                batch.notify("whole", &name)?;
+                batch.call::<u8>("typed", &position)
+            })
+            .await
+            .unwrap();
+        $output.say(format_args!("{:?}", came.fetch(handle)));
         assert!($caller.call::<bool>("shows", ()).await.unwrap());
         $output.say(format_args!("{:?}", $caller));
     };
@@ -201,7 +254,14 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
         (&said[0], r#"\"password\":\"***\""#),
         (&said[0], "otel.name=\"login\""),
         (&said[0], "the database is gone"),
-        (&said[0], "invalid params: "),
+        (
+            &said[0],
+            "invalid params: `password`: invalid type: string, expected u8 at line 1",
+        ),
+        (&said[0], "a parameter of this name is not known"),
+        (&said[0], "unknown field, expected `password`"),
+        (&said[0], "typed (notification)"),
+        (&said[0], "refused by its type"),
         (
             &said[1],
             "rpc_server_call_duration_seconds_count{rpc_system_name=\"jsonrpc\",rpc_method=\"login\"} 2\n",
@@ -215,7 +275,7 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
     ] {
         assert!(text.contains(wanted), "no {wanted} in {text}");
     }
-    assert_eq!(collector.spans().len(), 24);
+    assert_eq!(collector.spans().len(), 60);
     let as_numbers: Vec<_> = SECRET
         .bytes()
         .take(6)

@@ -169,18 +169,12 @@ async fn a_handler_returns_its_answer() {
 async fn params_that_do_not_fit_are_invalid_and_the_service_is_told_why() {
     let mut sides = sides(Config::new());
     for (method, why) in [
-        (
-            "add",
-            "invalid params: invalid type: string \"?\", expected i32",
-        ),
+        ("add", "invalid params: invalid type: string, expected i32"),
         (
             "nothing",
             "invalid params: invalid type: sequence, expected unit",
         ),
-        (
-            "pay",
-            "invalid params: invalid type: string \"?\", expected u32",
-        ),
+        ("pay", "invalid params: invalid type: string, expected u32"),
     ] {
         assert_eq!(code(&sides, method).await, -32602);
         let told = sides.told.recv().await.unwrap();
@@ -210,7 +204,7 @@ async fn params_of_a_notification_that_do_not_fit_are_reported() {
         panic!("{told:?}")
     };
     assert_eq!(right, "log 1 2");
-    assert!(wrong.contains("string \"?\", expected i32"), "{wrong}");
+    assert!(wrong.contains("string, expected i32"), "{wrong}");
     assert!(none.contains("null"), "{none}");
     for report in [wrong, none] {
         assert!(report.starts_with("invalid params: "), "{report}");

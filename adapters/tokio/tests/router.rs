@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_tokio::service::{
-    CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
+    AnyRequest, CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo,
+    Naming, Reply,
 };
 use antiphon_tokio::{
-    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Link, Method, Metrics,
-    OwnedError, OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer,
-    connect, service,
+    Answer, Cancellation, Config, ConnectionConfig, ErrorObject, Extension, Internal, Link, Method,
+    Metrics, OwnedError, OwnedId, OwnedJson, Params, Peer, RateLimit, Request, Router, State,
+    TcpServer, connect, service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -229,7 +230,7 @@ async fn what_a_notification_comes_to_is_reported_and_never_answered() {
     let log = log.lock().unwrap();
     let expected = [
         "told",
-        "invalid params: `line`: invalid type: integer `1`, expected a string at line 1 column 1: log (notification)",
+        "invalid params: `line`: invalid type: integer, expected a string at line 1 column 1: log (notification)",
         "a handler failed: told to nobody (7): fail (notification)",
         "a handler failed: Division by zero (-32602): refuse (notification)",
         "a handler failed: No such file or directory (os error 2): file (notification)",
@@ -253,7 +254,7 @@ async fn what_the_peer_is_not_told_is_reported_with_its_cause() {
         "{log:?}"
     );
     assert!(
-        log[1].starts_with("invalid params: `a`: invalid type: string"),
+        log[1].starts_with("invalid params: `a`: invalid type: string, expected f64 at"),
         "{log:?}"
     );
     assert_eq!(log.len(), 2);
@@ -711,6 +712,81 @@ async fn a_log_has_payloads_only_if_they_are_wanted_and_as_they_are_redacted() {
     );
 }
 
+/// Tells of ends with the id and the time.
+#[derive(Clone, Default)]
+struct Ends(Log);
+
+impl Ends {
+    fn say(&self, word: &str, call: &LoggedCall<'_>, rest: &str) {
+        let id = call.id.as_ref().map(ToString::to_string);
+        let line = format!("{word} {} {id:?} {rest}", call.method);
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl CallLog for Ends {
+    fn response(&self, call: &LoggedCall<'_>, took: Duration, _: Option<&str>) {
+        self.say("<", call, &format!("{took:?}"));
+    }
+
+    fn given_up(&self, call: &LoggedCall<'_>) {
+        self.say("x", call, "");
+    }
+
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        took: Duration,
+        error: &ErrorObject<'_>,
+        _: Option<&dyn Error>,
+    ) {
+        self.say("!", call, &format!("{took:?} {}", error.code()));
+    }
+}
+
+// OBS-01 OBS-05 INT-03
+#[tokio::test(start_paused = true)]
+async fn a_log_has_an_answer_that_comes_later_when_it_comes() {
+    let kept = Arc::<Mutex<Vec<antiphon_tokio::Responder>>>::default();
+    let keep = Arc::clone(&kept);
+    let ends = Ends::default();
+    let router = Router::new()
+        .raw("later", move |request| {
+            keep.lock().unwrap().push(request.defer());
+            Ok(Answer::deferred())
+        })
+        .intercept(Logging::new(ends.clone()));
+    let (near, far) = Link::pair();
+    let _server = connect(far, Config::new(), router);
+    let peer = connect(near, Config::new(), ());
+    let call = async || peer.call("later", ()).start().await.unwrap();
+    let calls = [call().await, call().await, call().await];
+    while kept.lock().unwrap().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*ends.0.lock().unwrap(), [""; 0]);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let mut open = kept.lock().unwrap().drain(..).collect::<Vec<_>>();
+    let last = open.pop().unwrap();
+    open.pop()
+        .unwrap()
+        .err(&ErrorObject::new(1001, "no"))
+        .unwrap();
+    open.pop().unwrap().ok(&7).unwrap();
+    let [one, other, third] = calls;
+    assert_eq!(one.result::<u8>().await.unwrap(), 7);
+    assert!(other.result::<u8>().await.is_err());
+    drop((third, peer));
+    last.cancellation().await;
+    drop(last);
+    let expected = [
+        "! later Some(\"2\") 2s 1001",
+        "< later Some(\"1\") 2s",
+        "x later Some(\"3\") ",
+    ];
+    assert_eq!(*ends.0.lock().unwrap(), expected);
+}
+
 // SRV-30 ERR-04 ERR-05 ERR-06 ERR-12
 #[tokio::test]
 async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
@@ -760,7 +836,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
         "a handler failed: No such file",
         "a handler failed: Request timeout (-32005): slow (notification)",
         "a handler failed: No such file",
-        "invalid params: `n`: n (id 1)",
+        "invalid params: a parameter is missing: `n`: n (id 1)",
     ];
     for (said, start) in log.iter().zip(starts) {
         assert!(said.starts_with(start), "{log:?}");
@@ -824,6 +900,90 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
         .await
         .expect("the handler is given up");
     assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
+}
+
+// INT-05 OBS-02
+#[tokio::test]
+async fn the_size_of_a_batch_is_counted_once_on_each_side() {
+    let (served, called) = (Metrics::new(), Metrics::new());
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .notification("told", [], || ())
+        .intercept(served.clone());
+    let mut raw = Raw::to(&router).await;
+    for batch in [
+        // One that begins with what is no call, one that is told only, and one of nothing valid.
+        r#"[7,{"jsonrpc":"2.0","method":"n","id":1},{"jsonrpc":"2.0","method":"n","id":2}]"#,
+        r#"[{"jsonrpc":"2.0","method":"told"},{"jsonrpc":"2.0","method":"n","id":1}]"#,
+        "[7,8]",
+        // Neither is a batch that is taken.
+        "[]",
+        r#"{"jsonrpc":"2.0","method":"n","id":1}"#,
+    ] {
+        raw.say(batch).await;
+        raw.hear().await;
+    }
+
+    let (near, far) = Link::pair();
+    let options = ConnectionConfig::from(Config::new())
+        .intercept(called.clone())
+        .intercept(ReadOnly);
+    let _server = connect(far, Config::new(), router);
+    let peer = connect(near, options, Router::new().intercept(served.clone()));
+    let (handles, mut came) = peer
+        .batch(|batch| {
+            batch.notify("told", ())?;
+            let first = batch.call::<i32>("n", ())?;
+            Ok((first, batch.call::<i32>("write", ())?))
+        })
+        .await
+        .unwrap();
+    assert_eq!(came.fetch(handles.0).unwrap(), 1);
+    // Nothing of this one is sent.
+    let (_, started) = peer
+        .batch(|batch| batch.call::<i32>("write", ()))
+        .start()
+        .await
+        .unwrap();
+    started.await;
+
+    let sizes = |metrics: &Metrics, side: &str| -> Vec<String> {
+        let start = format!("antiphon_{side}_batch_size_");
+        let text = metrics.to_string();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
+        let lines = lines.map(|line| line.replace("{rpc_system_name=\"jsonrpc\"", "{"));
+        lines.collect()
+    };
+    let expected = |up_to_two: u32, up_to_five: u32, sum: u32| -> Vec<String> {
+        let mut lines = vec![
+            "bucket{,le=\"1\"} 0".to_owned(),
+            format!("bucket{{,le=\"2\"}} {up_to_two}"),
+        ];
+        for bound in ["5", "10", "20", "50", "100", "1000", "10000", "+Inf"] {
+            lines.push(format!("bucket{{,le=\"{bound}\"}} {up_to_five}"));
+        }
+        lines.push(format!("sum{{}} {sum}"));
+        lines.push(format!("count{{}} {up_to_five}"));
+        lines
+    };
+    // Three of the raw connection and one of the peer; what answers is none.
+    assert_eq!(sizes(&served, "server"), expected(3, 4, 9), "{served}");
+    assert_eq!(sizes(&called, "client"), expected(1, 1, 2), "{called}");
+    for (metrics, side) in [(&served, "client"), (&called, "server")] {
+        assert_eq!(sizes(metrics, side), [""; 0]);
+    }
+}
+
+/// Answers what would write.
+struct ReadOnly;
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for ReadOnly {
+    fn request(&self, _: &mut Cx, request: &R) -> Decision {
+        match request.method() {
+            "write" => OwnedError::new(1001, "Read only").into(),
+            _ => Decision::Continue,
+        }
+    }
 }
 
 // INT-03 OBS-02

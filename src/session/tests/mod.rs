@@ -51,6 +51,7 @@ fn lsp_cancels() -> Config {
 fn describe(work: Work<u32>) -> (String, Option<Ticket>) {
     match work {
         Work::Opened => ("opened".into(), None),
+        Work::Batch(items) => (format!("batch of {items}"), None),
         Work::Request(message, ticket) => (format!("request {}", message.method()), Some(ticket)),
         Work::Notification(message) => (format!("notification {}", message.method()), None),
         Work::Cancelled(..) => ("cancelled".into(), None),

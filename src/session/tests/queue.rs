@@ -54,6 +54,39 @@ fn what_is_dropped_is_counted_and_a_request_is_answered_busy() {
     assert_eq!(seen.len(), 4);
 }
 
+// INT-05
+#[test]
+fn the_size_of_a_batch_comes_before_its_items_and_counts_as_a_message() {
+    let mut session = idle(Config::new());
+    line(&mut session, &format!("[7,{M1},{N}]"));
+    line(&mut session, M2);
+    let seen = work(&mut session);
+    assert_eq!(seen[0], "batch of 3");
+    assert!(
+        seen[1].starts_with("report: a malformed message"),
+        "{seen:?}"
+    );
+    assert_eq!(seen[2..], ["request m", "notification n", "request m"]);
+    // What answers is no batch of the peer's, and hides none that comes behind it.
+    let mut batch = session.batch(None);
+    batch.call::<()>("c", (), 1).unwrap();
+    batch.send().unwrap();
+    line(&mut session, r#"[{"jsonrpc":"2.0","result":1,"id":1}]"#);
+    assert_eq!(work(&mut session), [""; 0]);
+    line(&mut session, &format!("[{N}]"));
+    assert_eq!(work(&mut session), ["batch of 1", "notification n"]);
+
+    let mut config = SessionConfig::from(Config::new());
+    config.max_queued_messages = 1;
+    let mut session = idle(config);
+    line(&mut session, M1);
+    assert!(session.may_read());
+    line(&mut session, &format!("[{M2}]"));
+    assert!(!session.may_read());
+    assert_eq!(work(&mut session), ["request m", "batch of 1", "request m"]);
+    assert!(session.may_read());
+}
+
 /// A session whose queue pauses reading or drops at these limits.
 fn limited(when_full: WhenFull, messages: usize, bytes: usize) -> Session<u32> {
     let mut config = SessionConfig::from(Config::mcp(McpRevision::V2025_06_18));

@@ -72,6 +72,13 @@ def main(rpc, metrics):
         assert list(values) == sorted(values) and values[-1] == count, values
         assert 0 < sums[key] < 60 * count, sums[key]
 
+    sizes = families["antiphon_server_batch_size"]
+    assert sizes.type == "histogram", sizes
+    sizes = {(sample.name.rpartition("_")[2], sample.labels.get("le")): sample.value for sample in sizes.samples}
+    batches = UNKNOWN // PER_BATCH
+    assert sizes["count", None] == sizes["bucket", "50"] == batches and sizes["bucket", "20"] == 0, sizes
+    assert sizes["sum", None] == UNKNOWN, sizes
+
     def value(name, kind):
         family = families[name]
         assert family.type == kind and family.documentation, family
@@ -80,7 +87,7 @@ def main(rpc, metrics):
     assert value("antiphon_server_calls_running", "gauge") == 0
     assert value("antiphon_server_connections_open", "gauge") == 0
     assert value("antiphon_server_connections", "counter") == exchanges
-    print("ok", len(expected) * 4 + 6)
+    print("ok", len(expected) * 4 + 9)
 
 
 main(*sys.argv[1:])

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use antiphon::service::conventions::{DURATION_BOUNDS, OTHER, SYSTEM_NAME};
+use antiphon::service::conventions::{
+    BATCH_BOUNDS, CLIENT_BATCH_SIZE, DURATION_BOUNDS, OTHER, SERVER_BATCH_SIZE, SYSTEM_NAME,
+};
 use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
 
 /// The most series of each side. A peer that is called makes up its codes; what is beyond is one more
 /// series, `_OTHER`. Each takes about 300 bytes.
 const MAX_SERIES: usize = 10_000;
 
-/// An interceptor that counts connections, and counts and measures calls, by method and by the code of
+/// An interceptor that counts connections and the sizes of batches, and counts and measures calls, by method and by the code of
 /// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
 /// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. Over HTTP each request
 /// counts as a connection. Clones count together, calls of the peer's and of ours apart; each side has at
@@ -46,16 +47,59 @@ struct Sides {
 #[derive(Default)]
 struct Measured {
     running: u64,
+    /// Nothing before a first batch: few programs have any.
+    batches: Option<Histogram<{ BATCH_BOUNDS.len() }>>,
     /// By method and kind of error; none for a result.
-    calls: BTreeMap<(String, Option<String>), Series>,
+    calls: BTreeMap<(String, Option<String>), Histogram<{ DURATION_BOUNDS.len() }>>,
 }
 
-#[derive(Default)]
-struct Series {
-    /// How many took at most as long as each bound says, and longer than the one before.
-    buckets: [u64; DURATION_BOUNDS.len()],
+impl Measured {
+    fn add_batch(&mut self, items: usize) {
+        let batches = self
+            .batches
+            .get_or_insert_with(|| Histogram::new(&BATCH_BOUNDS));
+        batches.add(items as f64);
+    }
+}
+
+/// How many values there were up to each of some bounds, and what they sum to.
+struct Histogram<const N: usize> {
+    bounds: &'static [f64; N],
+    /// How many are at most as large as each bound, and larger than the one before.
+    buckets: [u64; N],
     count: u64,
-    total: Duration,
+    total: f64,
+}
+
+impl<const N: usize> Histogram<N> {
+    fn new(bounds: &'static [f64; N]) -> Self {
+        Self {
+            bounds,
+            buckets: [0; N],
+            count: 0,
+            total: 0.0,
+        }
+    }
+
+    fn add(&mut self, value: f64) {
+        let place = self.bounds.iter().position(|bound| value <= *bound);
+        if let Some(bucket) = place.and_then(|place| self.buckets.get_mut(place)) {
+            *bucket += 1;
+        }
+        self.count += 1;
+        self.total += value;
+    }
+
+    fn write(&self, name: &str, labels: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut up_to = 0;
+        for (bound, count) in self.bounds.iter().zip(self.buckets) {
+            up_to += count;
+            writeln!(f, "{name}_bucket{{{labels},le=\"{bound}\"}} {up_to}")?;
+        }
+        writeln!(f, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", self.count)?;
+        writeln!(f, "{name}_sum{{{labels}}} {}", self.total)?;
+        writeln!(f, "{name}_count{{{labels}}} {}", self.count)
+    }
 }
 
 impl Metrics {
@@ -65,7 +109,6 @@ impl Metrics {
     }
 
     fn count(&self, call: &LoggedCall<'_>, end: &CallEnd) {
-        let seconds = end.duration.as_secs_f64();
         let mut sides = self.lock();
         let measured = sides.of(call.is_outgoing);
         measured.running = measured.running.saturating_sub(1);
@@ -73,13 +116,9 @@ impl Metrics {
         if measured.calls.len() >= MAX_SERIES && !measured.calls.contains_key(&key) {
             key = (OTHER.into(), Some(OTHER.into()));
         }
-        let series = measured.calls.entry(key).or_default();
-        let place = DURATION_BOUNDS.iter().position(|bound| seconds <= *bound);
-        if let Some(bucket) = place.and_then(|place| series.buckets.get_mut(place)) {
-            *bucket += 1;
-        }
-        series.count += 1;
-        series.total += end.duration;
+        let series = measured.calls.entry(key);
+        let series = series.or_insert_with(|| Histogram::new(&DURATION_BOUNDS));
+        series.add(end.duration.as_secs_f64());
     }
 
     fn lock(&self) -> MutexGuard<'_, Sides> {
@@ -106,6 +145,14 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     fn closed(&self, _: u32) {
         let mut sides = self.lock();
         sides.open = sides.open.saturating_sub(1);
+    }
+
+    fn batch_received(&self, _: u32, items: usize) {
+        self.lock().of(false).add_batch(items);
+    }
+
+    fn batch_sent(&self, _: u32, items: usize) {
+        self.lock().of(true).add_batch(items);
     }
 
     fn request(&self, _: &mut Cx, request: &R) -> Decision {
@@ -144,16 +191,16 @@ impl fmt::Display for Metrics {
         let name = "antiphon_server_connections_total";
         head(f, name, "counter", "Connections that have begun.")?;
         writeln!(f, "{name} {}", sides.opened)?;
-        sides.server.write("server", f)?;
+        sides.server.write("server", SERVER_BATCH_SIZE, f)?;
         match &sides.client {
-            Some(client) => client.write("client", f),
+            Some(client) => client.write("client", CLIENT_BATCH_SIZE, f),
             None => Ok(()),
         }
     }
 }
 
 impl Measured {
-    fn write(&self, side: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(&self, side: &str, batch_size: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("antiphon_{side}_calls_running");
         head(f, &name, "gauge", "Calls that have begun and not ended.")?;
         writeln!(f, "{name} {}", self.running)?;
@@ -161,16 +208,14 @@ impl Measured {
         head(f, &name, "histogram", "How long calls took.")?;
         for ((method, error), series) in &self.calls {
             let labels = labels(method, error.as_deref());
-            let mut up_to = 0;
-            for (bound, count) in DURATION_BOUNDS.iter().zip(series.buckets) {
-                up_to += count;
-                writeln!(f, "{name}_bucket{{{labels},le=\"{bound}\"}} {up_to}")?;
-            }
-            writeln!(f, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", series.count)?;
-            writeln!(f, "{name}_sum{{{labels}}} {}", series.total.as_secs_f64())?;
-            writeln!(f, "{name}_count{{{labels}}} {}", series.count)?;
+            series.write(&name, &labels, f)?;
         }
-        Ok(())
+        let Some(batches) = &self.batches else {
+            return Ok(());
+        };
+        let name = batch_size.replace('.', "_");
+        head(f, &name, "histogram", "How many items batches have.")?;
+        batches.write(&name, &system_label(), f)
     }
 }
 
@@ -180,9 +225,13 @@ fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, about: &str) -> fmt:
     writeln!(f, "# TYPE {name} {kind}")
 }
 
+fn system_label() -> String {
+    format!("rpc_system_name=\"{SYSTEM_NAME}\"")
+}
+
 /// The labels of a series, by the names of OpenTelemetry's RPC conventions.
 fn labels(method: &str, error: Option<&str>) -> String {
-    let mut labels = format!("rpc_system_name=\"{SYSTEM_NAME}\",rpc_method=\"");
+    let mut labels = system_label() + ",rpc_method=\"";
     for letter in method.chars() {
         match letter {
             '\\' | '"' => labels.extend(['\\', letter]),

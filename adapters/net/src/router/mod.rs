@@ -9,6 +9,7 @@ mod run;
 mod serving;
 #[cfg(feature = "tracing")]
 mod spans;
+mod told;
 mod typed;
 
 use std::fmt;
@@ -24,10 +25,8 @@ use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
 
 use crate::answer::Answer;
-use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
-use crate::service::Service;
 use check::{Check, CheckLater};
 pub use extract::Extension;
 pub use health::{Checking, Health, HealthReport};
@@ -476,38 +475,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Tells of something that went wrong, as a service is told.
-    pub fn report(&self, peer: &Peer, report: Report) {
-        self.tell(|table| table.on_report.clone(), peer, report);
-    }
-
-    /// Tells of a connection, as a service is told.
-    pub fn opened(&self, peer: &Peer) {
-        let chain = self.read().chain.clone();
-        if let Some(chain) = chain {
-            peer.session().attributes().insert(Seen(chain.clone()));
-            chain.opened(peer.context().connection);
-        }
-        self.tell(|table| table.on_opened.clone(), peer, ());
-    }
-
-    /// Tells of the end of a connection, as a service is told.
-    pub fn closed(&self, peer: &Peer, why: Closed) {
-        self.tell(|table| table.on_closed.clone(), peer, why);
-        let seen = peer.session().attributes().remove::<Seen>();
-        if let Some(Seen(chain)) = seen {
-            chain.closed(peer.context().connection);
-        }
-    }
-
-    fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Told<A>>, peer: &Peer, what: A) {
-        // It runs without the lock, so that it may register methods.
-        let told = pick(&self.read());
-        if let Some(told) = told {
-            told(peer, what);
-        }
-    }
-
     /// The OpenRPC document of all methods.
     ///
     /// # Errors
@@ -541,9 +508,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 }
 
-/// The interceptors that have seen a connection begin.
-struct Seen(Chain<Request>);
-
 #[track_caller]
 fn expect(registered: Result<(), RegisterError>) {
     if let Err(error) = registered {
@@ -558,28 +522,6 @@ impl<S> Route<S> {
             place: 0,
             is_notification: info.is_notification(),
         }
-    }
-}
-
-impl<S: Send + Sync + 'static> Service for Routes<S, Tasks> {
-    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        self.serve(request).await
-    }
-
-    async fn notification(&self, _: &Peer, notification: Notification) {
-        self.handle(notification).await;
-    }
-
-    async fn opened(&self, peer: &Peer) {
-        Self::opened(self, peer);
-    }
-
-    fn report(&self, peer: &Peer, report: Report) {
-        Self::report(self, peer, report);
-    }
-
-    fn closed(&self, peer: &Peer, why: Closed) {
-        Self::closed(self, peer, why);
     }
 }
 

@@ -5,15 +5,20 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use antiphon::OwnedError;
-use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
+use antiphon::service::{
+    Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText,
+};
+use antiphon::session::Report;
+use antiphon::{Closed, OwnedError};
 
 use super::serving::{OnThreads, Served, Tasks};
 use super::{Route, Routes};
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::notification::Notification;
+use crate::peer::Peer;
 use crate::request::Request;
+use crate::service::Service;
 use crate::text::Text;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
@@ -275,6 +280,32 @@ fn within<R>(chain: &Chain<Request>, cx: &Cx, request: &Request, step: impl FnOn
     match done {
         Some(done) => done,
         None => panic!("an interceptor's scope has not called its step"),
+    }
+}
+
+impl<S: Send + Sync + 'static> Service for Routes<S, Tasks> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        self.serve(request).await
+    }
+
+    async fn notification(&self, _: &Peer, notification: Notification) {
+        self.handle(notification).await;
+    }
+
+    async fn opened(&self, peer: &Peer) {
+        Self::opened(self, peer);
+    }
+
+    fn batch(&self, peer: &Peer, items: usize) {
+        Self::batch(self, peer, items);
+    }
+
+    fn report(&self, peer: &Peer, report: Report) {
+        Self::report(self, peer, report);
+    }
+
+    fn closed(&self, peer: &Peer, why: Closed) {
+        Self::closed(self, peer, why);
     }
 }
 

@@ -146,15 +146,10 @@ impl Tracer for TracingSpans {
 /// params; what a handler failed with is told as it is.
 pub fn trace_report(peer: &Peer, report: Report) {
     let connection = peer.context().connection;
-    let text = match &report {
-        // Its own text quotes the value that did not fit.
-        Report::InvalidParams(request, error) => format!("invalid params: {error}: {request}"),
-        report => report.to_string(),
-    };
     match report {
         Report::Panicked(_) | Report::Failed(..) | Report::Transport(_) => {
-            event!(target: "antiphon", Level::ERROR, antiphon.connection = connection, "{text}");
+            event!(target: "antiphon", Level::ERROR, antiphon.connection = connection, "{report}");
         }
-        _ => event!(target: "antiphon", Level::WARN, antiphon.connection = connection, "{text}"),
+        _ => event!(target: "antiphon", Level::WARN, antiphon.connection = connection, "{report}"),
     }
 }

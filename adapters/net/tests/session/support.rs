@@ -123,9 +123,11 @@ impl Side {
     /// The next thing for the service, which is at work until it asks again.
     pub(crate) fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
-        match state.conn.poll_work(true) {
-            Some(Work::Opened) => state.conn.poll_work(true),
-            work => work,
+        loop {
+            match state.conn.poll_work(true) {
+                Some(Work::Opened | Work::Batch(_)) => {}
+                work => return work,
+            }
         }
     }
 

@@ -26,6 +26,7 @@ pub const CATALOGUE: &[&str] = &[
     "closed: here",
     "closed: failed",
     "work: opened",
+    "work: batch",
     "work: request",
     "server: no permit",
     "work: notification",

@@ -75,6 +75,7 @@ pub(super) enum Wish {
 /// What was handed out, without what it holds: that is counted to the session until it is dropped.
 enum Seen {
     Opened,
+    Batch,
     Request(Option<u64>, Ticket),
     Notification(Option<u64>),
     Cancelled(RequestKey),
@@ -113,6 +114,7 @@ impl Side {
                 return Ok(false);
             }
             Seen::Opened => self.counts.add("work: opened"),
+            Seen::Batch => self.counts.add("work: batch"),
             Seen::Report(name, dropped) => {
                 self.counts.add(name);
                 self.book.dropped += dropped;
@@ -255,6 +257,7 @@ impl Side {
             let mark = |params: Option<antiphon::Json<'_>>| skim::mark(params?.as_bytes());
             match session.poll_work(may_begin) {
                 Some(Work::Opened) => Seen::Opened,
+                Some(Work::Batch(_)) => Seen::Batch,
                 Some(Work::Request(message, ticket)) if message.method() == "m" => {
                     Seen::Request(mark(message.params()), ticket)
                 }
