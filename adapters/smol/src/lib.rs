@@ -39,8 +39,8 @@ pub use antiphon_net::websocket;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Health, HealthReport, Inbox, InboxEvent,
-    Link, Listen, MessageTransport, MethodHandler, Metrics, NoConnection, Notification,
+    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Finish, Health, HealthReport, Inbox,
+    InboxEvent, Link, Listen, MessageTransport, MethodHandler, Metrics, NoConnection, Notification,
     OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, Protocol, Queue,
     QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request,
     RequestContext, Responder, Router, Routes, Running, Secure, Server, Service, TcpServer,
