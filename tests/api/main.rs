@@ -13,6 +13,7 @@ mod end_of_input;
 mod invariants;
 mod limits;
 mod links;
+mod local_interceptors;
 mod owned;
 mod owned_events;
 mod panicking_payloads;
