@@ -32,6 +32,8 @@ pub(crate) struct Method {
     pub(crate) doc: String,
     pub(crate) is_async: bool,
     pub(crate) is_notification: bool,
+    /// Whether it runs to its end, although nobody waits for it.
+    pub(crate) finishes: bool,
     pub(crate) arguments: Vec<Argument>,
     /// What it returns, `()` if nothing is written.
     pub(crate) output: Type,
@@ -98,7 +100,7 @@ impl Service {
 
 impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
-        let said = RpcOptions::take(&mut member.attrs, &["name"])?;
+        let said = RpcOptions::take(&mut member.attrs, &["name", "finish"])?;
         if let Some(cfg) = member
             .attrs
             .iter()
@@ -128,6 +130,12 @@ impl Method {
                 "`{ident}` is `async`, and threads do not wait for futures: write `fn {ident}`"
             );
             return wrong(signature.fn_token.span(), &what);
+        }
+        if let (Some(finish), None, true) = (said.finishes, signature.asyncness, options.may_wait) {
+            let what = format!(
+                "`{ident}` answers at once, and always runs to its end: leave `finish` out, or write `async fn {ident}`"
+            );
+            return wrong(finish, &what);
         }
         let mut inputs = signature.inputs.iter_mut();
         match inputs.next() {
@@ -211,6 +219,7 @@ impl Method {
             attributes: member.attrs.clone(),
             is_async: signature.asyncness.is_some(),
             is_notification: kind == Kind::Notification,
+            finishes: options.finishes || said.finishes.is_some(),
             ident,
             arguments,
             output,

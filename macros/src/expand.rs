@@ -151,10 +151,12 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
             false => quote!(request),
         };
         let value = value(root, method);
+        let finishing = method.finishes.then(|| quote!(.finishing()));
         quote! {
             #root::service::MethodInfo::#kind(#name, &[#(#params),*])
                 .with_doc(#doc)
                 .with_result(#root::schema_of!(#value))
+                #finishing
         }
     });
     quote! {

@@ -39,10 +39,12 @@ macro_rules! entries {
         /// | `prefix = "calc"` | none | `calc.add` on the wire, on both sides |
         /// | `client = false` | `true` | no typed client |
         /// | `server = false` | `true` | no `into_service` |
+        /// | `finish` | not so | `async` methods run to their end when their request is cancelled or its connection ends; otherwise they are dropped. On threads they always do |
         /// | `crate = "path"` | this adapter | where the types are |
         ///
         /// On a method or a parameter: `#[rpc(name = "…")]` is its name on the wire; on a parameter,
         /// `#[rpc(context)]` takes it from the request (`FromCall`), and the client leaves it out.
+        /// On an `async` method, `#[rpc(finish)]` has it alone run to its end.
         /// A method that returns `NotificationOk` is a notification.
         #[proc_macro_attribute]
         pub fn $service(options: TokenStream, item: TokenStream) -> TokenStream {

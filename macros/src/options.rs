@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use syn::parse::Parser;
+use syn::spanned::Spanned;
 use syn::{Attribute, Error, LitBool, LitInt, LitStr, Path, Result};
 
 use crate::names::Rename;
@@ -22,6 +23,7 @@ pub(crate) struct ServiceOptions {
     pub(crate) prefix: String,
     pub(crate) has_client: bool,
     pub(crate) has_server: bool,
+    pub(crate) finishes: bool,
 }
 
 impl ServiceOptions {
@@ -33,6 +35,7 @@ impl ServiceOptions {
             prefix: String::new(),
             has_client: true,
             has_server: true,
+            finishes: false,
         };
         let parser = syn::meta::parser(|meta| {
             if meta.path.is_ident("rename_all") {
@@ -56,10 +59,12 @@ impl ServiceOptions {
                 options.has_client = meta.value()?.parse::<LitBool>()?.value;
             } else if meta.path.is_ident("server") {
                 options.has_server = meta.value()?.parse::<LitBool>()?.value;
+            } else if meta.path.is_ident("finish") {
+                options.finishes = true;
             } else if meta.path.is_ident("crate") {
                 options.root = meta.value()?.parse::<LitStr>()?.parse()?;
             } else {
-                return Err(meta.error("use rename_all, prefix, client, server or crate"));
+                return Err(meta.error("use rename_all, prefix, client, server, finish or crate"));
             }
             Ok(())
         });
@@ -73,6 +78,8 @@ impl ServiceOptions {
 pub(crate) struct RpcOptions {
     pub(crate) name: Option<LitStr>,
     pub(crate) is_context: bool,
+    /// Where `finish` stands.
+    pub(crate) finishes: Option<proc_macro2::Span>,
     pub(crate) code: Option<(i64, proc_macro2::Span)>,
     pub(crate) message: Option<LitStr>,
     pub(crate) is_other: bool,
@@ -109,6 +116,7 @@ impl RpcOptions {
                 match name.as_deref() {
                     Some("name") => options.name = Some(meta.value()?.parse()?),
                     Some("context") => options.is_context = true,
+                    Some("finish") => options.finishes = Some(meta.path.span()),
                     Some("code") => {
                         let value = meta.value()?;
                         let minus: Option<syn::Token![-]> = value.parse()?;

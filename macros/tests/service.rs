@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use antiphon::service::{AsyncMethods, Caller, Failure, LocalRouter, Methods};
+use antiphon::service::{AsyncMethods, Caller, Failure, LocalRouter, Methods, ServiceInfo};
 use antiphon::{Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, RpcError};
 use antiphon_macros::{RpcError, service};
 use serde::de::DeserializeOwned;
@@ -374,4 +374,69 @@ fn an_error_goes_over_the_wire_and_comes_back() {
         Open::from_error(OwnedError::new(1, "whatever it says")),
         Ok(Open::One)
     );
+}
+
+#[service(finish)]
+trait Whole {
+    async fn pay(&self) -> Result<u8, OwnedError>;
+    async fn tell(&self) -> NotificationOk;
+}
+
+#[service]
+trait Part {
+    #[rpc(name = "pay", finish)]
+    async fn pay_all(&self) -> Result<u8, OwnedError>;
+    async fn look(&self) -> Result<u8, OwnedError>;
+}
+
+/// On threads a handler always runs to its end, so it may be said.
+#[antiphon_macros::service_blocking(crate = "antiphon", finish, client = false)]
+trait OnThreads {
+    #[rpc(finish)]
+    fn pay(&self) -> Result<u8, OwnedError>;
+}
+
+struct Bank;
+
+impl Whole for Bank {
+    async fn pay(&self) -> Result<u8, OwnedError> {
+        Ok(1)
+    }
+
+    async fn tell(&self) -> NotificationOk {
+        NotificationOk
+    }
+}
+
+impl Part for Bank {
+    async fn pay_all(&self) -> Result<u8, OwnedError> {
+        Ok(1)
+    }
+
+    async fn look(&self) -> Result<u8, OwnedError> {
+        Ok(2)
+    }
+}
+
+impl OnThreads for Bank {
+    fn pay(&self) -> Result<u8, OwnedError> {
+        Ok(1)
+    }
+}
+
+// USE-22
+#[test]
+fn a_service_or_a_method_of_it_says_that_it_runs_to_its_end() {
+    let finishes = |info: &'static ServiceInfo| -> Vec<(&str, bool)> {
+        let methods = info.methods.iter();
+        methods.map(|info| (info.name(), info.finishes())).collect()
+    };
+    let (whole, _) = Whole::into_service(Bank).into_parts();
+    let info = AsyncMethods::<(), ()>::info(&whole);
+    assert_eq!(finishes(info), [("pay", true), ("tell", true)]);
+    let (part, _) = Part::into_service(Bank).into_parts();
+    let info = AsyncMethods::<(), ()>::info(&part);
+    assert_eq!(finishes(info), [("pay", true), ("look", false)]);
+    let (threads, _) = OnThreads::into_service(Bank).into_parts();
+    assert_eq!(finishes(Methods::<(), ()>::info(&threads)), [("pay", true)]);
 }

@@ -344,6 +344,11 @@ impl<T, S: Settings> Connection<T, S> {
         (next != NEVER).then(|| Instant::from_nanos(next))
     }
 
+    /// The latest time that it was told; [`Instant::ZERO`] before it was told one.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
     /// What the connection was made with.
     pub fn config(&self) -> &Config {
         &self.config

@@ -17,6 +17,11 @@ impl Attributes {
         Self { values: Vec::new() }
     }
 
+    /// Whether there is no value.
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// Leaves a value, in the place of the one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.remove::<T>();

@@ -26,6 +26,7 @@ pub struct MethodInfo {
     params: Cow<'static, [ParamInfo]>,
     doc: &'static str,
     result: SchemaOf,
+    finishes: bool,
 }
 
 impl MethodInfo {
@@ -46,6 +47,7 @@ impl MethodInfo {
             params: Cow::Borrowed(params),
             doc: "",
             result: SchemaOf::UNKNOWN,
+            finishes: false,
         }
     }
 
@@ -58,6 +60,12 @@ impl MethodInfo {
     /// Sets the schema of its result.
     pub const fn with_result(mut self, result: SchemaOf) -> Self {
         self.result = result;
+        self
+    }
+
+    /// Has its handler run to its end, even when nobody waits for the answer any more.
+    pub const fn finishing(mut self) -> Self {
+        self.finishes = true;
         self
     }
 
@@ -91,6 +99,12 @@ impl MethodInfo {
     /// The documentation, or nothing.
     pub const fn doc(&self) -> &'static str {
         self.doc
+    }
+
+    /// Whether its handler runs to its end, even when nobody waits for the answer any more. Routers of
+    /// tasks heed it of methods of a service; others always let a handler finish.
+    pub const fn finishes(&self) -> bool {
+        self.finishes
     }
 
     /// The schema of the result.

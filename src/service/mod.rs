@@ -19,6 +19,7 @@ mod extensions;
 pub(crate) mod handler;
 mod intercept;
 mod limit;
+mod local;
 mod logging;
 mod methods;
 mod missing;
@@ -44,6 +45,7 @@ pub use extensions::Discovery;
 pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
 pub use intercept::{Chain, Interceptor, Reply};
 pub use limit::{Bucket, Prices};
+pub use local::{LocalRateLimit, LocalRequest};
 pub use logging::{CallLog, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]

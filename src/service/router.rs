@@ -1,20 +1,28 @@
 //! Serves a connection by itself: no runtime, no thread.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
+use core::cell::RefCell;
+use core::{fmt, mem};
 
+use super::attributes::Attributes;
+use super::cx::{AnyRequest, Cx};
 use super::describe::MethodInfo;
 use super::errors::{Failure, unknown_method};
 use super::extensions::Discovery;
 use super::handler::{Handler, IntoResult};
+use super::intercept::{Chain, Interceptor, Reply};
+use super::local::{Clock, LocalRequest};
 use super::methods::{Implementation, Methods, ResultText, write_result};
 use super::registry::{Naming, RegisterError, Registry};
+use crate::config::{Config, Settings};
 use crate::connection::Connection;
 use crate::encode::Encoded;
 use crate::error_object::ErrorObject;
-use crate::event::{NotificationRef, RequestRef};
-use crate::json::Json;
+use crate::event::{NotificationRef, Origin, RequestRef};
+use crate::json::{Json, OwnedJson};
+use crate::time::Instant;
 
 /// Serves requests and notifications of a [`Connection`], at once and without a runtime. For
 /// microcontrollers and loops of one's own; adapters have a router for tasks and threads.
@@ -34,7 +42,7 @@ use crate::json::Json;
 /// while let Some(event) = conn.poll_event(&mut input) {
 ///     match event {
 ///         Event::Request(request) => drop(router.respond(&mut conn, request)),
-///         Event::Notification(notification) => drop(router.handle(&notification)),
+///         Event::Notification(notification) => drop(router.handle(&conn, &notification)),
 ///         _ => {}
 ///     }
 /// }
@@ -44,6 +52,11 @@ pub struct LocalRouter<S = ()> {
     registry: Registry<Served<S>>,
     state: S,
     discovery: Option<Discovery>,
+    chain: Option<Chain<LocalRequest>>,
+    /// What interceptors have left, by the number of the connection.
+    of_connections: BTreeMap<u32, Attributes>,
+    of_router: Attributes,
+    clock: Option<fn() -> Instant>,
     /// The result of the last request, whose memory the next one uses.
     result: ResultText,
 }
@@ -79,6 +92,10 @@ impl<S: 'static> LocalRouter<S> {
             registry: Registry::new(),
             state,
             discovery: Some(Discovery::default()),
+            chain: None,
+            of_connections: BTreeMap::new(),
+            of_router: Attributes::new(),
+            clock: None,
             result: Vec::new(),
         }
     }
@@ -183,23 +200,93 @@ impl<S: 'static> LocalRouter<S> {
         self
     }
 
+    /// Has every call pass an interceptor, behind those that are here already: requests, notifications,
+    /// entries of batches, extensions, and what nobody serves. For them each call is copied. One that would
+    /// [decide later](super::Decision::Defer) fails, for nothing waits here: the peer is answered *internal
+    /// error*.
+    ///
+    /// The time of a call is the latest that its connection was [told](Connection::handle_timeout), unless
+    /// there is a [clock](Self::clock). What interceptors keep of a connection is kept under its
+    /// [number](Config), until it has [closed](Self::closed).
+    ///
+    /// ```
+    /// use antiphon::OwnedError;
+    /// use antiphon::service::{AnyRequest, Cx, Decision, Interceptor, LocalRequest, LocalRouter};
+    ///
+    /// struct ReadOnly;
+    ///
+    /// impl Interceptor<LocalRequest> for ReadOnly {
+    ///     fn request(&self, _: &mut Cx, request: &LocalRequest) -> Decision {
+    ///         match request.method().starts_with("get") {
+    ///             true => Decision::Continue,
+    ///             false => OwnedError::new(1001, "Read only").into(),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let router = LocalRouter::new().intercept(ReadOnly);
+    /// # let _: LocalRouter = router;
+    /// ```
+    #[must_use]
+    pub fn intercept(mut self, interceptor: impl Interceptor<LocalRequest>) -> Self {
+        self.chain.get_or_insert_default().push(interceptor);
+        self
+    }
+
+    /// Has interceptors measure by a clock. Without it every call takes no time, for that of its
+    /// connection stands still meanwhile.
+    #[must_use]
+    pub fn clock(mut self, now: fn() -> Instant) -> Self {
+        self.clock = Some(now);
+        self
+    }
+
+    /// Tells interceptors of a connection, before anything that its peer says is served.
+    pub fn opened<T, C: Settings>(&self, conn: &Connection<T, C>) {
+        if let Some(chain) = &self.chain {
+            chain.opened(conn.config().connection);
+        }
+    }
+
+    /// Tells interceptors that a connection has ended, and drops what they have kept of it. Where many come
+    /// and go, this is to be called for each.
+    pub fn closed<T, C: Settings>(&mut self, conn: &Connection<T, C>) {
+        let connection = conn.config().connection;
+        if let Some(chain) = &self.chain {
+            chain.closed(connection);
+        }
+        let left = self.of_connections.remove(&connection);
+        drop(left);
+    }
+
     /// Answers a request, at once. Neither the router nor the connection allocates for it, once both have
-    /// answered one as large.
+    /// answered one as large and if there are no interceptors.
     ///
     /// # Errors
     /// Why the answer is not the handler's result, for logs; the peer has been told as much of it as it
     /// may know.
-    pub fn respond<T>(
+    pub fn respond<T, C: Settings>(
         &mut self,
-        conn: &mut Connection<T>,
+        conn: &mut Connection<T, C>,
         request: RequestRef<'_>,
     ) -> Result<(), Failure> {
-        let mut result = core::mem::take(&mut self.result);
+        let mut result = mem::take(&mut self.result);
         result.clear();
-        let mut served = self.run(&request.method, request.params, &mut result);
-        let sent = match &served {
+        let mut served = match &self.chain {
+            None => self.run(&request.method, request.params, &mut result),
+            Some(_) => {
+                let RequestRef { method, params, .. } = &request;
+                let mut seen = self.seen(conn, method, *params, request.origin);
+                seen.id = Some(request.id.into_owned());
+                self.intercepted(seen, &mut result)
+            }
+        };
+        let sent = match &mut served {
             Ok(()) => conn.respond(request.token, Encoded::part(&result, 0..result.len())),
-            Err(failure) => conn.respond_err(request.token, &failure.as_error()),
+            Err(failure) => {
+                name_unknown(conn.config(), &request.method, failure);
+                conn.respond_err(request.token, &failure.as_error())
+            }
         };
         self.result = result;
         if let Err(rejected) = sent {
@@ -214,11 +301,89 @@ impl<S: 'static> LocalRouter<S> {
     ///
     /// # Errors
     /// Why it was not served, for logs.
-    pub fn handle(&self, notification: &NotificationRef<'_>) -> Result<(), Failure> {
-        self.run(&notification.method, notification.params, &mut Vec::new())
+    pub fn handle<T, C: Settings>(
+        &mut self,
+        conn: &Connection<T, C>,
+        notification: &NotificationRef<'_>,
+    ) -> Result<(), Failure> {
+        let NotificationRef { method, params, .. } = notification;
+        match &self.chain {
+            None => self.run(method, *params, &mut Vec::new()),
+            Some(_) => {
+                let seen = self.seen(conn, method, *params, notification.origin);
+                self.intercepted(seen, &mut Vec::new())
+            }
+        }
     }
 
-    /// Writes the result of a method to the end of `result`, or says why there is none.
+    /// What interceptors see of a notification.
+    #[cold]
+    fn seen<T, C: Settings>(
+        &mut self,
+        conn: &Connection<T, C>,
+        method: &str,
+        params: Option<Json<'_>>,
+        origin: Origin,
+    ) -> LocalRequest {
+        let config = *conn.config();
+        let of_connection = self.of_connections.remove(&config.connection);
+        LocalRequest {
+            method: method.into(),
+            params: params.map(Json::to_owned_json),
+            id: None,
+            origin,
+            clock: self.clock.map_or(Clock::At(conn.now()), Clock::Running),
+            of_connection: RefCell::new(of_connection.unwrap_or_default()),
+            of_router: RefCell::new(mem::take(&mut self.of_router)),
+            config,
+        }
+    }
+
+    /// Serves a call past interceptors.
+    #[cold]
+    fn intercepted(
+        &mut self,
+        request: LocalRequest,
+        result: &mut ResultText,
+    ) -> Result<(), Failure> {
+        let chain = self.chain.clone().unwrap_or_default();
+        let is_extension = self.discovery.is_some() && Discovery::is_known(&request.method);
+        let is_registered = is_extension || self.registry.get(&request.method).is_some();
+        let mut cx = Cx::new(request.now(), is_registered);
+        let mut asked = 0;
+        let answer = chain.request(&mut asked, &mut cx, &request);
+        let outcome = answer.unwrap_or_else(|| {
+            let method = cx.method().unwrap_or(&request.method);
+            let params = cx.params().or(request.params());
+            let mut done = None;
+            chain.scope(&cx, &request, &mut || {
+                let mut served = self.run(method, params, result);
+                if let Err(failure) = &mut served {
+                    name_unknown(&request.config, &request.method, failure);
+                }
+                done = Some(served.map(|()| mem::take(result)));
+            });
+            let not_run = "an interceptor's scope has not called its step";
+            done.unwrap_or_else(|| Err(Failure::Interceptor(not_run.into())))
+        });
+        let duration = request.now().saturating_since(cx.began());
+        let mut reply = Reply::new(Some(outcome), duration);
+        chain.response(&mut asked, &cx, &request, &mut reply);
+        self.of_router = request.of_router.into_inner();
+        let left = request.of_connection.into_inner();
+        if !left.is_empty() {
+            let connection = request.config.connection;
+            self.of_connections.insert(connection, left);
+        }
+        // There is an outcome, for nothing is answered later here.
+        let outcome = reply
+            .into_outcome()
+            .unwrap_or_else(|| Err(unknown_method()));
+        outcome.map(|text| *result = text)
+    }
+
+    /// Writes the result of a method to the end of `result`, or says why there is none. No interceptor sees
+    /// it.
     ///
     /// # Errors
     /// Why there is none; [`Failure::as_error`] is what the peer is told.
@@ -242,6 +407,16 @@ impl<S: 'static> LocalRouter<S> {
             Some(discovery) => discovery.write(method, params, self.registry.infos(), result),
             None => Err(unknown_method()),
         }
+    }
+}
+
+/// Names a method that nobody serves in the error about it, where the peer may know of it.
+#[cold]
+fn name_unknown(config: &Config, method: &str, failure: &mut Failure) {
+    if let (Failure::UnknownMethod(error), true) = (failure, config.dialect.echo_method_names) {
+        let name = OwnedJson::of_str(method);
+        let named = ErrorObject::method_not_found().with_data(name.as_json());
+        *error = named.into_owned();
     }
 }
 

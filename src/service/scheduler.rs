@@ -95,7 +95,7 @@ impl<W> Scheduler<W> {
         if member.is_in_line {
             return usize::from(self.take_call(member));
         }
-        let free = self.max_running - self.running;
+        let free = self.max_running.saturating_sub(self.running);
         if free == 0 || !self.line.is_empty() {
             member.is_in_line = true;
             self.line.push_back((member.number, call()));
@@ -104,6 +104,12 @@ impl<W> Scheduler<W> {
         let permits = wanted.min(free.div_ceil(2));
         self.running += permits;
         permits
+    }
+
+    /// Counts one more that runs, even if too many do: a handler that goes on when its permit has been given
+    /// back, until [`end`](Self::end).
+    pub const fn exceed(&mut self) {
+        self.running += 1;
     }
 
     /// Takes permits back, and puts what calls those that get them into `called`.

@@ -14,6 +14,7 @@ mod interceptors;
 mod invariants;
 mod limits;
 mod links;
+mod local_interceptors;
 mod owned;
 mod owned_events;
 mod panicking_payloads;

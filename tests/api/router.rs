@@ -110,7 +110,7 @@ fn played(router: &mut LocalRouter<u32>, input: &str, piece: usize) -> String {
         while let Some(event) = conn.poll_event(&mut input) {
             match event {
                 Event::Request(request) => drop(router.respond(&mut conn, request)),
-                Event::Notification(notification) => drop(router.handle(&notification)),
+                Event::Notification(notification) => drop(router.handle(&conn, &notification)),
                 _ => {}
             }
         }

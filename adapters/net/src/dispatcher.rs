@@ -56,6 +56,11 @@ impl Dispatcher {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes one permit more, even if there is none.
+    pub(crate) fn exceed(&self) {
+        self.lock().exceed();
+    }
+
     /// Takes permits back, and wakes those that get them.
     pub(crate) fn end(&self, permits: usize) {
         let mut called = Called::new();

@@ -244,9 +244,7 @@ impl Driver {
                     input,
                     is_drained: is_all_read || self.reads > MAX_READS,
                     sent: std::mem::take(&mut self.output.sent),
-                    requests: self
-                        .handlers
-                        .requests(self.session.options().max_running_requests),
+                    requests: self.handlers.requests(self.session.max_running_requests()),
                     is_serving: self.handlers.has_notified(),
                 },
                 |conn| self.handlers.send_answers(conn),
@@ -362,7 +360,7 @@ impl Driver {
     fn poll_rest(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<io::Result<Closed>> {
         loop {
             self.handlers.poll(cx);
-            let max_running_requests = self.session.options().max_running_requests;
+            let max_running_requests = self.session.max_running_requests();
             if let Some(requests) = self.handlers.requests(max_running_requests) {
                 self.session.take_work(&mut self.batch, requests);
             }

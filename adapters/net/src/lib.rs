@@ -30,6 +30,7 @@ mod dispatcher;
 mod driver;
 mod entropy;
 mod fault;
+mod finish;
 mod handlers;
 #[cfg(feature = "http")]
 pub mod http;
@@ -79,6 +80,7 @@ pub use context::{Context, Headers};
 pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::{to_error, unless_broken};
+pub use finish::Finish;
 pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use notification::Notification;
 pub use options::ConnectionConfig;

@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
+use crate::finish::ToEnd;
 use crate::later::{Given, LaterAnswer};
 use crate::peer::Peer;
 use crate::responder::{Answered, Responder};
@@ -295,6 +296,14 @@ impl Request {
             let _ = responder.answer_with(work.await);
         }));
         Answer::deferred()
+    }
+
+    /// Gives what `work` comes to. If this is dropped before, `work` goes on.
+    pub(crate) fn to_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> ToEnd<T> {
+        ToEnd::new(self.responder.session(), work)
     }
 
     /// Takes the request, and the right to answer it, for another thread or task, which

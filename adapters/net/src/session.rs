@@ -31,9 +31,7 @@ use std::fmt;
 use std::io;
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
-#[cfg(debug_assertions)]
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -78,6 +76,8 @@ pub struct Session {
     attributes: Mutex<Attributes>,
     /// How many calls have asked to hear of their progress.
     progress_tokens: AtomicU64,
+    /// How many handlers run to their end whose answer nobody awaits any more.
+    unawaited: AtomicUsize,
     runtime: SharedRuntime,
 }
 
@@ -122,6 +122,7 @@ impl Session {
             learnt: OnceLock::new(),
             attributes: Mutex::default(),
             progress_tokens: AtomicU64::new(0),
+            unawaited: AtomicUsize::new(0),
             runtime,
         })
     }
@@ -151,6 +152,29 @@ impl Session {
     pub(crate) fn progress_token(&self) -> String {
         let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
         format!("antiphon-{number}")
+    }
+
+    /// How many requests may run, beside handlers whose answer nobody awaits any more.
+    pub(crate) fn max_running_requests(&self) -> usize {
+        let unawaited = self.unawaited.load(Ordering::Relaxed);
+        self.options.max_running_requests.saturating_sub(unawaited)
+    }
+
+    /// Counts a handler as one that runs, although nobody awaits its answer any more.
+    pub(crate) fn begin_unawaited(&self) {
+        self.unawaited.fetch_add(1, Ordering::Relaxed);
+        if let Some(dispatcher) = self.dispatcher() {
+            dispatcher.exceed();
+        }
+    }
+
+    /// Such a handler has ended.
+    pub(crate) fn end_unawaited(&self) {
+        self.unawaited.fetch_sub(1, Ordering::Relaxed);
+        if let Some(dispatcher) = self.dispatcher() {
+            dispatcher.end(1);
+        }
+        self.may_begin();
     }
 
     /// The runtime that its timers and tasks are made by.

@@ -2,7 +2,7 @@ use antiphon_macros::service;
 
 #[service]
 trait Calculator {
-    #[rpc(finish)] fn add(&self) -> Result<u8, antiphon::OwnedError>;
+    #[rpc(context)] fn add(&self) -> Result<u8, antiphon::OwnedError>;
 }
 
 fn main() {}

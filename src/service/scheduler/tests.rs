@@ -138,3 +138,21 @@ fn a_flood_leaves_others_below_twice_their_quiet_time() {
     assert_eq!(quiet, 10);
     assert!(flooded < 2 * quiet, "{flooded}");
 }
+
+// SRV-23 USE-22
+#[test]
+fn what_goes_on_without_a_permit_counts_and_gives_none_away() {
+    let mut scheduler = Scheduler::new(1, 1024);
+    let (mut one, mut other) = (scheduler.join(), scheduler.join());
+    assert_eq!(scheduler.begin(&mut one, 1, || 1), 1);
+    // The permit is given back, and its handler goes on.
+    scheduler.exceed();
+    assert_eq!(scheduler.running(), 2);
+    assert_eq!(scheduler.begin(&mut other, 1, || 2), 0);
+    let mut called = Vec::new();
+    scheduler.end(1, &mut called);
+    assert_eq!((scheduler.running(), &called[..]), (1, &[][..]));
+    scheduler.end(1, &mut called);
+    assert_eq!((scheduler.running(), &called[..]), (1, &[2][..]));
+    assert_eq!(scheduler.begin(&mut other, 1, || 2), 1);
+}

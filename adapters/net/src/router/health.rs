@@ -286,8 +286,8 @@ impl Future for Checking {
 }
 
 impl Answers<OnThreads, marker::OnItsThread> for Checking {
-    fn answer(self) -> Answering {
-        Answers::<OnThreads, marker::AtOnce>::answer(block_on(pin!(self)))
+    fn answer(self, request: &Request) -> Answering {
+        Answers::<OnThreads, marker::AtOnce>::answer(block_on(pin!(self)), request)
     }
 }
 

@@ -77,7 +77,8 @@ pub struct Routes<S, M> {
 
 struct Shared<S> {
     table: RwLock<Table<S>>,
-    state: S,
+    /// Shared once more, for handlers that outlive their router.
+    state: Arc<S>,
 }
 
 struct Table<S> {
@@ -162,7 +163,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         Self {
             shared: Arc::new(Shared {
                 table: RwLock::new(table),
-                state,
+                state: Arc::new(state),
             }),
             runs: PhantomData,
         }
@@ -299,7 +300,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     ) -> Result<(), RegisterError> {
         let (methods, prefix) = service.into_parts();
         let about = methods.describe();
-        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(methods, PhantomData));
+        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(Arc::new(methods), PhantomData));
         let mut table = self.write();
         let named = about.named(prefix, &table.naming)?.into_iter().enumerate();
         let routes = named.map(|(place, info)| {

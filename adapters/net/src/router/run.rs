@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use antiphon::service::{
-    Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText,
-};
+use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
 

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use antiphon::service::{
-    AsyncMethods, Failure, Handler, IntoResult, Methods, ServiceInfo, write_result,
+    AsyncMethods, Failure, Handler, IntoResult, MethodInfo, Methods, ServiceInfo, write_result,
 };
 use antiphon::{Json, OwnedError, OwnedJson, SendError};
 
 use crate::answer::Answer;
+use crate::finish::Finish;
 use crate::request::Request;
 use crate::text::Text;
 
@@ -29,6 +30,9 @@ pub mod marker {
     /// It returns a future of the answer.
     #[derive(Debug)]
     pub enum Awaited {}
+    /// It returns a [`Finish`](crate::Finish).
+    #[derive(Debug)]
+    pub enum Finished {}
     /// It gives what the thread of its connection waits for.
     #[derive(Debug)]
     pub enum OnItsThread {}
@@ -52,7 +56,7 @@ pub(super) enum Served<'c> {
 )]
 pub trait Answers<M, K> {
     #[doc(hidden)]
-    fn answer(self) -> Answering;
+    fn answer(self, request: &Request) -> Answering;
 }
 
 /// An answer, or what it is waited for with.
@@ -71,20 +75,29 @@ pub(super) fn written(output: impl IntoResult) -> Result<Text, Failure> {
 }
 
 impl<M, O: IntoResult> Answers<M, marker::AtOnce> for O {
-    fn answer(self) -> Answering {
+    fn answer(self, _: &Request) -> Answering {
         Answering(Served::Done(Some(written(self))))
     }
 }
 
 impl<O: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Awaited> for O {
-    fn answer(self) -> Answering {
+    fn answer(self, _: &Request) -> Answering {
         Answering(Served::Later(Box::pin(async { written(self.await) })))
+    }
+}
+
+impl<F: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Finished>
+    for Finish<F>
+{
+    fn answer(self, request: &Request) -> Answering {
+        let work = request.to_end(async { written(self.0.await) });
+        Answering(Served::Later(Box::pin(work)))
     }
 }
 
 /// Serves methods, without its type.
 pub(super) trait Serve<S>: Send + Sync {
-    fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Served<'c>;
+    fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c Arc<S>) -> Served<'c>;
 }
 
 /// A function, and the names of its parameters.
@@ -132,7 +145,7 @@ where
                 false => Parameters::of(request),
             };
             match handler.call(given.json(), names, request, state) {
-                Ok(output) => output.answer().0,
+                Ok(output) => output.answer(request).0,
                 Err(failure) => Served::Done(Some(Err(failure))),
             }
         },
@@ -143,7 +156,7 @@ impl<S, F> Serve<S> for Function<F>
 where
     F: Fn(Option<Json<'_>>, &[&'static str], &Request, &S) -> Served<'static> + Send + Sync,
 {
-    fn serve<'c>(&'c self, _: usize, request: &'c Request, state: &'c S) -> Served<'c> {
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, state: &'c Arc<S>) -> Served<'c> {
         (self.run)(request.raw_params(), &self.names, request, state)
     }
 }
@@ -155,7 +168,7 @@ impl<S, F> Serve<S> for Raw<F>
 where
     F: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync,
 {
-    fn serve<'c>(&'c self, _: usize, request: &'c Request, _: &'c S) -> Served<'c> {
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, _: &'c Arc<S>) -> Served<'c> {
         Served::Done(match (self.0)(request) {
             Ok(Answer(Some(Ok(text)))) => Some(Ok(text)),
             Ok(Answer(Some(Err(SendError::Encode(error))))) => Some(Err(Failure::Encode(error))),
@@ -176,7 +189,12 @@ pub trait ServiceMethods<S, M, K>: Send + Sync + 'static {
     #[doc(hidden)]
     fn describe(&self) -> &'static ServiceInfo;
     #[doc(hidden)]
-    fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c>;
+    fn start<'c>(
+        self: &'c Arc<Self>,
+        method: usize,
+        request: &'c Request,
+        state: &'c Arc<S>,
+    ) -> Starting<'c>;
 }
 
 /// A method that has begun.
@@ -193,7 +211,12 @@ impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
         self.info()
     }
 
-    fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c> {
+    fn start<'c>(
+        self: &'c Arc<Self>,
+        method: usize,
+        request: &'c Request,
+        state: &'c Arc<S>,
+    ) -> Starting<'c> {
         let mut text = Text::new();
         let params = Parameters::of(request);
         let done = self.call(method, params.json(), request, state, text.buffer());
@@ -201,30 +224,56 @@ impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
     }
 }
 
-impl<S: Sync, X: AsyncMethods<Request, S>> ServiceMethods<S, Tasks, marker::Awaited> for X {
+impl<S, X> ServiceMethods<S, Tasks, marker::Awaited> for X
+where
+    S: Send + Sync + 'static,
+    X: AsyncMethods<Request, S>,
+{
     fn describe(&self) -> &'static ServiceInfo {
         self.info()
     }
 
-    fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c> {
-        Starting(Served::Later(Box::pin(async move {
-            let mut text = Text::new();
-            let params = Parameters::of(request);
-            self.call(method, params.json(), request, state, text.buffer())
-                .await?;
-            Ok(text)
-        })))
+    fn start<'c>(
+        self: &'c Arc<Self>,
+        method: usize,
+        request: &'c Request,
+        state: &'c Arc<S>,
+    ) -> Starting<'c> {
+        let methods = self.info().methods;
+        if !methods.get(method).is_some_and(MethodInfo::finishes) {
+            let run = called(&**self, method, request, &**state);
+            return Starting(Served::Later(Box::pin(run)));
+        }
+        let (own, state) = (Arc::clone(self), Arc::clone(state));
+        let seen = request.without_answer();
+        let work = async move { called(&*own, method, &seen, &*state).await };
+        Starting(Served::Later(Box::pin(request.to_end(work))))
     }
+}
+
+/// Calls a method of a service, and writes its result.
+async fn called<S: Sync, X: AsyncMethods<Request, S>>(
+    methods: &X,
+    method: usize,
+    request: &Request,
+    state: &S,
+) -> Result<Text, Failure> {
+    let mut text = Text::new();
+    let params = Parameters::of(request);
+    methods
+        .call(method, params.json(), request, state, text.buffer())
+        .await?;
+    Ok(text)
 }
 
 /// A service without its type.
 pub(super) struct Whole<X, M, K>(
-    pub(super) X,
+    pub(super) Arc<X>,
     pub(super) std::marker::PhantomData<fn() -> (M, K)>,
 );
 
 impl<S, M, K, X: ServiceMethods<S, M, K>> Serve<S> for Whole<X, M, K> {
-    fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Served<'c> {
+    fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c Arc<S>) -> Served<'c> {
         self.0.start(method, request, state).0
     }
 }

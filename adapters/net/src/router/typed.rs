@@ -39,6 +39,16 @@ impl<S> RequestContext<S> {
         self.request.cancellation()
     }
 
+    /// Gives what `work` comes to, and has it run to its end even if nobody waits for the answer any more:
+    /// see [`Finish`](crate::Finish).
+    pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + 'static + use<T, F, S>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.request.to_end(work)
+    }
+
     /// What another handler takes as an argument, such as [`Progress`](crate::Progress).
     ///
     /// # Errors
@@ -140,11 +150,11 @@ where
     M: Method<Params: DeserializeOwned, Result: Serialize, Error: Into<OwnedError>>,
     H: MethodHandler<M, S>,
 {
-    fn serve<'c>(&'c self, _: usize, request: &'c Request, state: &'c S) -> Served<'c> {
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, state: &'c Arc<S>) -> Served<'c> {
         let params = request.raw_params().unwrap_or(Json::NULL);
         match params.decode() {
             Ok(params) => {
-                let (request, state) = (request.without_answer(), state.clone());
+                let (request, state) = (request.without_answer(), S::clone(state));
                 let answer = (self.0)(params, RequestContext { request, state });
                 Served::Later(Box::pin(async { written(answer.await) }))
             }

@@ -1,0 +1,107 @@
+//! Work of a handler that goes on when nobody waits for the answer any more.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use antiphon::session::Report;
+
+use crate::session::Session;
+
+/// What a handler of a router returns so that its work runs to its end: a future that is not dropped when
+/// the request is cancelled, its connection ends or the handler's time is up. What the peer is answered
+/// then is the same; what the future comes to is not sent.
+///
+/// Work that goes on counts as a request that runs, in the limits of its connection and of the server.
+/// Interceptors do not surround it any more. If the runtime shuts down, the work is dropped with it. On
+/// threads a handler always runs to its end.
+///
+/// ```
+/// use antiphon::OwnedError;
+/// use antiphon_net::{Finish, Router};
+///
+/// async fn withdraw(amount: u32) -> Result<u32, OwnedError> {
+///     // One account, then the other.
+///     Ok(amount)
+/// }
+///
+/// let router = Router::new()
+///     .method("withdraw", ["amount"], |amount: u32| Finish(withdraw(amount)));
+/// # let _: Router = router;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Finish<F>(pub F);
+
+/// Work that goes on as a task of its own if it is dropped before its end.
+pub(crate) struct ToEnd<T: Send + 'static> {
+    session: Arc<Session>,
+    /// `None` at its end, and after a panic.
+    work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+}
+
+impl<T: Send> ToEnd<T> {
+    pub(crate) fn new(
+        session: &Arc<Session>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        Self {
+            session: Arc::clone(session),
+            work: Some(Box::pin(work)),
+        }
+    }
+}
+
+impl<T: Send> Future for ToEnd<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        // If it panics it does not go on.
+        let Some(mut work) = self.work.take() else {
+            return Poll::Pending;
+        };
+        let polled = work.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl<T: Send> Drop for ToEnd<T> {
+    fn drop(&mut self) {
+        let Some(mut work) = self.work.take() else {
+            return;
+        };
+        let session = Arc::clone(&self.session);
+        let running = Running::new(&session);
+        session.runtime().spawn(Box::pin(async move {
+            let mut step = |cx: &mut Context<'_>| work.as_mut().poll(cx).map(drop);
+            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| step(cx))) {
+                Ok(polled) => polled,
+                Err(_) => {
+                    running.0.report(Report::Panicked(None));
+                    Poll::Ready(())
+                }
+            })
+            .await;
+        }));
+    }
+}
+
+/// Has work count as a request that runs, until this is dropped.
+struct Running(Arc<Session>);
+
+impl Running {
+    fn new(session: &Arc<Session>) -> Self {
+        session.begin_unawaited();
+        Self(Arc::clone(session))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.end_unawaited();
+    }
+}

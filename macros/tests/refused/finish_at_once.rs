@@ -1,0 +1,9 @@
+use antiphon_macros::service;
+
+#[service]
+trait Calculator {
+    #[rpc(finish)]
+    fn add(&self) -> Result<u8, antiphon::OwnedError>;
+}
+
+fn main() {}

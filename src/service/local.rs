@@ -1,0 +1,183 @@
+//! What a router without a runtime shows of a call to its interceptors, and the limit on how many pass.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::{RefCell, RefMut};
+use core::fmt;
+
+use super::attributes::Attributes;
+use super::conventions;
+use super::cx::{AnyRequest, Cx};
+use super::decision::Decision;
+use super::intercept::Interceptor;
+use super::limit::Bucket;
+use crate::config::Config;
+use crate::event::Origin;
+use crate::id::OwnedId;
+use crate::json::{Json, OwnedJson};
+use crate::time::Instant;
+
+/// A request or a notification, as interceptors of a [`LocalRouter`](super::LocalRouter) see it.
+pub struct LocalRequest {
+    pub(super) method: String,
+    pub(super) params: Option<OwnedJson>,
+    /// None for a notification.
+    pub(super) id: Option<OwnedId>,
+    pub(super) origin: Origin,
+    pub(super) config: Config,
+    pub(super) clock: Clock,
+    pub(super) of_connection: RefCell<Attributes>,
+    pub(super) of_router: RefCell<Attributes>,
+}
+
+/// What tells the time of a call.
+#[derive(Clone, Copy)]
+pub(super) enum Clock {
+    /// The connection's: it stands still meanwhile.
+    At(Instant),
+    Running(fn() -> Instant),
+}
+
+impl LocalRequest {
+    /// Where it stood: how many bytes it has, and whether in a batch.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// What the connection was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What interceptors have left for later calls of the same connection.
+    ///
+    /// # Panics
+    /// It is borrowed already.
+    pub fn connection_attributes(&self) -> RefMut<'_, Attributes> {
+        self.of_connection.borrow_mut()
+    }
+
+    /// What interceptors have left for later calls of all connections of the router.
+    ///
+    /// # Panics
+    /// It is borrowed already.
+    pub fn router_attributes(&self) -> RefMut<'_, Attributes> {
+        self.of_router.borrow_mut()
+    }
+}
+
+impl AnyRequest for LocalRequest {
+    fn method(&self) -> &str {
+        &self.method
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        self.params.as_ref().map(OwnedJson::as_json)
+    }
+
+    fn id(&self) -> Option<OwnedId> {
+        self.id.clone()
+    }
+
+    fn is_notification(&self) -> bool {
+        self.id.is_none()
+    }
+
+    fn connection(&self) -> u32 {
+        self.config.connection
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        conventions::protocol_version(self.config.dialect.version)
+    }
+
+    fn now(&self) -> Instant {
+        match self.clock {
+            Clock::At(now) => now,
+            Clock::Running(now) => now(),
+        }
+    }
+}
+
+impl fmt::Debug for LocalRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LocalRequest").field(&self.method).finish()
+    }
+}
+
+/// An interceptor of a [`LocalRouter`](super::LocalRouter) that refuses calls beyond a rate: *rate limit
+/// exceeded*, in the code that the dialect has for a busy server. Notifications beyond it are not served.
+///
+/// ```
+/// use antiphon::service::{Bucket, LocalRateLimit, LocalRouter};
+/// let router = LocalRouter::new()
+///     .intercept(LocalRateLimit::per_connection(Bucket::per_second(100, 20)))
+///     .intercept(LocalRateLimit::per_router(Bucket::per_second(1000, 100)));
+/// # let _: LocalRouter = router;
+/// ```
+#[derive(Debug)]
+pub struct LocalRateLimit {
+    /// Names its buckets too: they are told from those of others by it.
+    full: Arc<Bucket>,
+    is_shared: bool,
+}
+
+/// The bucket of a limit, for a connection or for all of them.
+struct Filled {
+    limit: Arc<Bucket>,
+    bucket: Bucket,
+}
+
+impl LocalRateLimit {
+    /// Has each connection take from a bucket of its own, that begins as `full`.
+    pub fn per_connection(full: Bucket) -> Self {
+        Self {
+            full: Arc::new(full),
+            is_shared: false,
+        }
+    }
+
+    /// Has all connections of a router take from one bucket, that begins as `full`.
+    pub fn per_router(full: Bucket) -> Self {
+        Self {
+            full: Arc::new(full),
+            is_shared: true,
+        }
+    }
+
+    /// Takes a token from its bucket among these attributes. False if there is none.
+    fn take(&self, attributes: &mut Attributes, now: Instant) -> bool {
+        let mut all: Vec<Filled> = attributes.remove().unwrap_or_default();
+        let known = all
+            .iter_mut()
+            .find(|one| Arc::ptr_eq(&one.limit, &self.full));
+        let passes = match known {
+            Some(known) => known.bucket.take(now),
+            None => {
+                let (limit, mut bucket) = (Arc::clone(&self.full), Bucket::clone(&self.full));
+                let passes = bucket.take(now);
+                all.push(Filled { limit, bucket });
+                passes
+            }
+        };
+        attributes.insert(all);
+        passes
+    }
+}
+
+impl Interceptor<LocalRequest> for LocalRateLimit {
+    fn request(&self, cx: &mut Cx, request: &LocalRequest) -> Decision {
+        let mut attributes = match self.is_shared {
+            true => request.router_attributes(),
+            false => request.connection_attributes(),
+        };
+        match self.take(&mut attributes, cx.began()) {
+            true => Decision::Continue,
+            false => {
+                let profile = request.config.dialect.error_profile;
+                profile.rate_limited().into_owned().into()
+            }
+        }
+    }
+}
