@@ -54,7 +54,7 @@ impl<T> Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
     slots: Vec<Option<Slot<T>>>,
-    /// One bit a slot, for finding the open ones and the free ones among many. If a ring has fewer
+    /// One bit per slot, for finding the open ones and the free ones among many. If a ring has fewer
     /// slots than a word has bits, the other bits are set, too.
     occupied: Vec<u64>,
     deadlines: Deadlines,
@@ -301,7 +301,7 @@ impl<T> Calls<T> {
     }
 
     /// Whether [`due`](Self::due) would find nothing, and no bound that has proved stale. Bounds count
-    /// also while no call is open: the next call's would hide behind them.
+    /// also while no call is open: they would hide the bound of the next call.
     #[inline]
     pub(crate) fn is_none_due(&self, now: u64) -> bool {
         self.deadlines.earliest() > now

@@ -94,7 +94,7 @@ pub(crate) mod sealed {
 
 /// A payload that has been written: JSON text, or nothing.
 ///
-/// A shell that shares its connection writes values before it takes its lock, so that no code of
+/// A driver that shares its connection writes values before it takes its lock, so that no code of
 /// the values runs under the lock:
 ///
 /// ```
@@ -178,7 +178,7 @@ const CALL_V1: &[u8; 11] = b"{\"method\":\"";
 /// What stands between a method and its params.
 const PARAMS: &[u8; 11] = b"\",\"params\":";
 
-/// Judges the params that were written behind the method.
+/// Judges the params that were written after the method.
 #[inline]
 pub(crate) fn end_params(
     out: &mut Vec<u8>,
@@ -230,7 +230,7 @@ pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64)
 fn end_numbered_request(out: &mut Vec<u8>, number: u32) {
     const HEAD: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
     let (digits, count) = json::short_digits(number);
-    // The brace is as many bytes behind the eighth as digits are behind the first.
+    // The brace is as many bytes after the eighth as digits are after the first.
     let brace = u64::from(b'}') << (8 * (count - 1));
     let low = HEAD | digits << 48 | brace << 56;
     let high = digits >> 16 | brace >> 8;

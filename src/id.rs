@@ -22,7 +22,7 @@ pub(crate) use scheme::MAX_CALL_NUMBER;
 pub(crate) use scheme::MAX_SPELLED;
 use scheme::read_canonical;
 
-/// An id as it stood on the wire: null, a string, a number, or (in 1.0) a boolean.
+/// An id as it is written in a message: null, a string, a number, or (in 1.0) a boolean.
 ///
 /// Two ids are equal when they have the same type and the same value, whatever their spelling.
 /// The spelling itself is never lost: [`Id::text`] gives it back.

@@ -44,7 +44,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Answers a request with a result.
     ///
     /// # Errors
-    /// Gives the token back with the reason: the value has no JSON form, the answer is too large,
+    /// Returns the token with the reason: the value has no JSON form, the answer is too large,
     /// the request is not open here (it was answered by a silent cancel, or the token is another
     /// connection's), or the connection is closed. A token that comes back can still answer with
     /// [`respond_err`](Self::respond_err).
@@ -58,7 +58,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.answer(to, hint, budget, Success(result))
     }
 
-    /// Answers a request with an error. An error that came off the wire is passed on as it stood.
+    /// Answers a request with an error. An error that came off the wire is passed on unchanged.
     ///
     /// # Errors
     /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
@@ -90,7 +90,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// if `echo_method_names` is set.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_unknown_method(
         &mut self,
         to: ReplyToken,

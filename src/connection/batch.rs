@@ -1,6 +1,6 @@
 //! Several calls and notifications in one message.
 //!
-//! The builder writes straight into the output, behind what is committed. Dropped, it leaves no
+//! The builder writes straight into the output, after what is committed. Dropped, it leaves no
 //! trace; leaked, its trace is removed by the next command.
 
 use core::fmt;
@@ -54,7 +54,7 @@ pub struct Handle<R> {
 }
 
 impl<R> Handle<R> {
-    /// Names a call of a shell's own batch, which the shell gives its number when it is filled.
+    /// Names a call of a driver's own batch, which the driver gives its number when it is filled.
     pub fn new(call: CallId) -> Self {
         Self {
             call,
@@ -140,7 +140,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors
-    /// Gives the tag back with the reason. The entries before it stay.
+    /// Returns the tag with the reason. The entries before it stay.
     pub fn call<R>(
         &mut self,
         method: &str,

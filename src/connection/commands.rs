@@ -148,7 +148,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// `deadline` has passed, or when the connection ends.
     ///
     /// # Errors
-    /// Gives the tag back with the reason: a limit, a closed connection, params without a JSON
+    /// Returns the tag with the reason: a limit, a closed connection, params without a JSON
     /// form. Nothing is then sent or remembered.
     pub fn call(
         &mut self,
@@ -299,7 +299,7 @@ impl<T, S: Settings> Connection<T, S> {
             || (S::BATCHES && self.config.limits.max_joined_calls > 1)
     }
 
-    /// Tells the peer something and wants no answer. Once the input has ended in good order it
+    /// Sends a notification and wants no answer. Once the input has ended in good order it
     /// still goes while a request is open: what a handler tells on its way belongs to its answer.
     ///
     /// # Errors
@@ -365,7 +365,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// with a sentence for the peer's log in dialects that have a member for it (MCP).
     ///
     /// # Errors
-    /// As [`ask_cancel`](Self::ask_cancel).
+    /// See [`ask_cancel`](Self::ask_cancel).
     pub fn ask_cancel_because(
         &mut self,
         call: CallId,

@@ -58,7 +58,7 @@ pub use commands::{Rejected, SendError};
 ///
 /// Bytes go in and events come out of [`poll_event`](Self::poll_event); commands such as
 /// [`call`](Self::call) and [`respond`](Self::respond) go in and bytes come out of
-/// [`poll_transmit`](Self::poll_transmit); the present goes into
+/// [`poll_transmit`](Self::poll_transmit); the current time goes into
 /// [`handle_timeout`](Self::handle_timeout) and the next wanted wake-up comes out of
 /// [`poll_timeout`](Self::poll_timeout). It owns no socket, thread, clock or randomness, and any
 /// order of calls is legal.
@@ -102,9 +102,9 @@ pub struct Connection<T = (), S = Config> {
     building: Option<NonZeroU64>,
     phase: Phase,
     outbox: Outbox<S>,
-    /// The latest time that the driver told.
+    /// The latest time that the driver set.
     now: Instant,
-    /// The latest time up to which deadlines may end something: the present, unless the driver has
+    /// The latest time up to which deadlines may end something: the current time, unless the driver has
     /// more to read first.
     judged: Instant,
     cutter: Cutter,
@@ -259,7 +259,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.settle_next()
     }
 
-    /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
+    /// Reports that nothing more will come in. Calls of ours that are open settle; requests of the
     /// peer's may still be answered.
     ///
     /// What is left of the input is to be shown to [`poll_event`](Self::poll_event) once more: a
@@ -293,7 +293,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.outbox.peek()
     }
 
-    /// Tells that the first `n` bytes of [`poll_transmit`](Self::poll_transmit) were written.
+    /// Reports that the first `n` bytes of [`poll_transmit`](Self::poll_transmit) were written.
     /// Partial writes are welcome; more than was shown counts as all of it.
     pub fn consume_transmit(&mut self, n: usize) {
         if self.outbox.consume(n) {
@@ -455,7 +455,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// When output that waits has waited too long. Its time runs from the present in which it was
+    /// When output that waits has waited too long. Its time runs from the time at which it was
     /// queued, or in which some of it was last taken. Usually it is gone before the driver tells
     /// another time, and nothing is calculated.
     fn write_due(&self) -> u64 {

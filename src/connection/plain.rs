@@ -212,7 +212,7 @@ impl<T, S: Settings> Connection<T, S> {
         let body = self.cutter.guess(self.config.frame_limits(), rest)?;
         let text = rest.get(body.clone()).unwrap_or_default();
         let scanned = self.scan_apart(text).ok()?;
-        // The line feed behind it is a blank before the next.
+        // The line feed after it is a blank before the next.
         let taken = body.end + usize::from(rest.get(body.end) == Some(&b'\n'));
         self.cutter.pass(taken);
         self.deadlines.frame = NEVER;

@@ -304,7 +304,7 @@ impl<T, S: Settings> Connection<T, S> {
         true
     }
 
-    /// Goes on behind an item that has been delivered.
+    /// Goes on after an item that has been delivered.
     pub(super) fn pass_item(&mut self) {
         let parts = self.parts.as_mut();
         let reading = parts.and_then(|parts| parts.reading.as_mut());

@@ -1,7 +1,7 @@
 //! How a connection learns what time it is: the driver tells it.
 //!
 //! Two times are kept: `now`, from which new timeouts are counted, and `judged`, up to which
-//! deadlines have been enforced. `judged` stays behind while the driver may still have input to
+//! deadlines have been enforced. `judged` is not moved while the driver may still have input to
 //! read, for the answer that a call waits for may be in it.
 
 use super::Connection;
@@ -16,7 +16,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Tells the connection what time it is, and lets deadlines up to `now` take effect. To be
     /// called on every turn of a driver's loop. It only remembers the time;
     /// [`poll_event`](Self::poll_event) acts on it. A clock that stands still or steps back does no
-    /// harm. Timeouts are counted from the latest time told, or from [`Instant::ZERO`] if none was:
+    /// harm. Timeouts are counted from the latest time that was set, or from [`Instant::ZERO`] if none was:
     /// a driver whose epoch lies far back tells the time once before its first command.
     ///
     /// A driver that may have more to read calls [`handle_time`](Self::handle_time) instead until

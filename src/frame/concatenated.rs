@@ -19,9 +19,9 @@
 //!                                             └──────┘
 //! ```
 //!
-//! Numbers and words at top level are no messages of JSON-RPC; they are told apart so that each
+//! Numbers and words at top level are no messages of JSON-RPC; they are recognised so that each
 //! gets its own answer. Noise ends with the line or where a message may begin: a stray bracket, or
-//! a line of log, costs one refusal, and the value behind it is read. A value that never closes
+//! a line of log, costs one refusal, and the value after it is read. A value that never closes
 //! cannot be repaired: sooner or later it is over the limit, is reported, and is skipped until its
 //! brackets balance.
 
@@ -55,7 +55,7 @@ enum State {
     Nested,
     /// Inside a string.
     Text,
-    /// Inside a string, behind a backslash.
+    /// Inside a string, after a backslash.
     Escape,
     /// A top-level number or literal.
     Word,
@@ -73,7 +73,7 @@ impl Concatenated {
         }
     }
 
-    /// An object that begins here, perhaps behind a line feed, and ends where the next line feed stands, or all that
+    /// An object that begins here, perhaps after a line feed, and ends where the next line feed stands, or all that
     /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
     /// been examined, nor far ahead, so that it all stays linear.
     pub(super) fn guess(&self, unread: &[u8], limits: FrameLimits) -> Option<Range<usize>> {

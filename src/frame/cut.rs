@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-/// How messages are told apart in a stream.
+/// How a stream is split into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
@@ -24,7 +24,7 @@ pub enum Framing {
 
 /// What [`Framer::cut`](super::Framer::cut) found at the front of the unread bytes.
 ///
-/// Every variant has `taken`: how many bytes are done with. The next call must start behind them.
+/// Every variant has `taken`: how many bytes are finished. The next call must start after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
@@ -47,7 +47,7 @@ pub enum Cut {
         /// How many bytes to drop now.
         taken: usize,
     },
-    /// No complete frame. Present the bytes that remain again, with more behind them.
+    /// No complete frame. Present the bytes that remain again, followed by more.
     Incomplete {
         /// How many bytes to drop now: blanks between frames, parts of a frame that is being
         /// skipped.
@@ -62,7 +62,7 @@ pub enum Cut {
 }
 
 impl Cut {
-    /// How many of the bytes presented are done with.
+    /// How many of the bytes presented are finished.
     #[must_use]
     pub const fn consumed(&self) -> usize {
         match *self {
@@ -182,7 +182,7 @@ impl Unread<'_> {
         Ok(Cut::Incomplete { taken: start })
     }
 
-    /// The answer when all of the bytes are done with and no frame has begun.
+    /// The answer when all of the bytes are finished and no frame has begun.
     pub(super) fn exhausted(&self) -> Cut {
         let taken = self.bytes.len();
         if self.at_end {

@@ -2,7 +2,7 @@
 //!
 //! Here: the decision, made once per stream. Not here: the framings.
 //!
-//! White space and a byte order mark decide nothing. A letter behind them can only begin a header
+//! White space and a byte order mark decide nothing. A letter after them can only begin a header
 //! name. Any other byte selects newline framing, which survives noise.
 //!
 //! ```text
@@ -17,7 +17,7 @@ use super::find;
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// A byte order mark and the byte behind it: the most that must be seen to decide.
+/// A byte order mark and the byte after it: the most that must be seen to decide.
 pub(super) const MAX_INPUT_BYTES: usize = MARK.len() + 1;
 
 /// How much of a possible byte order mark was seen.

@@ -8,7 +8,7 @@ use crate::target::SMALL;
 /// How many new bytes may be looked at before all else. They may be looked at twice.
 const FEW: usize = 16;
 
-/// The new bytes of `unread`, behind those that were `seen`, if they are few.
+/// The new bytes of `unread`, after those that were `seen`, if they are few.
 #[inline]
 pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
     let new = unread.get(seen..);

@@ -58,7 +58,7 @@ pub use cut::{Cut, Framing, FramingError};
 /// Cuts a stream into frames, resumably and without memory of its own.
 ///
 /// Present all bytes that were received and not yet taken; take what the answer says; present the
-/// rest, with more behind it, as often as you like. Any order of calls is legal, and none panics.
+/// rest, followed by more, as often as you like. Any order of calls is legal, and none panics.
 #[derive(Clone, Debug)]
 pub struct Framer {
     framing: Framing,
@@ -133,8 +133,8 @@ impl Framer {
     /// Finds the next frame in `unread`: all bytes received and not yet taken, oldest first.
     ///
     /// `at_end` says that nothing will ever follow them. After [`Cut::Frame`] and [`Cut::Oversize`]
-    /// call again with the bytes behind `taken`, because there may be more. [`Framing::Messages`]
-    /// treats `unread` as one message; an empty one is not seen, because nothing tells it from no
+    /// call again with the bytes after `taken`, because there may be more. [`Framing::Messages`]
+    /// treats `unread` as one message; an empty one is not seen, because it cannot be distinguished from no
     /// message at all.
     ///
     /// Presenting fewer bytes than before (none, on a timer's tick) changes nothing: `Incomplete { taken: 0 }`. But

@@ -1,4 +1,4 @@
-//! Putting frames into a stream: the header before a body, the line feed behind it.
+//! Putting frames into a stream: the header before a body, the line feed after it.
 //!
 //! Here: room for a header, its number, the delimiter. Not here: the body, which the caller appends
 //! between `begin` and `finish`.
@@ -64,7 +64,7 @@ pub(crate) fn reopen(framing: Framing, out: &[u8], start: usize) -> FrameStart {
     }
 }
 
-/// How many bytes stand behind a body.
+/// How many bytes stand after a body.
 pub(crate) fn delimiter_bytes(framing: Framing) -> usize {
     match framing {
         Framing::ContentLength | Framing::Messages => 0,

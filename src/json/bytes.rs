@@ -54,7 +54,7 @@ impl Stops {
         self.first().filter(|&index| index < N)
     }
 
-    /// Without a stop at `index`, which lies in the block, and one right behind it: without any.
+    /// Without a stop at `index`, which lies in the block, and one right after it: without any.
     #[inline]
     pub(super) fn without_two(self, _: usize) -> Self {
         Self(false)

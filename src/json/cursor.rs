@@ -10,7 +10,7 @@
 //! Each function takes a position and returns the next one, so the compiler keeps it in a register.
 //! The cursor itself only remembers what must be said of the whole text afterwards.
 //!
-//! Reading at or behind the end yields a NUL byte. No token begins with or holds a raw NUL, so the
+//! Reading at or after the end yields a NUL byte. No token begins with or holds a raw NUL, so the
 //! end needs no test of its own on the good path; the failing path tells the two apart.
 //!
 //! The good path is kept short. Whether the text is UTF-8 is found out once, before anything else
@@ -120,12 +120,12 @@ impl<'t> Cursor<'t> {
         self.flags
     }
 
-    /// Begins anew with the flags, for a caller that wants those inside the value only.
+    /// Begins again with the flags, for a caller that wants those inside the value only.
     pub(super) fn forget_flags(&mut self) {
         self.flags = TextFlags::NONE;
     }
 
-    /// The position of the first byte of the value: behind one byte-order mark and blanks.
+    /// The position of the first byte of the value: after one byte-order mark and blanks.
     ///
     /// RFC 8259, clause 8.1: a parser may ignore a byte-order mark rather than fail.
     #[inline]
@@ -436,7 +436,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over a key and its colon if the key is long, escaped or at the end of the text, or
-    /// has blanks behind it. Fails if there is no key.
+    /// has blanks after it. Fails if there is no key.
     #[inline(never)]
     fn any_key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         if first != b'"' {
@@ -472,7 +472,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the colon behind a key: where the member's value begins, and its first byte.
+    /// Passes over the colon after a key: where the member's value begins, and its first byte.
     #[inline]
     pub(super) fn colon(&mut self, pos: usize) -> Result<(usize, u8), Failed> {
         let (pos, byte) = self.token(pos);

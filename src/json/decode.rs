@@ -3,7 +3,7 @@
 //! The type reads what the scanner validated, and nothing else. With its feature `raw_value`, which
 //! this crate needs, and with `arbitrary_precision`, which any crate of a program can switch on for
 //! all, serde_json replaces an object of the form `{"$serde_json::private::RawValue":"…"}` by the
-//! document inside the string. A filter would then see another document than the handler behind it.
+//! document inside the string. A filter would then see another document than the handler after it.
 //! And a few nested levels of this overflow the stack, because each starts a new depth count. So
 //! such keys are refused before serde_json sees them. The scan notes them as it passes over them,
 //! so decoding searches nothing.
@@ -48,7 +48,7 @@ pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
     if has_reserved_key(json) {
         return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
-    // The text is one value, so nothing stands behind it.
+    // The text is one value, so nothing stands after it.
     let mut text = serde_json::Deserializer::from_str(json.as_str());
     seed.deserialize(&mut text).map_err(DecodeError::mismatch)
 }

@@ -21,7 +21,7 @@ pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
     out.push(b'"');
 }
 
-/// Appends the inside of a string, behind its quote. It is judged where it was, not in the output: what has just been
+/// Appends the inside of a string, after its quote. It is judged where it was, not in the output: what has just been
 /// written there in other sizes would have to be waited for.
 #[inline]
 pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {

@@ -35,7 +35,7 @@ impl<'t> Grid<'t> {
         }
     }
 
-    /// The first quote, backslash or control character at or behind `pos`, or the end of the text.
+    /// The first quote, backslash or control character at or after `pos`, or the end of the text.
     #[inline]
     pub(super) fn stop_from(&mut self, pos: usize) -> usize {
         // One comparison for both sides.
@@ -111,7 +111,7 @@ impl<'t> Grid<'t> {
     }
 }
 
-/// The stops of the block that begins at `start`; behind the end of the text there are only stops.
+/// The stops of the block that begins at `start`; after the end of the text there are only stops.
 #[inline]
 fn stops_of(text: &[u8], start: usize) -> Stops {
     let rest = text.get(start..).unwrap_or_default();

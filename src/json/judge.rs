@@ -7,7 +7,7 @@ pub(super) const fn is_stop(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Whether a byte behind a backslash is the whole escape: any but `u`.
+/// Whether a byte after a backslash is the whole escape: any but `u`.
 #[inline]
 pub(super) fn is_short_escape(byte: u8) -> bool {
     // No function: where there is a table, none would be called.
@@ -42,7 +42,7 @@ pub(super) fn begins_number(byte: u8) -> bool {
     matches!(byte, b'-'..=b'9')
 }
 
-/// What a [window](super::plain::Windows) has beside a block: a comma and a quote before it, and behind a name in it a quote, a
+/// What a [window](super::plain::Windows) has beside a block: a comma and a quote before it, and after a name in it a quote, a
 /// colon and the first byte of a value.
 pub(super) const BESIDE: usize = 5;
 

@@ -18,7 +18,7 @@ pub(crate) enum Kept<const N: usize> {
     Long(Box<str>),
 }
 
-/// A text with zeros behind it, and last how many bytes it has.
+/// A text with zeros after it, and last how many bytes it has.
 ///
 /// All of it is one array, and whole words: so it is moved by pieces that lie alike each time. A read that lies across two
 /// writes just made waits until both have reached the cache, which takes longer than to scan a short answer.
@@ -27,7 +27,7 @@ pub(crate) enum Kept<const N: usize> {
 pub(crate) struct Short<const N: usize>([u8; N]);
 
 impl<const N: usize> Short<N> {
-    /// Fills an empty text with these, behind each other, if they are short enough. Says whether
+    /// Fills an empty text with these, one after another, if they are short enough. Says whether
     /// they are.
     #[inline]
     fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> bool {
@@ -59,7 +59,7 @@ impl<const N: usize> Kept<N> {
     /// No text yet, to be filled.
     pub(crate) const EMPTY: Self = Self::Short(Short([0; N]));
 
-    /// Fills an empty text with these, behind each other, where it lies.
+    /// Fills an empty text with these, one after another, where it lies.
     #[inline]
     pub(crate) fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
         if let Self::Short(short) = self {
@@ -72,7 +72,7 @@ impl<const N: usize> Kept<N> {
         *self = Self::Long(text.into_boxed_str());
     }
 
-    /// Texts behind each other.
+    /// Texts one after another.
     #[inline]
     pub(crate) fn new<const PARTS: usize>(parts: [&str; PARTS]) -> Self {
         let mut kept = Self::EMPTY;

@@ -294,7 +294,7 @@ impl Write for Scientific {
                         self.len += 1;
                     }
                 }
-                // The point stands behind the first digit always.
+                // The point stands after the first digit always.
                 _ => {}
             }
         }

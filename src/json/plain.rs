@@ -30,7 +30,7 @@ pub(super) use search::{Stops, free_of_stops, short_string};
 pub(super) use twin::{LONG, WIDTH, WINDOW, Windows};
 pub(crate) use twin::{inside_of, text_of, value_of};
 
-/// The stops of the block that begins behind the first `BEFORE` bytes of a window.
+/// The stops of the block that begins after the first `BEFORE` bytes of a window.
 #[inline]
 pub(super) fn stops_behind<const BEFORE: usize>(window: &[u8; WINDOW]) -> Stops {
     const { assert!(BEFORE + WIDTH <= WINDOW) };

@@ -90,7 +90,7 @@ fn scan_text<'t>(
     })
 }
 
-/// Reads the batch whose bracket is at `start`; returns the position behind it.
+/// Reads the batch whose bracket is at `start`; returns the position after it.
 #[inline(never)]
 fn scan_batch(
     cursor: &mut Cursor<'_>,
@@ -171,10 +171,10 @@ fn next_slot(
 /// How nearly every message begins, compared at once.
 const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 
-/// A member of an envelope up to its value: what its name says, and a position behind its colon.
+/// A member of an envelope up to its value: what its name says, and a position after its colon.
 type Named = (Option<Key>, usize);
 
-/// Reads the object at `start`, member by member; returns the position behind it.
+/// Reads the object at `start`, member by member; returns the position after it.
 #[inline]
 fn scan_object(
     cursor: &mut Cursor<'_>,
@@ -227,7 +227,7 @@ fn has_head(text: &[u8], start: usize) -> bool {
     !SMALL && text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
 }
 
-/// Reads a method, a string as a rule, at `value`; returns the position behind it.
+/// Reads a method, a string as a rule, at `value`; returns the position after it.
 #[inline]
 fn scan_method(
     cursor: &mut Cursor<'_>,
@@ -247,7 +247,7 @@ fn scan_method(
     Ok(end)
 }
 
-/// Reads an id, a number as a rule, at `value`; returns the position behind it.
+/// Reads an id, a number as a rule, at `value`; returns the position after it.
 #[inline]
 fn scan_id(
     cursor: &mut Cursor<'_>,
@@ -267,7 +267,7 @@ fn scan_id(
     Ok(end)
 }
 
-/// Reads params or a result at `value`; returns the position behind it. They are an array or an
+/// Reads params or a result at `value`; returns the position after it. They are an array or an
 /// object as a rule, and a result often is a string or a number.
 #[inline]
 fn scan_body(
@@ -374,7 +374,7 @@ fn scan_error(
     Ok(Some(end))
 }
 
-/// Reads the value of any member of an envelope; returns the position behind it.
+/// Reads the value of any member of an envelope; returns the position after it.
 #[inline(never)]
 fn scan_member(
     cursor: &mut Cursor<'_>,
@@ -410,8 +410,8 @@ fn scan_member(
     Ok(end)
 }
 
-/// Names a key behind a comma at `pos`, if all is written plainly: eight bytes from the comma on say
-/// which of five it is. Also gives the position behind its colon.
+/// Names a key after a comma at `pos`, if all is written plainly: eight bytes from the comma on say
+/// which of five it is. Also gives the position after its colon.
 #[inline]
 fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     const METHOD: u64 = u64::from_le_bytes(*b",\"method");
@@ -437,7 +437,7 @@ fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     }
 }
 
-/// Finds what stands behind a member at `pos`: the next one's key, or the end of the object.
+/// Finds what stands after a member at `pos`: the next one's key, or the end of the object.
 #[inline(never)]
 fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>, Failed> {
     let (pos, byte) = cursor.token(pos);
@@ -451,7 +451,7 @@ fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>,
     }
 }
 
-/// Names any key, and gives a position behind its colon.
+/// Names any key, and gives a position after its colon.
 #[inline(never)]
 fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
     if cursor.byte(start) != b'"' {

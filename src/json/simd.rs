@@ -34,7 +34,7 @@ pub(super) const LONG: usize = 4 * WIDTH;
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],
-    /// One behind the last place from which a window fits; 0 if there is none.
+    /// One after the last place from which a window fits; 0 if there is none.
     end: usize,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     }
     let value = text.as_bytes().get(start..end)?;
     let is_cut_well = (value.first()? | value.last()?).is_ascii();
-    // SAFETY: an ASCII character is one byte: characters end before the first and behind the last.
+    // SAFETY: an ASCII character is one byte: characters end before the first and after the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
         return None;
     };
     let is_cut_well = (first | last).is_ascii();
-    // SAFETY: an ASCII character is one byte: characters begin behind the first, end before the last.
+    // SAFETY: an ASCII character is one byte: characters begin after the first, end before the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(inside) })
 }
 
@@ -120,7 +120,7 @@ fn beyond_ascii(block: &[u8; LONG]) -> u64 {
     beyond
 }
 
-/// Whether `BLOCKS` blocks behind each other are ASCII.
+/// Whether `BLOCKS` blocks one after another are ASCII.
 #[inline]
 fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);
@@ -133,7 +133,7 @@ fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     }
 }
 
-/// The blocks behind each other in a longer one.
+/// The blocks one after another in a longer one.
 #[inline]
 fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; BLOCKS] {
     core::array::from_fn(|n| {

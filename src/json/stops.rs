@@ -52,8 +52,8 @@ impl Stops {
         (Self(all & !(short | short << 1)), all != 0)
     }
 
-    /// The stops of a block without the first backslash and what stands right behind it; and whether these two may be passed
-    /// over: they are a [short](is_short_escape) escape, or stand behind the first stop that is left.
+    /// The stops of a block without the first backslash and what stands right after it; and whether these two may be passed
+    /// over: they are a [short](is_short_escape) escape, or stand after the first stop that is left.
     ///
     /// Whether a string has an escape cannot be predicted, so nothing here branches on it. Finding
     /// the first stop does not wait for what is escaped.
@@ -81,7 +81,7 @@ impl Stops {
         (near != 0).then(|| near.trailing_zeros() as usize)
     }
 
-    /// Without a stop at `index`, which lies in the block, and one right behind it.
+    /// Without a stop at `index`, which lies in the block, and one right after it.
     #[inline]
     pub(super) fn without_two(self, index: usize) -> Self {
         Self(self.0 & !(0b11 << (index % LONG)))
@@ -95,7 +95,7 @@ impl Stops {
 }
 
 /// How many bytes the string at the front of the window has, both quotes included, if it ends in
-/// the block behind its quote and has one escape at the most, a short one. Nothing for any other.
+/// the block after its quote and has one escape at the most, a short one. Nothing for any other.
 #[inline]
 pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
     let block = window.get(1..).and_then(<[u8]>::first_chunk);

@@ -128,7 +128,7 @@ impl Iterator for CodePoints<'_> {
 }
 
 impl CodePoints<'_> {
-    /// Decodes the escape behind a backslash.
+    /// Decodes the escape after a backslash.
     fn escape(&mut self) -> u32 {
         let Some((&letter, rest)) = self.rest.split_first() else {
             return u32::from(b'\\');
@@ -145,7 +145,7 @@ impl CodePoints<'_> {
         }
     }
 
-    /// Decodes the four digits behind `\u`, and the partner if they are a leading surrogate.
+    /// Decodes the four digits after `\u`, and the partner if they are a leading surrogate.
     fn unicode_escape(&mut self) -> u32 {
         let unit = hex_unit(self.rest);
         self.rest = self.rest.get(4..).unwrap_or_default();

@@ -53,7 +53,7 @@ impl Stops {
         self.first().filter(|&index| index < N)
     }
 
-    /// Without a stop at `index`, which lies in the block, and one right behind it.
+    /// Without a stop at `index`, which lies in the block, and one right after it.
     #[inline]
     pub(super) fn without_two(self, index: usize) -> Self {
         Self(self.0 & !(0xffff << (8 * (index % LONG))))

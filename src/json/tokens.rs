@@ -226,7 +226,7 @@ impl Cursor<'_> {
         Ok(pos)
     }
 
-    /// Passes over what may stand behind a whole number; `byte` is the one at `pos`.
+    /// Passes over what may stand after a whole number; `byte` is the one at `pos`.
     #[inline(always)]
     fn fraction(&mut self, pos: usize, byte: u8) -> Result<usize, Failed> {
         let (mut pos, mut byte) = (pos, byte);

@@ -5,7 +5,7 @@
 //! one that the standard library gives, because other code relies on it; the tests compare the two.
 
 /// Whether a text is ASCII, as told by functions that judge four blocks of sixteen bytes, two, and
-/// one. Bytes behind the last whole block are covered by blocks at the end, which may overlap those
+/// one. Bytes after the last whole block are covered by blocks at the end, which may overlap those
 /// before.
 #[inline]
 pub(super) fn is_ascii(

@@ -163,7 +163,7 @@ pub(super) fn string_end(text: &[u8], start: usize) -> usize {
         pos = skip_plain(text, pos);
         match text.get(pos) {
             Some(b'"') => return pos + 1,
-            // The byte behind a backslash never ends a string; the digits of \u are plain.
+            // The byte after a backslash never ends a string; the digits of \u are plain.
             Some(b'\\') => pos += 2,
             Some(_) => pos += 1,
             None => return text.len(),

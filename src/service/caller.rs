@@ -48,7 +48,7 @@ pub trait Caller {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c;
 
-    /// Tells the other side something.
+    /// Sends a notification.
     fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Self::Notified<'c>;
 }
 
@@ -127,7 +127,7 @@ impl<C: Caller> Stub<C> {
         self.caller.start(self.name(method), params.as_ref())
     }
 
-    /// Tells the other side something.
+    /// Sends a notification.
     pub fn notify<'c>(
         &'c self,
         method: &'static str,

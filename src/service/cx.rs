@@ -111,7 +111,7 @@ impl Cx {
         self.method = Some(method.into());
     }
 
-    /// Gives the handler other params, or the peer: an array or an object.
+    /// Passes the handler other params, or the peer: an array or an object.
     pub fn set_params(&mut self, params: OwnedJson) {
         self.params = Some(params);
     }

@@ -18,13 +18,13 @@ use crate::json::OwnedJson;
 pub enum Decision {
     /// The next one is asked, then the handler or the peer.
     Continue,
-    /// This is the answer. Those behind it and the handler or the peer are not asked; a notification gets
+    /// This is the answer. Those after it and the handler or the peer are not asked; a notification gets
     /// none.
     Answer(Result<OwnedJson, OwnedError>),
     /// The interceptor itself has failed. A peer that called is answered *internal error*, and the cause is
     /// reported here; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
-    /// It is decided later, by what this comes to: a router waits for it, and those behind are asked then.
+    /// It is decided later, by what this comes to: a router waits for it, and those after are asked then.
     /// If the call is given up meanwhile, this is dropped. Nothing else can wait: there the call fails.
     Defer(Deferred),
 }
@@ -54,7 +54,7 @@ impl Deferred {
     }
 }
 
-/// Gives what makes the decision.
+/// Returns what makes the decision.
 impl Future for Deferred {
     type Output = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
 

@@ -170,7 +170,7 @@ pub struct ServiceInfo {
     pub methods: &'static [MethodInfo],
 }
 
-/// The name of a method behind a prefix; the bare name behind an empty one.
+/// The name of a method after a prefix; the bare name after an empty one.
 pub(super) fn with_prefix(prefix: &str, name: &str) -> String {
     match prefix {
         "" => name.into(),

@@ -121,7 +121,7 @@ impl Failure {
         matches!(self, Self::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
     }
 
-    /// What led to it, which the peer is not told.
+    /// What led to it, which is not sent to the peer.
     pub fn cause(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Params(error) => Some(error),

@@ -234,7 +234,7 @@ pub trait IntoResult {
     /// The error.
     type Error: Into<OwnedError>;
 
-    /// Gives the result or the error.
+    /// Returns the result or the error.
     ///
     /// # Errors
     /// What the handler failed with.

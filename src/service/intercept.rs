@@ -188,7 +188,7 @@ impl<R: ?Sized> Default for Chain<R> {
 }
 
 impl<R: ?Sized + 'static> Chain<R> {
-    /// Adds an interceptor behind the others.
+    /// Adds an interceptor after the others.
     pub fn push(&mut self, interceptor: impl Interceptor<R>) {
         let mut all = self.all.to_vec();
         all.push(Arc::new(interceptor));

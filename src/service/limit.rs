@@ -1,4 +1,4 @@
-//! How many calls a second: a bucket that fills with time.
+//! How many calls per second: a bucket that fills with time.
 
 use core::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Lets `rate` calls a second pass, and `burst` at once after a pause. Both are at least one.
+    /// Lets `rate` calls per second pass, and `burst` at once after a pause. Both are at least one.
     pub fn per_second(rate: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1) / rate.max(1);
         Self {

@@ -86,7 +86,7 @@ pub struct Logging<L> {
 }
 
 impl<L: CallLog> Logging<L> {
-    /// Tells `log` of every call, without params and results.
+    /// Reports to `log` every call, without params and results.
     pub const fn new(log: L) -> Self {
         let payloads = Payloads::Hidden;
         Self { log, payloads }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Gives the value that stands for a parameter which was left out: `None` for an `Option`, and for
+/// Returns the value that stands for a parameter which was left out: `None` for an `Option`, and for
 /// the types that accept it as that; no other type has one.
 pub(super) fn absent<'de, T: Deserialize<'de>>() -> Option<T> {
     T::deserialize(Absent).ok()

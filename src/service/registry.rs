@@ -35,7 +35,7 @@ impl Naming {
 }
 
 impl ServiceInfo {
-    /// Its methods under the names that they are registered by: behind the prefix, if there is one,
+    /// Its methods under the names that they are registered by: after the prefix, if there is one,
     /// else as `naming` says.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ impl<S: 'static> LocalRouter<S> {
     /// Serves what the other side tells.
     ///
     /// # Panics
-    /// As [`method`](Self::method).
+    /// See [`method`](Self::method).
     #[track_caller]
     pub fn notification<M, const N: usize, H>(
         self,

@@ -32,7 +32,7 @@ pub trait Tracer: Send + Sync + 'static {
     /// span that is entered here.
     fn start(&self, call: &LoggedCall<'_>, parent: Option<Self::Parent>) -> Self::Span;
 
-    /// Gives the fields by which the peer finds the span, for a call of this side.
+    /// Returns the fields by which the peer finds the span, for a call of this side.
     fn inject(&self, span: &Self::Span, put: &mut dyn FnMut(&str, &str)) {
         let _ = (span, put);
     }

@@ -26,7 +26,7 @@ impl<W> Session<W> {
     /// Answers a request with an error.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_err(
         &mut self,
         ticket: Ticket,
@@ -38,7 +38,7 @@ impl<W> Session<W> {
     /// Answers that the request's method is unknown.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_unknown_method(
         &mut self,
         ticket: Ticket,
@@ -52,12 +52,12 @@ impl<W> Session<W> {
     /// Answers that the request was cancelled, as the dialect says it.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_cancelled(&mut self, ticket: Ticket) -> Result<(), SendError> {
         self.answer(ticket, |conn, token| conn.respond_cancelled(token))
     }
 
-    /// Answers *busy*, as the dialect says it, because the shell has no room to begin the request.
+    /// Answers *busy*, as the dialect says it, because the driver has no room to begin the request.
     pub fn refuse(&mut self, ticket: Ticket) {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let busy = self.conn.config().dialect.error_profile.busy();
@@ -88,7 +88,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Gives a request back that was cancelled before the shell could begin it: it is answered as
+    /// Takes back a request that was cancelled before the driver could begin it: it is answered as
     /// cancelled, and the service hears nothing of it.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Reports that a handler failed for a reason that the peer is not told.
+    /// Reports that a handler failed for a reason that is not sent to the peer.
     pub fn report_failure(&mut self, ticket: &Ticket, error: OwnedError) {
         if let Some(about) = self.about(ticket.key(), &ticket.method, ticket.begun) {
             self.report(Report::Failed(about, error));

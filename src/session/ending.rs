@@ -5,7 +5,7 @@
 //!    └──────────────────────────────────────────────────────▲
 //! ```
 //!
-//! What has arrived is read before a deadline ends anything: a shell says
+//! What has arrived is read before a deadline ends anything: a driver says
 //! [`handle_timeout`](Session::handle_timeout) only when it has. A clock that has jumped proves
 //! nothing, since the process may have been stopped, and its peer with it.
 
@@ -37,14 +37,14 @@ pub fn grace(late: Duration) -> Duration {
 }
 
 impl<W> Session<W> {
-    /// Tells the present, and ends nothing: there may be more to read. Spans that begin are counted
+    /// Sets the current time, and ends nothing: there may be more to read. Spans that begin are counted
     /// from it.
     pub fn handle_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.conn.handle_time(now);
     }
 
-    /// Tells the present, and that all that had arrived by now has been given to
+    /// Sets the current time, and says that all input which has arrived was given to
     /// [`handle_input`](Self::handle_input): what is due ends.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_time(now);
@@ -84,7 +84,7 @@ impl<W> Session<W> {
         (due != Instant::FAR_FUTURE).then_some(due)
     }
 
-    /// Tells that nothing more comes in: the peer has ended its direction.
+    /// Reports that the input has ended: the peer has ended its direction.
     pub fn handle_eof(&mut self) {
         match self.phase {
             Phase::Opening | Phase::Open | Phase::Draining => self.end_input(),
@@ -118,7 +118,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Tells that reading has failed.
+    /// Reports that reading has failed.
     pub fn handle_read_failed(&mut self, fault: impl Into<Fault>) {
         let is_closed = matches!(&self.wire, Wire::Layered(layer) if layer.is_closed());
         if !is_closed {
@@ -131,7 +131,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Tells that the peer itself is gone, such as a child that has exited: it awaits no answer and
+    /// Reports that the peer itself is gone, such as a child that has exited: it awaits no answer and
     /// gives none. Everything that it had sent must have been handed in before. The fault, if there
     /// is one, is reported.
     pub fn handle_peer_gone(&mut self, fault: Option<Fault>) {
@@ -235,7 +235,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// The time up to which deadlines may end something: the present, unless the clock has just
+    /// The time up to which deadlines may end something: the current time, unless the clock has just
     /// jumped over one.
     fn judge(&mut self) -> Instant {
         let (due, now) = (self.earliest(), self.now);

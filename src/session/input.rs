@@ -22,7 +22,7 @@ const REST_BYTES_KEPT: usize = 64 * 1024;
 
 impl<W> Session<W> {
     /// Takes what came in: any bytes of a stream, or one whole message. Takes all of it; after the
-    /// end it is thrown away.
+    /// end it is dropped.
     pub fn handle_input(&mut self, bytes: &[u8]) {
         if self.is_paused() {
             self.restart_times();
@@ -238,7 +238,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Takes a notification that tells of the progress of a watched call, and moves its deadline. False if
+    /// Takes a notification that reports the progress of a watched call, and moves its deadline. False if
     /// it is another one.
     fn take_progress(&mut self, notification: &NotificationRef<'_>) -> bool {
         let style = self.conn.config().dialect.progress;
@@ -271,14 +271,14 @@ impl<W> Session<W> {
         is_reading && self.queue.is_full() && self.conn.calls_open() == 0
     }
 
-    /// Gives the peer time anew if it was not listened to until now.
+    /// Restarts the peer's time limits if reading was paused until now.
     pub(super) fn resume_after(&mut self, was_paused: bool) {
         if was_paused && !self.is_paused() {
             self.restart_times();
         }
     }
 
-    /// Has everything that the peer is given time for begin anew.
+    /// Restarts all of the peer's time limits.
     pub(super) fn restart_times(&mut self) {
         self.conn.restart_frame_time();
         match &mut self.wire {

@@ -25,11 +25,11 @@ use crate::time::Instant;
 
 /// A [`Connection`] with everything that a driver needs around it, whatever runs the driver.
 ///
-/// `W` is what a shell keeps for a call until it settles: a slot, a channel, a continuation.
+/// `W` is what a driver keeps for a call until it settles: a slot, a channel, a continuation.
 ///
 /// A session takes all input and keeps what is not a whole message yet; hands work out in the order
 /// of arrival and within limits; answers for what handlers forget; and leads the conversation to its
-/// end, one [`Phase`] after another. It has no lock, clock, waker or I/O in it. A shell reads, writes,
+/// end, one [`Phase`] after another. It has no lock, clock, waker or I/O in it. A driver reads, writes,
 /// waits and runs handlers, and tells the session of each:
 ///
 /// ```
@@ -80,7 +80,7 @@ pub struct Session<W> {
     pub(super) written: u64,
     /// What broke the transport.
     pub(super) fault: Option<Fault>,
-    /// The latest time told.
+    /// The latest time that was set.
     pub(super) now: Instant,
     /// Deadlines that are due end nothing before this, because the clock has jumped over them.
     pub(super) granted: Option<Instant>,
@@ -95,7 +95,7 @@ pub(super) enum Writing {
     Idle,
     /// Output was taken, and the write last got on at this time.
     Busy(Instant),
-    /// A write has failed. What else there is to write is thrown away.
+    /// A write has failed. What else there is to write is dropped.
     Failed,
 }
 
@@ -253,7 +253,7 @@ impl<W> Session<W> {
     /// sent before and after it.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// See [`call`](Self::call).
     pub fn call_in_order(
         &mut self,
         method: &str,
@@ -266,7 +266,7 @@ impl<W> Session<W> {
         Ok(call)
     }
 
-    /// Has what the peer tells of the progress of an open call come out of
+    /// Has the progress that the peer reports of an open call come out of
     /// [`poll_progress`](Self::poll_progress), until the call settles or is cancelled. The call's params ask for
     /// it under `token`: see [`ProgressStyle::ask`](crate::ProgressStyle::ask). What is told under other
     /// tokens, or later, is a notification like any other.
@@ -351,18 +351,18 @@ impl<W> Session<W> {
         self.conn.ask_cancel(call)
     }
 
-    /// Tells that a request which the shell has taken waits for a thread: notifications behind it
+    /// Reports that a request which the driver has taken waits for a thread: notifications after it
     /// are kept back until it [begins](Self::handle_begun).
     pub fn postpone(&mut self) {
         self.queue.postpone();
     }
 
-    /// Tells that a request which had to wait has begun, or never will.
+    /// Reports that a request which had to wait has begun, or never will.
     pub fn handle_begun(&mut self) {
         self.queue.begin_postponed();
     }
 
-    /// Puts a report of the shell's among the service's work.
+    /// Adds a report of the driver to the service's work.
     pub fn report(&mut self, report: Report) {
         self.queue.push_report((report, 0));
     }

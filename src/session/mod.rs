@@ -1,7 +1,7 @@
 //! A connection with everything a driver needs around it, whatever runs the driver.
 //!
-//! A [`Session`] is to a shell what a [`Connection`](crate::Connection) is to a protocol: the part
-//! that every shell needs and that needs no shell. Threads, tasks and tests drive the same one.
+//! A [`Session`] is to a driver what a [`Connection`](crate::Connection) is to a protocol: the part
+//! that every driver needs and that needs no driver. Threads, tasks and tests drive the same one.
 //!
 //! | file | has |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `input` | bytes to messages, messages to callers and to the service |
 //! | `output` | what is written next, and what became of it |
 //! | `ending` | ends, and when a deadline may end something |
-//! | `progress` | what the peer tells of the progress of our calls |
+//! | `progress` | the progress that the peer reports of our calls |
 //! | `queue` | what waits for the service, in order and within limits |
 //! | `ticket` | the right to answer one request |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |

@@ -1,4 +1,4 @@
-//! What a session can be told beyond the protocol's configuration.
+//! Options of a session, besides the protocol's configuration.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct SessionConfig {
     /// What happens when more waits for the service than that. Default [`WhenFull::Pause`].
     pub when_full: WhenFull,
     /// How long the peer's last words are read after a write has failed, and for how long input
-    /// is read and thrown away after the end, so that a peer that is still writing sees the end.
+    /// is read and dropped after the end, so that a peer that is still writing sees the end.
     /// Default 1 s.
     pub linger: Duration,
     /// Whether a stream that begins like an HTTP request is closed before anything of it runs.
@@ -46,7 +46,7 @@ pub enum WhenFull {
     /// [`Session::may_read`](super::Session::may_read) is false until there is room, and nothing
     /// is lost. What one read has brought is kept, so the limits may be passed by that much.
     ///
-    /// While a call of ours is open reading goes on, because its answer may be behind what waits.
+    /// While a call of ours is open reading goes on, because its answer may be after what waits.
     /// If twice the limits wait then, the session closes with
     /// [`Report::QueueOverflow`](super::Report::QueueOverflow).
     #[default]

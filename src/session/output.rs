@@ -66,7 +66,7 @@ impl<W> Session<W> {
         true
     }
 
-    /// Tells that a write has to wait, or that some of it has been taken: the time it may take
+    /// Reports that a write has to wait, or that some of it has been taken: the time it may take
     /// counts from now.
     pub fn handle_write_progress(&mut self, now: Instant) {
         self.handle_time(now);
@@ -75,7 +75,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Tells that all that was taken has been written and flushed.
+    /// Reports that all that was taken has been written and flushed.
     pub fn handle_written(&mut self) {
         if let Writing::Busy(_) = self.writing {
             self.writing = Writing::Idle;
@@ -84,7 +84,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Tells that what was taken could not be written, nor can anything else be. What the peer had
+    /// Reports that what was taken could not be written, nor can anything else be. What the peer had
     /// sent before may still come in for a while.
     pub fn handle_write_failed(&mut self, fault: impl Into<Fault>) {
         self.note_fault(fault.into());

@@ -1,4 +1,4 @@
-//! Calls of ours whose progress is awaited, and what the peer has told of it.
+//! Calls of ours whose progress is awaited, and what the peer has reported of it.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -43,7 +43,7 @@ impl Progress {
         self.watched.push(watched);
     }
 
-    /// Takes what a notification tells of the progress of a watched call. `None` if it is another one.
+    /// Takes the progress of a watched call from a notification. `None` if it is another one.
     pub(super) fn take(
         &mut self,
         style: ProgressStyle,

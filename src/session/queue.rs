@@ -34,12 +34,12 @@ pub enum Work<W> {
     Report(Report),
 }
 
-/// A call that has settled, for the shell to pass on.
+/// A call that has settled, for the driver to pass on.
 #[derive(Debug)]
 pub struct Settled<W> {
     /// The call.
     pub call: CallId,
-    /// What the shell had kept for it.
+    /// What the driver had kept for it.
     pub waiter: W,
     /// How it ended.
     pub outcome: OwnedOutcome,
@@ -83,7 +83,7 @@ pub(super) struct Queue<W> {
     cancels: usize,
     /// Cancels and ends of calls among them, which may go past what waits.
     urgent: usize,
-    /// Requests that the shell has taken and that wait for a thread to begin on.
+    /// Requests that the driver has taken and that wait for a thread to begin on.
     unbegun: usize,
     max_messages: usize,
     max_bytes: usize,
@@ -221,7 +221,7 @@ impl<W> Queue<W> {
     }
 
     /// The next thing to do, for a service that begins requests only if `may_begin`. If the first
-    /// entry has to wait, those behind it wait, too. Cancels and the ends of calls do not, because
+    /// entry has to wait, those after it wait, too. Cancels and the ends of calls do not, because
     /// the first entry may depend on them.
     pub(super) fn pop_in_order(&mut self, may_begin: bool) -> Option<Next<W>> {
         let is_next_free = match self.items.front()? {
@@ -253,7 +253,7 @@ impl<W> Queue<W> {
         Some(self.take_out(item))
     }
 
-    /// Notes that a request waits for a thread to begin on. Notifications behind it wait, too.
+    /// Notes that a request waits for a thread to begin on. Notifications after it wait, too.
     pub(super) fn postpone(&mut self) {
         self.unbegun += 1;
     }

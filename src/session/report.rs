@@ -21,7 +21,7 @@ use crate::owned::OwnedOutcome;
 /// The most bytes of a malformed message that a report keeps.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// An error of the transport, or of a layer above it, as the shell has it.
+/// An error of the transport, or of a layer above it, as the driver has it.
 #[derive(Clone)]
 pub struct Fault(Arc<dyn Error + Send + Sync>);
 
@@ -88,7 +88,7 @@ pub enum Report {
     /// A request was answered *busy*, because too many bytes wait for the service, under
     /// [`WhenFull::Drop`](super::WhenFull::Drop).
     QueueFull(RequestDetails),
-    /// A request was answered *busy*, because the shell had no room to begin it: too much waits for a
+    /// A request was answered *busy*, because the driver had no room to begin it: too much waits for a
     /// thread, or for its turn at the server.
     NoCapacity(RequestDetails),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
@@ -121,7 +121,7 @@ pub enum Report {
     /// A stream began like an HTTP request, and was closed before anything of it ran. See
     /// [`SessionConfig::refuse_http`](super::SessionConfig::refuse_http).
     HttpRequest,
-    /// The shell refused a connection that was beyond its limit, before anything of it ran.
+    /// The driver refused a connection that was beyond its limit, before anything of it ran.
     LimitReached(LimitReached),
 }
 

@@ -11,7 +11,7 @@ const INLINE: usize = 30;
 
 /// The right and the duty to answer one request: see [`Session::respond`](super::Session::respond).
 ///
-/// A ticket that is dropped answers nothing. A shell that loses one, in a panic or because a
+/// A ticket that is dropped answers nothing. A driver that loses one, in a panic or because a
 /// handler forgot it, gives it to [`Session::abandon`](super::Session::abandon).
 #[must_use = "the peer waits for an answer"]
 pub struct Ticket {

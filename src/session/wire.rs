@@ -1,4 +1,4 @@
-//! How messages become bytes: one behind another, each by itself, or through a layer such as
+//! How messages become bytes: one after another, each by itself, or through a layer such as
 //! WebSocket.
 
 use alloc::boxed::Box;
@@ -27,25 +27,25 @@ pub enum Wire {
 /// A protocol between messages and bytes, with a handshake and a close of its own, as WebSocket is.
 /// Pure, like a session: bytes go in, events come out.
 pub trait Layer: fmt::Debug + Send {
-    /// Tells the present, and lets nothing end.
+    /// Sets the current time, and ends nothing.
     fn handle_time(&mut self, now: Instant);
 
-    /// Tells the present, and that all that had arrived by now has been given.
+    /// Sets the current time, and says that all input which has arrived was given.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Tells that nothing was read for a while: what the peer is given time for begins anew.
+    /// Reports that nothing was read for a while: the peer's time limits start again.
     fn restart_times(&mut self, now: Instant);
 
     /// Takes the next event out of `input`, and moves its start past what was taken. `None` once
     /// there is nothing more to say.
     fn poll_event(&mut self, input: &mut &[u8]) -> Option<LayerEvent>;
 
-    /// Tells that the peer has ended its direction while it waits for answers. If the answers may
+    /// Reports that the peer has ended its direction while it waits for answers. If the answers may
     /// still be written, gives the fault by which the end is reported; otherwise
     /// [`handle_eof`](Self::handle_eof) follows.
     fn handle_half_close(&mut self) -> Option<Fault>;
 
-    /// Tells that nothing more comes in.
+    /// Reports that the input has ended.
     fn handle_eof(&mut self);
 
     /// Whether the end of the stream, or its failure, is no fault: the layer was closed before.
@@ -122,7 +122,7 @@ pub enum LayerEnd {
 pub struct Handshake {
     /// The request's path and query.
     pub target: Option<String>,
-    /// The peer's header lines, as they came.
+    /// The peer's header lines, as they were received.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The subprotocol that both sides agreed on.
     pub subprotocol: Option<String>,

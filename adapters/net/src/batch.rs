@@ -23,9 +23,9 @@ pub struct BatchBuilder(RefCell<Entries>);
 pub(crate) struct Entries {
     number: u32,
     calls: u64,
-    /// The params, one behind another.
+    /// The params, one after another.
     text: Text,
-    /// The methods, one behind another.
+    /// The methods, one after another.
     methods: String,
     entries: Vec<Made>,
     /// Sent beside it, over HTTP.
@@ -80,7 +80,7 @@ impl BatchBuilder {
     /// Adds a notification.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// See [`call`](Self::call).
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let params = Text::of(params)?;
         self.0.borrow_mut().add(method, params.all(), None)

@@ -148,7 +148,7 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
 }
 
 impl<C> Call<'_, OwnedJson, C> {
-    /// Gives the result as the peer wrote it, without decoding it.
+    /// Returns the result as the peer wrote it, without decoding it.
     pub fn raw(mut self) -> Self {
         self.decode = CallError::of;
         self

@@ -1,4 +1,4 @@
-//! How calls end without a result: every way is told from every other.
+//! How calls end without a result: every way is distinguished from every other.
 
 use std::fmt;
 use std::io;
@@ -84,7 +84,7 @@ impl<E: RpcError> CallError<E> {
         }
     }
 
-    /// Gives the error that stands for an outcome that is no result.
+    /// Returns the error that stands for an outcome that is no result.
     #[cold]
     fn instead(outcome: OwnedOutcome) -> Self {
         match outcome {
@@ -100,7 +100,7 @@ impl<E: RpcError> CallError<E> {
 }
 
 impl CallError {
-    /// Gives the result, or how the call ended instead.
+    /// Returns the result, or how the call ended instead.
     ///
     /// # Errors
     /// How the call ended instead.

@@ -160,7 +160,7 @@ impl Permits {
         self.permits += permits;
     }
 
-    /// Gives back all but `permits`.
+    /// Returns all but `permits`.
     pub fn retain(&mut self, permits: usize) {
         let over = self.permits.saturating_sub(permits);
         self.permits -= over;

@@ -28,9 +28,9 @@ const MAX_REPORTS: usize = 64;
 pub enum InboxEvent {
     /// The peer asks something: [`answer`](Request::answer) it, now or later, here or elsewhere.
     Request(Request),
-    /// The peer tells something.
+    /// The peer sent a notification.
     Notification(Notification),
-    /// Something went wrong that the peer was not, or not fully, told.
+    /// Something went wrong, and the peer was not sent all of it.
     Report(Report),
     /// The connection is over. The last event.
     Closed(Closed),
@@ -125,7 +125,7 @@ impl fmt::Debug for Inbox {
     }
 }
 
-/// The service that fills an [`Inbox`]. A message is done with when it has been received, so one
+/// The service that fills an [`Inbox`]. A message has ended when it has been received, so one
 /// waits here at most, and the others in the connection.
 #[derive(Clone)]
 pub struct ToInbox {

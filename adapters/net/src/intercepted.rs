@@ -153,7 +153,7 @@ impl Intercepted {
     /// Shows the interceptors what the call came to, and gives what they have made of it.
     pub(crate) fn end(mut self, ended: Answered) -> Answered {
         let outcome = match &ended {
-            // A copy: the answer itself stays as it came unless it is replaced.
+            // A copy: the answer itself stays as it was received unless it is replaced.
             Ok(OwnedOutcome::Ok(result)) => Ok(result.as_str().into()),
             Ok(OwnedOutcome::Err(error)) => Err(Failure::Error(error.clone())),
             Ok(outcome) => Err(Failure::NoAnswer(no_answer(outcome))),

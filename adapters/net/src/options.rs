@@ -1,4 +1,4 @@
-//! What a driver can be told beyond the protocol's [`Config`].
+//! Options of a driver, besides the protocol's [`Config`].
 
 #[cfg(feature = "websocket")]
 use std::sync::Arc;
@@ -53,13 +53,13 @@ pub struct ConnectionConfig {
     /// 1024 wait.
     pub dispatcher: Dispatcher,
     /// The most requests of one connection that are served at once by an async service; further ones
-    /// wait, and so does what is behind them, but for cancels and the answers to our own calls.
+    /// wait, and so does what is after them, but for cancels and the answers to our own calls.
     /// Default 64. (The blocking adapter serves one after another, and bounds what is moved
     /// to the pool by the pool.)
     pub max_running_requests: usize,
     /// How long the peer's end of stream is awaited after ours, and its last words after a write
     /// has failed, before the transport is cut; for so long, too, what comes in after the
-    /// connection's end is read and thrown away. Nothing is awaited on standard streams, nor of a
+    /// connection's end is read and dropped. Nothing is awaited on standard streams, nor of a
     /// peer that does not read. Default 1 s.
     pub linger: Duration,
     /// Whether a connection that a listener of ours has accepted is ended when it begins like an

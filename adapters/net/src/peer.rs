@@ -1,7 +1,7 @@
 //! The other side of a connection: calls, notifications, batches, and the end.
 //!
 //! Everything that waits has a deadline; a future that is dropped gives its calls up; and a call
-//! that finds the output full waits outside of it, so that answers never wait behind calls. Params
+//! that finds the output full waits outside of it, so that answers never wait for calls. Params
 //! are written to JSON before the lock is taken. What is refused leaves no trace.
 
 use std::fmt;
@@ -133,7 +133,7 @@ impl Peer {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Tells the peer something. If the output is full it waits for room, for the
+    /// Sends a notification. If the output is full it waits for room, for the
     /// [`call_timeout`](crate::ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Peer {
         }
     }
 
-    /// Tells the peer something, and fails instead of waiting if the output is full.
+    /// Sends a notification, and fails instead of waiting if the output is full.
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no room now, or if others wait for room already; otherwise

@@ -157,7 +157,7 @@ pub struct ProgressCall<'p, R, E = OwnedError> {
 }
 
 impl<'p, R, E> ProgressCall<'p, R, E> {
-    /// Lets the call's timeout begin anew with each value that the peer tells, but waits no longer than
+    /// Lets the call's timeout begin again with each value that the peer tells, but waits no longer than
     /// `at_most` in all.
     pub fn extend_deadline(mut self, at_most: Duration) -> Self {
         self.at_most = Some(at_most);

@@ -67,7 +67,7 @@ impl Request {
         self.responder.session().now()
     }
 
-    /// What the handler returns for a failure of a method. What the peer is not told is reported.
+    /// What the handler returns for a failure of a method. What is not sent to the peer is reported.
     pub(crate) fn failed(&self, failure: Failure) -> Result<Answer, OwnedError> {
         match failure {
             Failure::Params(error) => {
@@ -185,7 +185,7 @@ impl Request {
         self.cx.get().map(|cx| &**cx)
     }
 
-    /// How the connection's dialect tells of progress.
+    /// How the connection's dialect reports progress.
     pub(crate) fn progress_style(&self) -> ProgressStyle {
         self.responder.session().options().config.dialect.progress
     }
@@ -249,7 +249,7 @@ impl Request {
     /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool), where it may
     /// block. The handler returns what this gives. If too much waits for a thread the request is
     /// answered *busy*; if it is cancelled while it waits, `work` is dropped. A panic answers
-    /// *internal error*. While it waits, no notification that came in behind the request is served.
+    /// *internal error*. While it waits, no notification that came in after the request is served.
     ///
     /// ```
     /// # use antiphon_net::{Answer, Peer, Request, Service};

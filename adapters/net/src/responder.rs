@@ -74,7 +74,7 @@ impl Responder {
         self.with(self.lock_ticket().take(), later)
     }
 
-    /// Reports why a request failed, where the peer is not told.
+    /// Reports why a request failed, if the reason is not sent to the peer.
     pub(crate) fn report_failure(&self, error: OwnedError) {
         if let Some(ticket) = &*self.lock_ticket() {
             self.session
@@ -154,7 +154,7 @@ impl Responder {
     /// Answers with an error.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
         let given = Given::Error(error.code());
         self.answer(given, |conn, ticket| conn.respond_err(ticket, error))
@@ -163,7 +163,7 @@ impl Responder {
     /// Answers that nobody serves `method`.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
         let given = Given::Error(ErrorObject::method_not_found().code());
         self.answer(given, |conn, ticket| {
@@ -174,18 +174,18 @@ impl Responder {
     /// Answers that the request was cancelled, as the dialect says it.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn cancelled(mut self) -> Result<(), SendError> {
         self.answer(Given::Instead(CANCELLED), |conn, ticket| {
             conn.respond_cancelled(ticket)
         })
     }
 
-    /// Passes on how a call to somebody else ended: a result and an error as they stood, anything
+    /// Passes on how a call to somebody else ended: a result and an error unchanged, anything
     /// else as *internal error*.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn outcome(self, outcome: &OwnedOutcome) -> Result<(), SendError> {
         match outcome {
             OwnedOutcome::Ok(result) => self.ok(result.as_json()),
@@ -197,7 +197,7 @@ impl Responder {
     /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool). If too much
     /// waits there the request is answered *busy*; if it is cancelled while it waits, it is
     /// answered so and `work` is dropped. A panic in `work` answers *internal error*. While `work`
-    /// waits, no notification that came in behind the request is served.
+    /// waits, no notification that came in after the request is served.
     pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
         let unbegun = Unbegun::new(&self.session);
         let session = Arc::clone(&self.session);

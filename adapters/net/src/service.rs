@@ -13,9 +13,9 @@ use crate::request::Request;
 /// What answers the peer. One service may serve any number of connections.
 ///
 /// Messages are begun in the order in which they came in. A request that waits for something lets
-/// those behind it begin, unless it waits for a place among the
+/// those after it begin, unless it waits for a place among the
 /// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at once; a notification is done
-/// with before what came behind it begins, so state that notifications change is seen by later
+/// with before what came after it begins, so state that notifications change is seen by later
 /// requests, and by none before. Reading, time, output and the answers to
 /// our own calls wait for none of them, so a handler may call the peer and wait.
 ///
@@ -63,7 +63,7 @@ pub trait Service: Send + Sync + 'static {
         ready(Err(request.unknown_method()))
     }
 
-    /// The peer tells something.
+    /// The peer sent a notification.
     fn notification(
         &self,
         peer: &Peer,
@@ -82,7 +82,7 @@ pub trait Service: Send + Sync + 'static {
         let _ = (peer, request, reason);
     }
 
-    /// Something went wrong that the peer was not, or not fully, told. Ignored unless written.
+    /// Something went wrong, and the peer was not sent all of it. Ignored unless written.
     fn report(&self, peer: &Peer, report: Report) {
         let _ = (peer, report);
     }

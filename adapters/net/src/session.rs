@@ -267,7 +267,7 @@ impl Session {
         let _ = self.learnt.set(Arc::new(context));
     }
 
-    /// Gives a request back that was taken and that the end of the conversation has cancelled.
+    /// Takes back a request that was taken, and that the end of the conversation has cancelled.
     ///
     /// # Errors
     /// It may begin.

@@ -63,7 +63,7 @@ impl<T> fmt::Debug for Slot<T> {
 /// one drops the oldest.
 const MAX_TOLD: usize = 64;
 
-/// Holds what the peer has told of the progress of one call.
+/// Holds what the peer has reported of the progress of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     values: Mutex<VecDeque<OwnedJson>>,
@@ -100,14 +100,14 @@ impl Told {
 /// The slot of one call.
 pub type CallSlot = Arc<Slot<OwnedOutcome>>;
 
-/// How many slots of calls a thread keeps for others: 7 KiB.
+/// How many slots of calls per thread keeps for others: 7 KiB.
 const MAX_SPARE: usize = 64;
 
 thread_local! {
     static SPARE: Cell<Vec<CallSlot>> = const { Cell::new(Vec::new()) };
 }
 
-/// Gives a slot for a call. One that was [given back](give_back) saves one of four allocations a
+/// Returns a slot for a call. One that was [given back](give_back) saves one of four allocations a
 /// call.
 pub(crate) fn call_slot() -> CallSlot {
     with_spare(Vec::pop).unwrap_or_else(Slot::new)

@@ -12,7 +12,7 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Values written as JSON text, one behind another.
+/// Values written as JSON text, one after another.
 #[derive(Debug)]
 pub(crate) struct Text(Vec<u8>);
 
@@ -31,7 +31,7 @@ impl Text {
         Ok(text)
     }
 
-    /// Writes a value behind the others, and says where it stands.
+    /// Writes a value after the others, and says where it stands.
     pub(crate) fn add(&mut self, value: impl Payload) -> Result<Range<usize>, SendError> {
         Encoded::write(value, &mut self.0).map_err(SendError::Encode)
     }

@@ -181,7 +181,7 @@ impl ReconnectingClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Tells the peer something, over a connection that is open; if its output is full it waits for
+    /// Sends a notification, over a connection that is open; if its output is full it waits for
     /// room, for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors

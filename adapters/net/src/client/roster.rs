@@ -43,7 +43,7 @@ pub struct ReconnectConfig {
     /// those that the server was too busy for, if it is told how the server says so. Its seed is that
     /// of the delays between connections, too. Default [`Retry::new`].
     pub retry: Retry,
-    /// Sees every change of a connection's state, and the error behind it. It is called on the
+    /// Is called at every change of a connection's state, with the error that caused it. It is called on the
     /// thread or task that made the change, so it must not wait. Default none.
     pub on_change: Option<Arc<OnChange>>,
     /// Makes the first calls of each connection, before any other call may use it: see
@@ -235,7 +235,7 @@ impl Roster {
     }
 
     /// Changes one member, wakes the tasks that wait for a connection, and tells `on_change`, with
-    /// the error behind the change.
+    /// the error that caused the change.
     fn change<R>(
         &self,
         number: usize,
@@ -447,7 +447,7 @@ impl Waiting {
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Gives the error for when the time to wait is over.
+    /// Returns the error for when the time to wait is over.
     pub fn timed_out(&self) -> CallError {
         self.0.lock().no_connection()
     }

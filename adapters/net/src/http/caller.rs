@@ -19,7 +19,7 @@ use crate::call_request::put_headers;
 use crate::context::Headers;
 use crate::outgoing::OutgoingCall;
 
-/// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
+/// Options of an HTTP client. Made from a [`Config`] alone where the defaults
 /// will do.
 ///
 /// ```

@@ -10,7 +10,7 @@ use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::{Connecting, Link};
 
-/// Puts a service behind HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
+/// Serves a service over HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
 /// or for a route of a web framework.
 ///
 /// # Panics

@@ -1,4 +1,4 @@
-//! A service behind HTTP: what answers requests.
+//! A service over HTTP: what answers requests.
 //!
 //! What a request is answered is decided by the rules of [`antiphon::http`]; here it is only read,
 //! in a stated time and up to a stated size.
@@ -27,7 +27,7 @@ use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
-/// A service behind HTTP. Clones are the same.
+/// A service over HTTP. Clones are the same.
 ///
 /// A server of this crate speaks it as its protocol:
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
@@ -45,7 +45,7 @@ struct Shared<S> {
 }
 
 impl<S: Service> Endpoint<S> {
-    /// Puts `service` behind HTTP. To it every request is a connection of its own, on which it can
+    /// Serves `service` over HTTP. To it every request is a connection of its own, on which it can
     /// answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run
     /// until all that the request asked is answered, and are dropped if the client is gone before,
     /// or has ended its direction and the configuration's `drain_timeout` is over. `service` may
@@ -109,7 +109,7 @@ impl<S: Service> Endpoint<S> {
         self.answer_body(&head, context, body).await
     }
 
-    /// Gives the service a report that belongs to no exchange.
+    /// Passes the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
         let Shared { service, .. } = &*self.shared;
         let peer = peer(&self.shared.exchange, context.clone(), self.runtime());

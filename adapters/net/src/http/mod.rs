@@ -1,6 +1,6 @@
 //! JSON-RPC over HTTP/1.1, for every runtime: servers and clients over hyper.
 //!
-//! An [`Endpoint`] is a service behind HTTP. Which requests are served and what a reply means is
+//! An [`Endpoint`] is a service over HTTP. Which requests are served and what a reply means is
 //! decided in [`antiphon::http`]; hyper reads and writes; here are sizes, deadlines and the way
 //! between them.
 

@@ -1,4 +1,4 @@
-//! What an HTTP server or client can be told beforehand.
+//! Options of HTTP servers and clients.
 
 use crate::ConnectionConfig;
 use antiphon::Config;

@@ -91,7 +91,7 @@ impl FromStr for HttpUrl {
         if has_port && authority.port_u16().is_none() {
             return refuse("its port is no number up to 65535");
         }
-        // A query may stand behind the host; what is asked for begins with a slash.
+        // A query may stand after the host; what is asked for begins with a slash.
         let target = parts.path_and_query.take();
         let target = target.as_ref().map_or("", PathAndQuery::as_str);
         let slash = if target.starts_with('/') { "" } else { "/" };

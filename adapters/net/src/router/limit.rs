@@ -1,4 +1,4 @@
-//! How many calls a second are served.
+//! How many calls per second are served.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

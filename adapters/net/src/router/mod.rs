@@ -192,7 +192,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Serves what the peer tells. A request for it is answered `null`.
     ///
     /// # Panics
-    /// As [`method`](Self::method).
+    /// See [`method`](Self::method).
     #[track_caller]
     pub fn notification<A, K, const N: usize, H>(
         self,
@@ -378,7 +378,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Has every call pass an interceptor, behind those that are here already: requests, notifications,
+    /// Has every call pass an interceptor, after those that are here already: requests, notifications,
     /// entries of batches, extensions, and what nobody serves.
     #[must_use]
     pub fn intercept(self, interceptor: impl Interceptor<Request>) -> Self {
@@ -448,7 +448,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Tells `told` what went wrong that a peer was not, or not fully, told: for logs and counts. Ignored
+    /// Tells `told` what went wrong that a peer was not, or not fully, told: for logs and metrics. Ignored
     /// unless this is called.
     #[must_use]
     pub fn on_report(self, told: impl Fn(&Peer, Report) + Send + Sync + 'static) -> Self {
@@ -457,7 +457,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Tells `told` of every connection, before anything that its peer says is served.
+    /// Calls `told` for every connection, before anything that its peer says is served.
     #[must_use]
     pub fn on_opened(self, told: impl Fn(&Peer) + Send + Sync + 'static) -> Self {
         let before = self

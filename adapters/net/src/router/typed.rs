@@ -111,7 +111,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S, Tasks> {
     /// Serves what the peer tells, described by a type.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// See [`on`](Self::on).
     #[track_caller]
     pub fn on_notification<M>(self, handler: impl MethodHandler<M, S>) -> Self
     where

@@ -57,7 +57,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// Makes a timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
 
-    /// Gives a future that is ready once `at`, of the runtime's clock, has come;
+    /// Returns a future that is ready once `at`, of the runtime's clock, has come;
     /// [`Instant::FAR_FUTURE`] never comes. For one time only, which may be cheaper than a timer.
     fn sleep_until(&self, at: Instant) -> Task {
         let mut timer = self.timer();

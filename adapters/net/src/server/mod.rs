@@ -97,7 +97,7 @@ impl<L: Arrived> Server<L> {
         self
     }
 
-    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
     pub fn on_refused(
         mut self,
@@ -194,7 +194,7 @@ impl<L: Arrived> Server<L> {
         }
     }
 
-    /// Gives the task of one connection, from its handshake to its end.
+    /// Returns the task of one connection, from its handshake to its end.
     fn one(
         &self,
         link: L,

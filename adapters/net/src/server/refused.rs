@@ -16,7 +16,7 @@ pub struct OnRefused(Option<Arc<RefusedFn>>);
 type RefusedFn = dyn Fn(&Context, LimitReached) + Send + Sync;
 
 impl OnRefused {
-    /// Tells `report`, for logs and counts. It runs where the server accepts: briefly.
+    /// Tells `report`, for logs and metrics. It runs where the server accepts: briefly.
     pub fn new(report: impl Fn(&Context, LimitReached) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }

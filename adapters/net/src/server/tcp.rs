@@ -90,7 +90,7 @@ impl TcpServer {
         self.map(|server| server.max_connections_per_address(max_per_address))
     }
 
-    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
     pub fn on_refused(
         self,

@@ -39,7 +39,7 @@ impl UnixServer {
         Self(self.0.max_connections(max_connections))
     }
 
-    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
+    /// Calls `report` for every connection that is refused at the limit, for logs and metrics. It
     /// runs where the server accepts: briefly.
     pub fn on_refused(
         self,

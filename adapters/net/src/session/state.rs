@@ -58,7 +58,7 @@ pub struct State {
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
-    /// What the peer tells of the progress of calls.
+    /// The progress that the peer reports of our calls.
     pub(crate) progress: Vec<(CallId, Arc<Told>)>,
     /// Which thread reads, where others than the reading thread may.
     pub(super) reading: Reading,
@@ -173,7 +173,7 @@ impl State {
         self.panicked = request;
     }
 
-    /// Puts what the peer tells of the progress of a call where it is awaited.
+    /// Passes the progress of a call to its caller.
     pub(super) fn tell(&mut self, call: CallId, value: OwnedJson) {
         let told = self.progress.iter().find(|(known, _)| *known == call);
         let waker = told.and_then(|(_, told)| told.put(value));

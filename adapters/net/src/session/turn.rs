@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// Moves the service's next work to the end of `batch`, in order: at most `requests` requests,
-    /// and nothing behind work that must end before anything else begins.
+    /// and nothing after work that must end before anything else begins.
     pub fn take_work(&self, batch: &mut WorkBatch, requests: usize) {
         self.act(|state| state.take_work(batch, Some(requests)));
     }
@@ -287,7 +287,7 @@ impl State {
         }
     }
 
-    /// Gives the time at which the task or thread that keeps time must come back, if nothing wakes
+    /// Returns the time at which the task or thread that keeps time must come back, if nothing wakes
     /// it earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);

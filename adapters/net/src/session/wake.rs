@@ -19,7 +19,7 @@ impl Session {
         state
     }
 
-    /// Gives what `look` finds, or has `waker` woken at the next change.
+    /// Returns what `look` finds, or has `waker` woken at the next change.
     pub fn poll_until<R>(
         &self,
         waker: &Waker,

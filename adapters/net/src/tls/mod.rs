@@ -203,7 +203,7 @@ pub struct OnFailure(Option<Arc<FailureFn>>);
 type FailureFn = dyn Fn(&Context, &io::Error) + Send + Sync;
 
 impl OnFailure {
-    /// Tells `report`, for logs and counts. It runs where the connection would have: briefly.
+    /// Tells `report`, for logs and metrics. It runs where the connection would have: briefly.
     pub fn new(report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }

@@ -73,7 +73,7 @@ impl Child {
     /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub async fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         let (deadline, mut later) = (self.runtime.now() + timeout, Later::new());
         loop {
@@ -90,7 +90,7 @@ impl Child {
     /// child to exit, and kills it after `timeout`.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub async fn close(self, timeout: Duration) -> io::Result<ExitStatus> {
         self.peer.close(CloseReason::Done);
         if let Some(status) = self.wait(timeout).await? {
@@ -102,7 +102,7 @@ impl Child {
     /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
         self.process.kill()
     }

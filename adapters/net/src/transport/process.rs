@@ -113,7 +113,7 @@ impl Process {
     /// is held while waiting, so that another thread can kill it.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         wait_for_exit(&self.child, timeout)
     }
@@ -121,7 +121,7 @@ impl Process {
     /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
         let mut child = lock(&self.child);
         // One that has exited cannot be killed, and need not be.
