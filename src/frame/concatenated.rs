@@ -1,36 +1,43 @@
-//! Concatenated framing: JSON values back to back, with white space between them or none.
+//! Concatenated framing: JSON values one after another, with white space between them or none.
 //!
-//! Here: telling where a value ends, by counting brackets outside strings. Not here: whether it is
-//! a valid value. Kinds of brackets are not compared; `[}` is a frame that a validator refuses.
+//! This module finds the end of a value by counting brackets outside strings. It does not check
+//! that the value is valid, and does not compare kinds of brackets: `[}` is a frame, which the
+//! validator then refuses.
 //!
-//! A bracket inside a string counts for nothing. Every byte is looked at once. Noise between values
-//! becomes a frame that will be refused, so it is answered and never ends the stream.
+//! Brackets inside strings are not counted. Every byte is examined once. Noise between values
+//! becomes a frame that is refused, so it is answered and does not end the stream.
 //!
 //! ```text
 //!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐
 //!   ┌─────────┐ ───▶│ (a value   │ ────────────────────▶ │ Nested │ ───▶ │ Text │ ───▶ │ Escape │
 //!   │ Between │     │  begins)   │  "    (depth 0)       │ depth  │ ◀─── │      │ ◀─── │        │
 //!   └─────────┘ ┌──▶│            │ ───────────▶ Text     └────────┘  "   └──────┘ any  └────────┘
-//!        │ EF   │   └────────────┘                        depth 0: ends after } or ]; a top-level string after "
+//!        │ 0xEF │   └────────────┘
 //!        ▼      │         │ │ digit - t f n   ┌──────┐
-//!     ┌──────┐  │         │ └───────────────▶ │ Word │ ends before blank { [ "
+//!     ┌──────┐  │         │ └───────────────▶ │ Word │
 //!     │ Mark │ ─┘         │ any other         ├──────┤
-//!     └──────┘            └─────────────────▶ │ Noise│ ends before LF { [
+//!     └──────┘            └─────────────────▶ │ Noise│
 //!                                             └──────┘
 //! ```
 //!
-//! Numbers and words at top level are no messages of JSON-RPC; they are recognised so that each
-//! gets its own answer. Noise ends with the line or where a message may begin: a stray bracket, or
-//! a line of log, costs one refusal, and the value after it is read. A value that never closes
-//! cannot be repaired: sooner or later it is over the limit, is reported, and is skipped until its
-//! brackets balance.
+//! A byte order mark begins with the byte 0xEF. A frame ends:
+//!
+//! * in `Nested`, after the `}` or `]` with which the depth is 0 again
+//! * in `Text`, after the closing quote, if the string is at top level
+//! * in `Word`, before a blank, `{`, `[` or a quote
+//! * in `Noise`, before a line feed, `{` or `[`
+//!
+//! Numbers and words at top level are not messages of JSON-RPC, but each is a frame and gets its
+//! own answer. Noise ends with the line, or where a message may begin. So a stray bracket, or a
+//! line of log, costs one refusal, and the value after it is read. A value that never closes cannot
+//! be repaired: when it is over the limit it is reported, and skipped until its brackets balance.
 
 use core::ops::Range;
 
 use super::cut::{Cut, FrameLimits, FramingError, Unread};
 use super::find;
 
-/// How far ahead the end of a value is guessed.
+/// How many bytes [`guess`](Concatenated::guess) looks ahead.
 pub(super) const MAX_GUESS_BYTES: usize = 1024;
 
 /// How far the current value has come.
@@ -49,7 +56,7 @@ pub(super) struct Concatenated {
 enum State {
     /// No value has begun.
     Between,
-    /// So many bytes of a byte order mark have begun a frame; a value must follow.
+    /// The first bytes of a byte order mark have begun a frame; a value must follow.
     Mark(u8),
     /// Inside brackets, outside strings.
     Nested,
@@ -73,9 +80,10 @@ impl Concatenated {
         }
     }
 
-    /// An object that begins here, perhaps after a line feed, and ends where the next line feed stands, or all that
-    /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
-    /// been examined, nor far ahead, so that it all stays linear.
+    /// Guesses a value that is one line: an object that begins here, perhaps after a line feed, and
+    /// ends before the next line feed or with the last byte received. Only a validator can say
+    /// whether it is one value. It guesses only if no part of the value was examined before, and
+    /// only a short way ahead, so that the total time stays linear.
     pub(super) fn guess(&self, unread: &[u8], limits: FrameLimits) -> Option<Range<usize>> {
         let start = usize::from(unread.first() == Some(&b'\n'));
         let value = unread.get(start..).unwrap_or_default();

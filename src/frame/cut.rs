@@ -1,4 +1,4 @@
-//! What a framer is told and says: framings, limits, what one call presents, and what was found.
+//! The types of a framer: framings, limits, the input of one call, and what was found in it.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,24 +7,28 @@ use core::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
-    /// One message a line. LF is written; LF and CR LF are read; blank lines are skipped. MCP over stdio, most
-    /// protocols over plain TCP.
+    /// One message per line. LF is written; LF and CR LF are read; blank lines are skipped. Used by
+    /// MCP over stdio and most protocols over plain TCP.
     Newline,
     /// A header block with `Content-Length: n`, an empty line, then `n` bytes. LSP and DAP.
     ContentLength,
-    /// JSON values back to back, with white space between them or none. Kodi, jayson. LF is written after each.
+    /// JSON values one after another, with white space between them or none. Used by Kodi and
+    /// jayson. LF is written after each value.
     Concatenated,
-    /// The transport keeps messages apart itself: each call presents exactly one. WebSocket, HTTP bodies, queues.
+    /// The transport delivers separate messages: each call passes exactly one. Used by WebSocket,
+    /// HTTP bodies and queues.
     Messages,
-    /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), whichever the first bytes show. A byte
-    /// order mark and white space are passed over; then an ASCII letter means a header. Every other byte (`{` and `[`,
-    /// but also digits, quotes and noise) means lines, because after noise the next line can still be read.
+    /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), chosen by the first
+    /// bytes. A byte order mark and white space are skipped; then an ASCII letter means a header.
+    /// Every other byte (`{` and `[`, but also digits, quotes and noise) means lines, because after
+    /// noise the next line can still be read.
     Detect,
 }
 
 /// What [`Framer::cut`](super::Framer::cut) found at the front of the unread bytes.
 ///
-/// Every variant has `taken`: how many bytes are finished. The next call must start after them.
+/// Every variant has `taken`: the number of bytes that the framer needs no more. The next call must
+/// begin after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
@@ -39,8 +43,8 @@ pub enum Cut {
         /// `true` by itself, may then be whole or cut short: only its content can tell.
         unterminated: bool,
     },
-    /// A frame longer than the limit, reported once, as soon as it is known to be. Later calls skip what remains of
-    /// it, in constant memory.
+    /// A frame longer than the limit. It is reported once, as soon as its length is known to be too
+    /// large. Later calls skip the rest of it, in constant memory.
     Oversize {
         /// The length of the body in bytes where the framing declares it, else `None`.
         bytes: Option<u64>,
@@ -62,7 +66,7 @@ pub enum Cut {
 }
 
 impl Cut {
-    /// How many of the bytes presented are finished.
+    /// The number of bytes that the framer needs no more.
     #[must_use]
     pub const fn consumed(&self) -> usize {
         match *self {
@@ -74,7 +78,7 @@ impl Cut {
     }
 }
 
-/// Why the stream cannot be cut any further. The peer, or something between, is at fault.
+/// Why the stream cannot be split any further. The peer, or something between, is at fault.
 ///
 /// Each carries the offset, in bytes since the start of the stream, of the first byte of what is at fault. Only
 /// [`Framing::ContentLength`] can lose its place; the other framings only know `Truncated`.

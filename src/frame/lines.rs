@@ -1,9 +1,9 @@
-//! Newline framing: one message a line.
+//! Newline framing: one message per line.
 //!
-//! Here: finding the end of a line and holding it to its limit. Not here: whether the line is JSON.
+//! This module finds the end of a line and checks its length, but not whether the line is JSON.
 //!
-//! LF ends a line, and one CR before it goes with it. Blanks before the first other byte are taken
-//! as they come, so blank lines vanish and indentation is free. The limit counts the bytes between.
+//! LF ends a line, and one CR before it belongs to it. Blanks at the beginning of a line are
+//! dropped, so blank lines and indentation are ignored. The limit counts the bytes after them.
 //! A line over the limit is reported once and skipped to its LF; the next line is read as usual.
 //!
 //! ```text

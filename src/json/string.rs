@@ -1,4 +1,4 @@
-//! A string token: what stands between two quotes of a valid text, with its escapes.
+//! A string token: the text between two quotes of a valid JSON text, with its escapes.
 //!
 //! Here: comparing and unescaping. Not here: finding the token (`cursor`, `walk`). Two strings are
 //! equal when they denote the same code points, whatever the escapes. A lone surrogate is a code
@@ -39,7 +39,8 @@ impl<'a> JsonString<'a> {
     pub fn has_escapes(self) -> bool {
         let bytes = self.raw.as_bytes();
         if SMALL {
-            // `contains` would bring a search by words into flash.
+            // `contains` would add its fast search, and so 1 KB or more, to the flash of a
+            // microcontroller.
             #[expect(clippy::manual_contains, reason = "it is the smaller code")]
             return bytes.iter().any(|&byte| byte == b'\\');
         }
@@ -77,7 +78,7 @@ impl<'a> JsonString<'a> {
             return Cow::Borrowed(self.raw());
         }
         let to_char = |point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER);
-        // An escape is longer than what it stands for, so this is room enough and nothing grows.
+        // An escape is longer than the character that it denotes, so the string never has to grow.
         let mut unescaped = String::with_capacity(self.raw.len());
         unescaped.extend(self.code_points().map(to_char));
         Cow::Owned(unescaped)
@@ -160,8 +161,8 @@ impl CodePoints<'_> {
         0x10000 + ((unit - 0xd800) << 10) + (partner - 0xdc00)
     }
 
-    /// Decodes a character of two to four bytes. The scanner names keys before the text is known
-    /// to be UTF-8, so this must not trust its input; what it makes of bad bytes is never used.
+    /// Decodes a character of two to four bytes. The scanner compares member names before it has
+    /// checked that the text is UTF-8, so the bytes may be invalid; then the result is never used.
     fn multi_byte(&mut self, first: u8) -> u32 {
         let (more, bits) = match first {
             0xf0.. => (3, first & 0x07),
