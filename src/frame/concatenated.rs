@@ -46,7 +46,7 @@ pub(super) struct Concatenated {
     /// Bytes of the value examined so far.
     scanned: usize,
     state: State,
-    /// Brackets open. Deeper than `u64` cannot be reached.
+    /// The number of open brackets. It cannot exceed a `u64`.
     depth: u64,
     /// Where an over-long value, now being skipped, began in the stream.
     skipping: Option<u64>,
@@ -135,11 +135,11 @@ impl Concatenated {
                 return Ok(unread.exhausted());
             }
         }
-        // One byte beyond the limit shows whether a word ends at it.
+        // One byte beyond the limit shows whether a word ends at the limit.
         let value = unread.bytes.get(start..).unwrap_or_default();
         let window = value.len().min(Self::max_input_bytes(limits));
         let Some(unseen) = value.get(self.scanned..window) else {
-            // Fewer bytes than before.
+            // The caller passed fewer bytes than before.
             return unread.incomplete(start);
         };
         let end = self.scan(unseen).map(|n| self.scanned + n);
@@ -178,7 +178,7 @@ impl Concatenated {
         limits.max_frame_bytes.saturating_add(1)
     }
 
-    /// Whether the end of the stream may end the value: nothing says that more of it was to come.
+    /// Whether the end of the stream may end the value: only if the value can be complete.
     const fn may_end_here(&self) -> bool {
         match self.state {
             State::Between | State::Mark(_) | State::Word | State::Noise => true,
@@ -186,8 +186,8 @@ impl Concatenated {
         }
     }
 
-    /// Moves on over `bytes`, which follow those examined before. Returns how many of them belong to the value if
-    /// it ends among them.
+    /// Examines `bytes`, which follow those examined before. Returns how many of them belong to the
+    /// value, if it ends among them.
     fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         let end = loop {
@@ -231,7 +231,7 @@ impl Concatenated {
         end
     }
 
-    /// Decides by its first byte what a value is.
+    /// Decides the kind of a value by its first byte.
     fn begin(&mut self, byte: u8) {
         self.state = match byte {
             b'{' | b'[' => {
@@ -245,7 +245,8 @@ impl Concatenated {
         };
     }
 
-    /// Follows a byte order mark of which `seen` bytes have come. Returns whether `byte` fits: if not, all is noise.
+    /// Takes one more byte of a byte order mark of which `seen` bytes were read. Returns whether
+    /// `byte` fits; if not, the bytes are noise.
     fn pass_mark(&mut self, seen: u8, byte: u8) -> bool {
         match (seen, byte) {
             (1, 0xBB) => self.state = State::Mark(2),

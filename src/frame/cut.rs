@@ -34,31 +34,31 @@ pub enum Framing {
 pub enum Cut {
     /// A complete frame.
     Frame {
-        /// Where the body lies in the bytes presented, without header or delimiter.
+        /// The position of the body in the bytes passed, without header or delimiter.
         body: Range<usize>,
-        /// How many bytes to drop once the body has been used: all up to the end of the frame,
-        /// delimiter included.
+        /// How many bytes to drop after the body has been used: all up to the end of the frame,
+        /// including the delimiter.
         taken: usize,
-        /// Whether the end of the stream, not a delimiter, ended the frame. A line, or a number or
-        /// `true` by itself, may then be whole or cut short: only its content can tell.
+        /// Whether the frame was ended by the end of the stream, not by a delimiter. A line, or a
+        /// number or `true` alone, may then be incomplete: only its content can show that.
         unterminated: bool,
     },
     /// A frame longer than the limit. It is reported once, as soon as its length is known to be too
     /// large. Later calls skip the rest of it, in constant memory.
     Oversize {
-        /// The length of the body in bytes where the framing declares it, else `None`.
+        /// The length of the body in bytes, if the framing declares it; else `None`.
         bytes: Option<u64>,
         /// How many bytes to drop now.
         taken: usize,
     },
-    /// No complete frame. Present the bytes that remain again, followed by more.
+    /// No complete frame. Pass the bytes that remain again, followed by those that arrive next.
     Incomplete {
         /// How many bytes to drop now: blanks between frames, parts of a frame that is being
         /// skipped.
         taken: usize,
     },
-    /// The end of the input: nothing is left, and no frame was cut short. Given only if the caller
-    /// said that the input is at its end.
+    /// The end of the input: no bytes are left, and no frame was cut short. Returned only if the
+    /// caller said that the input has ended.
     End {
         /// How many bytes to drop: blanks, the rest of an over-long line.
         taken: usize,
@@ -80,8 +80,9 @@ impl Cut {
 
 /// Why the stream cannot be split any further. The peer, or something between, is at fault.
 ///
-/// Each carries the offset, in bytes since the start of the stream, of the first byte of what is at fault. Only
-/// [`Framing::ContentLength`] can lose its place; the other framings only know `Truncated`.
+/// Each has the offset of the first byte of the fault, in bytes since the start of the stream. Only
+/// [`Framing::ContentLength`] can lose the beginning of the next frame; the other framings only
+/// have `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FramingError {
@@ -123,7 +124,7 @@ pub enum FramingError {
 }
 
 impl FramingError {
-    /// Where the fault lies, in bytes since the start of the stream.
+    /// The position of the fault, in bytes since the start of the stream.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         match *self {
@@ -155,14 +156,14 @@ impl fmt::Display for FramingError {
 
 impl core::error::Error for FramingError {}
 
-/// The sizes a codec must keep to, in bytes.
+/// The sizes that a codec enforces, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLimits {
     pub(crate) max_frame_bytes: usize,
     pub(crate) max_header_bytes: usize,
 }
 
-/// What one call presents to a codec.
+/// The input of one call to a codec.
 #[derive(Clone, Copy)]
 pub(super) struct Unread<'a> {
     pub(super) bytes: &'a [u8],
@@ -177,7 +178,7 @@ impl Unread<'_> {
         self.position.saturating_add(index as u64)
     }
 
-    /// The answer to a frame, begun at `start`, that lacks bytes.
+    /// The result for a frame, begun at `start`, that is incomplete.
     pub(super) fn incomplete(&self, start: usize) -> Result<Cut, FramingError> {
         if self.at_end {
             let offset = self.offset(start);
@@ -186,7 +187,7 @@ impl Unread<'_> {
         Ok(Cut::Incomplete { taken: start })
     }
 
-    /// The answer when all of the bytes are finished and no frame has begun.
+    /// The result when all of the bytes are taken and no frame has begun.
     pub(super) fn exhausted(&self) -> Cut {
         let taken = self.bytes.len();
         if self.at_end {
