@@ -234,7 +234,8 @@ pub(crate) fn known_call<'a>(
 
 /// A call of version 2.0 that is obviously valid: without escapes in its method, and without an id
 /// or with an id that is a number or a string.
-/// || A fast path: what it reads, `classify` would read in the same way, and in case of doubt it
+///
+/// A fast path: what it reads, `classify` would read in the same way, and in case of doubt it
 /// returns nothing.
 pub(crate) struct PlainCall<'a> {
     pub(crate) method: &'a str,

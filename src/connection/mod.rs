@@ -2,8 +2,9 @@
 //! folder.
 //!
 //! `mod` has the state, and input and output besides messages: time, ends, bytes to write.
-//! || * Sending: `commands` sends calls, notifications and cancels; `answers` sends answers;
-//! `batch` sends several messages at once.
+//!
+//! * Sending: `commands` sends calls, notifications and cancels; `answers` sends answers;
+//!   `batch` sends several messages at once.
 //! * Receiving: `receive` splits the input into messages, `items` prepares the peer's batches,
 //!   `refuse` answers malformed and refused messages, and `deliver` turns all others into events.
 //!   `plain` is a fast path through all of this for the most common messages.

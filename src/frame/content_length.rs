@@ -275,7 +275,8 @@ impl Head {
 
 /// Reads a header block of the most common form: one line, written as in the specification of LSP.
 /// Returns the lengths of block and body.
-/// || A fast path: the general code reads the same block in the same way.
+///
+/// A fast path: the general code reads the same block in the same way.
 fn plain_head(block: &[u8]) -> Option<(usize, u64)> {
     let mut rest = block.strip_prefix(b"Content-Length: ")?;
     let mut number = 0_u64;

@@ -1,6 +1,7 @@
 //! Finds the stops of a text. A *stop* is a byte at which a string may end or break a rule: a
 //! quote, a backslash or a control character.
-//! || A grid reads the text in blocks of a fixed size at fixed places, and keeps the stops of one
+//!
+//! A grid reads the text in blocks of a fixed size at fixed places, and keeps the stops of one
 //! block. From any position, it returns the next stop. What a stop means is decided in `tokens` and
 //! `cursor`.
 //!

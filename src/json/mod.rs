@@ -3,7 +3,8 @@
 //! Text is validated by `scan`, which reads the members of a message's envelope, on top of `cursor`
 //! and `tokens`, which read single tokens. (The *envelope* is an object's members that JSON-RPC
 //! defines: `jsonrpc`, `method`, `params`, `id`, `result`, `error`.)
-//! || * `plain`, `grid`: skip long stretches of text without quotes or escapes, block by block
+//!
+//! * `plain`, `grid`: skip long stretches of text without quotes or escapes, block by block
 //! * `simd`, `swar`, `bytes`, `stops`, `judge`, `utf8`: examine one block, by vector code, by
 //!   machine words, or byte by byte
 //! * `text`, `string`, `walk`: [`Json`] and the ways to read it
@@ -11,11 +12,12 @@
 //! * `embed`: raw JSON as a part of these types
 //! * `decimal`: the exact value of a number
 //! * `owned`, `kept`: text that outlives its input
-//! || What a JSON-RPC message means is decided elsewhere.
+//!
+//! What a JSON-RPC message means is decided elsewhere.
 //!
 //! Untrusted text is validated before anything else reads it, and is never parsed into a tree. Text
-//! that is passed on keeps every byte. The parser does not recurse: its functions call each other
-//! at most four deep, however deep the input is nested. Only this folder uses `serde_json`.
+//! that is passed on keeps every byte. The parser recurses at most four deep, however deep the
+//! input is nested. Only this folder uses `serde_json`.
 //!
 //! ```text
 //!   bytes ── scan ──▶ spans ──▶ Json<'a> ── decode ──▶ the caller's type

@@ -1,8 +1,8 @@
 //! A string token: the text between two quotes of a valid JSON text, with its escapes.
 //!
-//! Here: comparing and unescaping. Not here: finding the token (`cursor`, `walk`). Two strings are
-//! equal when they denote the same code points, whatever the escapes. A lone surrogate is a code
-//! point of its own, never silently replaced.
+//! This module compares and unescapes strings; `cursor` and `walk` find them. Two strings are equal
+//! when they denote the same code points, however they are escaped. A lone surrogate is a code
+//! point of its own, and never silently replaced.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -19,7 +19,8 @@ pub struct JsonString<'a> {
 }
 
 impl<'a> JsonString<'a> {
-    /// Takes a whole token, quotes included; anything shorter is read as the empty string.
+    /// Makes a string from a whole token, including its quotes; a shorter text is read as the empty
+    /// string.
     #[inline]
     pub(super) fn of_token(token: &'a str) -> Self {
         let inside = 1..token.len().saturating_sub(1).max(1);
@@ -28,7 +29,7 @@ impl<'a> JsonString<'a> {
         }
     }
 
-    /// The text between the quotes, escapes and all.
+    /// The text between the quotes, with its escapes.
     #[must_use]
     pub fn raw(self) -> &'a str {
         self.raw
@@ -83,7 +84,7 @@ impl<'a> JsonString<'a> {
         Cow::Owned(unescaped)
     }
 
-    /// The code points denoted, lone surrogates as they are; for comparing and hashing.
+    /// The code points of the string, including lone surrogates; for comparing and hashing.
     #[must_use]
     pub fn code_points(self) -> CodePoints<'a> {
         CodePoints {
@@ -100,7 +101,7 @@ impl fmt::Debug for JsonString<'_> {
 
 /// Iterates over the code points of a [`JsonString`].
 ///
-/// An escaped surrogate pair is one code point; a surrogate without its partner comes out as it
+/// An escaped surrogate pair is one code point; a surrogate without its partner is returned as it
 /// is, in the range 0xD800 to 0xDFFF, which no `char` can hold.
 #[derive(Clone)]
 pub struct CodePoints<'a> {
@@ -180,7 +181,7 @@ impl CodePoints<'_> {
     }
 }
 
-/// The number that the first four bytes spell in hexadecimal; the scanner has checked the digits.
+/// Reads the first four bytes as a hexadecimal number; the scanner has checked the digits.
 fn hex_unit(digits: &[u8]) -> u32 {
     let digits = digits.iter().take(4);
     digits.fold(0, |unit, &digit| {
