@@ -186,7 +186,7 @@ impl<V: Values> Serialize for Named<'_, V> {
 
 /// The arguments of a call: a tuple of references to values.
 pub trait Values {
-    /// Writes each with its name.
+    /// Writes each value with its name.
     ///
     /// # Errors
     /// Those of the map.
@@ -196,7 +196,7 @@ pub trait Values {
         map: &mut M,
     ) -> Result<(), M::Error>;
 
-    /// Writes them in their order.
+    /// Writes the values in their order.
     ///
     /// # Errors
     /// Those of the sequence.

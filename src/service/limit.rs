@@ -1,10 +1,10 @@
-//! How many calls per second: a bucket that fills with time.
+//! A rate limit: a bucket of tokens that fills with time.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Tokens that come back at a steady rate: each call takes one, and is refused while there is none.
+/// Tokens that are added at a steady rate: each call takes one, and is refused while there is none.
 ///
 /// ```
 /// use core::time::Duration;
@@ -18,9 +18,9 @@ use crate::time::Instant;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// How long a token takes to come back.
+    /// The time in which one token is added.
     interval: Duration,
-    /// How long all of them take.
+    /// The time in which an empty bucket becomes full.
     whole: Duration,
     /// When the bucket will be full again.
     full_at: Instant,
@@ -37,7 +37,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token. False if there is none.
+    /// Takes a token. Returns false if there is none.
     pub fn take(&mut self, now: Instant) -> bool {
         let from = self.full_at.max(now);
         let full_at = from + self.interval;
