@@ -182,11 +182,11 @@ impl ReconnectingClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Sends a notification, over a connection that is open; if its output is full it waits for
-    /// room, for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
+    /// Sends a notification, over an open connection. If its output is full, it waits for space,
+    /// for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
-    /// [`SendError::Closed`] if no connection is open; otherwise what is wrong with it.
+    /// [`SendError::Closed`] if no connection is open; otherwise why it cannot be sent.
     pub fn notify<'c>(
         &'c self,
         method: &'c str,
@@ -199,8 +199,8 @@ impl ReconnectingClient {
         })
     }
 
-    /// Sends several calls and notifications as one message, over a connection that is open, or
-    /// waits for one. They are not sent again if that connection ends. As [`Peer::batch`].
+    /// Sends several calls and notifications as one message, over an open connection, or waits for
+    /// one. They are not sent again if that connection ends. See [`Peer::batch`].
     pub fn batch<H>(
         &self,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
@@ -208,12 +208,12 @@ impl ReconnectingClient {
         BatchCall::new(self, build)
     }
 
-    /// Ends the client in good order: no attempt is made any more, and the connections drain.
+    /// Closes the client: no more attempts are made, and the connections drain.
     pub fn close(&self) {
         self.inner.roster.close();
     }
 
-    /// Makes a call until it ends otherwise than by the end of a connection that it may outlive.
+    /// Makes a call, and sends it again if its connection ends and it may be sent again.
     async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
         let (params, runtime) = (call.params?, &self.inner.runtime);
         let deadline = self.deadline(call.timeout);
@@ -290,7 +290,7 @@ impl fmt::Debug for ReconnectingClient {
     }
 }
 
-/// Waits until a call is sent again. False at once if it never is, or not in time.
+/// Waits until a call may be sent again. Returns false at once if it may not, or not in time.
 pub(crate) async fn wait_to_resend(
     runtime: &dyn Runtime,
     delay: Option<Duration>,
@@ -306,13 +306,13 @@ pub(crate) async fn wait_to_resend(
     true
 }
 
-/// A connection that is being made: its peer, and what runs it.
+/// A connection that is being made: its peer, and its driver.
 pub type Making = Pin<Box<dyn Future<Output = io::Result<(Peer, Driven)>> + Send>>;
 
 /// Runs a connection until it ends.
 pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
 
-/// One of the connections that are kept. Dropped, it is given up.
+/// One of the client's connections. Dropping it gives the connection up.
 struct Member {
     roster: Arc<Roster>,
     number: usize,
@@ -326,7 +326,7 @@ impl Drop for Member {
 }
 
 impl Member {
-    /// Keeps the connection, until there is to be none any more.
+    /// Makes the connection, and replaces it when it is lost, until there must be no more attempts.
     async fn keep(self, make: &(dyn Fn(Arc<Roster>) -> Making + Send + Sync)) {
         let Self {
             roster,

@@ -7,8 +7,8 @@ use antiphon::service::{Bucket, Cx, Decision, Interceptor};
 
 use crate::request::Request;
 
-/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, in the code that the
-/// dialect has for a busy server. Notifications beyond it are not served, and reported.
+/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, with the dialect's code
+/// for a busy server. Notifications beyond the rate are not handled, but reported.
 ///
 /// ```
 /// use antiphon_net::{RateLimit, Router};
@@ -19,7 +19,7 @@ use crate::request::Request;
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
-    /// Sets its buckets apart from those of others.
+    /// Distinguishes its buckets from those of others.
     number: u64,
     full: Bucket,
     /// The bucket of all connections; `None` if each has its own.
@@ -37,8 +37,8 @@ impl RateLimit {
         }
     }
 
-    /// Lets `rate` calls a second of each connection pass, and `burst` at once after a pause. Over HTTP
-    /// each request is a connection of its own: count per server there.
+    /// Allows `rate` calls per second of each connection, and `burst` at once after a pause. Over
+    /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         Self {
             number: next_number(),
@@ -53,7 +53,7 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The bucket of a connection. Several limits have one each.
+/// The bucket of a connection. Each limit has its own.
 struct Own {
     limit: u64,
     bucket: Bucket,
