@@ -343,7 +343,7 @@ impl HttpCaller {
     /// Begins a notification.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be sent.
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, CallError> {
         let started = self.start(|exchange| exchange.notify(method, params));
         started.map(|((), started)| started)
