@@ -64,7 +64,7 @@ impl core::error::Error for LimitReached {}
 #[must_use = "it is counted until it is given back"]
 pub struct Permit<K>(Option<K>);
 
-/// Counts the connections of a server. `K` is what they are told apart by, most often
+/// Counts the connections of a server. `K` is what they are distinguished by, most often
 /// [`address_key`]. It remembers what is open and nothing else: one entry for each key at most.
 ///
 /// ```
@@ -113,7 +113,7 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
         Ok(Permit(key))
     }
 
-    /// Gives a place back. (One that another `ConnectionLimiter` gave is a mistake that cannot be seen
+    /// Returns a slot. (One that another `ConnectionLimiter` gave is a mistake that cannot be seen
     /// here: it frees a place all the same, if one is taken.)
     pub fn leave(&mut self, place: Permit<K>) {
         self.open = self.open.saturating_sub(1);

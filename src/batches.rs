@@ -1,8 +1,8 @@
 //! Batches that are not over yet: theirs, whose answers are gathered until the last is there; and
 //! ours, remembered only if an error with a null id may have to find them.
 //!
-//! The answers of one batch stand behind each other in one buffer, in the order in which they were
-//! given, with a comma behind each. A list beside it says which belongs to which position. Nothing
+//! The answers of one batch stand one after another in one buffer, in the order in which they were
+//! given, with a comma after each. A list beside it says which belongs to which position. Nothing
 //! of a batch leaves before its last answer, and nothing leaves if nothing is owed. JSON-RPC 2.0
 //! §6.
 
@@ -21,7 +21,7 @@ struct Reply {
 struct Batch {
     /// Requests that are open, and one more while members are still being delivered.
     waiting: usize,
-    /// The answers, a comma behind each.
+    /// The answers, a comma after each.
     text: Vec<u8>,
     /// Where each ends in `text`, with its comma.
     replies: Vec<Reply>,
@@ -40,7 +40,7 @@ impl Batch {
         }
     }
 
-    /// Forgets what is behind the last whole answer: values are written by foreign code, which may
+    /// Forgets what is after the last whole answer: values are written by foreign code, which may
     /// have panicked.
     fn forget_unfinished(&mut self) {
         #[cfg(panic = "unwind")]

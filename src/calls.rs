@@ -3,8 +3,8 @@
 //! Call numbers are a sequence, so a call is found by `number & mask` in a ring of a power of two:
 //! one index, one compare, no hashing. A slot still held by a slow call makes the sequence skip
 //! that number. The ring doubles when it is seven eighths full, and begins with two slots, for
-//! peers that make one call at a time. A number below the next one that finds no slot was used and
-//! is over, so late answers are told from unknown ones without remembering ended calls.
+//! peers that make one call at a time. If a number below the next one has no slot, its call has
+//! ended. So late answers are distinguished from unknown ones without a list of ended calls.
 //!
 //! ```text
 //!   number   …  9  10  11  12  13  14  next = 15      mask = 7
@@ -12,8 +12,8 @@
 //!   occupied    0   1   1   0   1   1   0             9 and 12 are over
 //! ```
 //!
-//! Life of a call: open, then freed by `take` — because it was answered, given up, timed out, or
-//! the connection ended. Which of these it was is decided in `connection`.
+//! A call is open until `take` frees its slot: because it was answered, cancelled or timed out, or
+//! because the connection ended. `connection` decides which of these it was.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -30,7 +30,8 @@ const SLOTS_FOR_ONE: usize = 2;
 /// The fewest slots of a ring for more than one call at a time.
 const SLOTS_MIN: usize = 8;
 
-/// Up to this number, and for a word's slots more, every spelling of ids has room.
+/// Up to this number a call needs no check for the last number. It leaves a margin of 64, which is
+/// the number of slots in one word of `occupied`, below the longest id that can be written.
 const MAX_PLAIN: u64 = MAX_SPELLED - 64;
 
 /// An open call. Its number is never zero, so a slot needs no room to say that it is free.
@@ -54,13 +55,14 @@ impl<T> Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
     slots: Vec<Option<Slot<T>>>,
-    /// One bit a slot, for finding the open ones and the free ones among many. If a ring has fewer
-    /// slots than a word has bits, the other bits are set, too.
+    /// One bit per slot, so that open and free slots are found quickly. If a ring has fewer slots
+    /// than a word has bits, the other bits of the word are set, so that they never look free.
     occupied: Vec<u64>,
     deadlines: Deadlines,
     open: usize,
     next: u64,
-    /// How far `oldest` has searched, and at which `next`: nothing is open before that.
+    /// How far [`oldest`](Self::oldest) has searched, and the value of `next` then: no slot before
+    /// that position is open.
     searched: (u64, usize),
     /// The ids that callers chose. `None`, without an allocation, until there is one.
     foreign: Option<Box<Foreign>>,
@@ -81,7 +83,7 @@ struct Name {
 }
 
 /// An id as it is compared. Usually the hash alone decides, which costs less than comparing texts
-/// that begin alike.
+/// that begin with the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NameKey {
     hash: u32,
@@ -97,8 +99,9 @@ impl NameKey {
 }
 
 impl<T> Calls<T> {
-    /// Whether there can be calls at all: a tag type without values leaves none to be made, and the
-    /// compiler then leaves out all that only calls need.
+    /// Whether calls can exist at all. The tag is the value that a caller gives with a call. If the
+    /// tag's type has no values, no call can be made, and the compiler leaves out all code that
+    /// only calls need.
     pub(crate) const POSSIBLE: bool = size_of::<Option<T>>() > 0;
 
     pub(crate) const fn new(first: u64) -> Self {
@@ -113,7 +116,7 @@ impl<T> Calls<T> {
         }
     }
 
-    /// The most heap that `max_open_calls` calls keep. Ids that callers chose are not counted.
+    /// The most bytes of heap that `max_open_calls` calls need, without ids that callers chose.
     pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
         let slots = Self::max_slots(max_open_calls);
         let bounds = slots / 32 + 2;
@@ -151,10 +154,10 @@ impl<T> Calls<T> {
         (first.max(1)..self.next).contains(&number)
     }
 
-    /// The number for the next call, if it can be had quickly: no limit is reached, no caller has
-    /// chosen an id, the ring need not grow, a slot is free in this word, and the numbers do not
-    /// end soon. If calls end in another order than they began, about every second slot is held, so
-    /// there is no branch on whether this one is.
+    /// Returns the number for the next call, if that is simple: the limit is not reached, no caller
+    /// has chosen an id, the ring need not grow, there is a free slot in the same word, and the
+    /// numbers are far from their end. There is no branch on whether the very next slot is free,
+    /// because the processor could not predict it if calls end in another order than they began.
     #[inline]
     pub(crate) fn reserve_next(&self, max_open_calls: usize) -> Option<u64> {
         let from = self.next as usize & self.mask();
@@ -165,7 +168,8 @@ impl<T> Calls<T> {
         is_plain.then(|| self.next + ahead)
     }
 
-    /// The number for the next call; none when numbers up to `max_number` are used up.
+    /// Returns the number for the next call; `None` when the numbers up to `max_number` are used
+    /// up.
     pub(crate) fn reserve(&mut self, max_open_calls: usize, max_number: u64) -> Option<u64> {
         if self.open >= self.enough() && self.slots.len() < Self::max_slots(max_open_calls) {
             self.grow();
@@ -201,12 +205,12 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Passes over a reserved number.
+    /// Skips a reserved number.
     pub(crate) fn skip(&mut self, number: u64) {
         self.next = number + 1;
     }
 
-    /// Makes `number` known under an id that the caller chose.
+    /// Stores an id that the caller chose for the call `number`.
     pub(crate) fn name(&mut self, number: u64, id: Id<'_>) {
         let key = NameKey::of(id);
         let foreign = self.foreign.get_or_insert_default();
@@ -291,17 +295,18 @@ impl<T> Calls<T> {
         }
     }
 
-    /// A time no later than the earliest deadline.
+    /// Returns a time that is not later than the earliest deadline.
     pub(crate) fn earliest_deadline(&self) -> u64 {
-        // A bound may be of a call that has settled; without an open call it means nothing.
+        // The bound may come from a call that has ended; without an open call there is no deadline.
         if self.open() == 0 {
             return NEVER;
         }
         self.deadlines.earliest()
     }
 
-    /// Whether [`due`](Self::due) would find nothing, and no bound that has proved stale. Bounds count
-    /// also while no call is open: the next call's would hide behind them.
+    /// Whether [`due`](Self::due) would find nothing and has no outdated bound to remove. Outdated
+    /// bounds are removed also while no call is open, because they would hide the bound of the next
+    /// call.
     #[inline]
     pub(crate) fn is_none_due(&self, now: u64) -> bool {
         self.deadlines.earliest() > now
@@ -326,8 +331,8 @@ impl<T> Calls<T> {
         None
     }
 
-    /// The open call that was made first, or close to it: where the ring begins. Taking one after
-    /// another this way costs one pass over the ring.
+    /// Returns the open call that was made first, or one that was made shortly after it: the search
+    /// begins at the ring's beginning. Taking all calls in this way costs one pass over the ring.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
         if self.open() == 0 {
             return None;
@@ -338,7 +343,7 @@ impl<T> Calls<T> {
         } else {
             0
         };
-        // The ring from `start` on is 0..len, then wrapped around.
+        // The ring from `start` on is `0..len`, which then wraps around.
         let index = self.find_occupied((start + from).min(len), len);
         let index =
             index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
@@ -362,7 +367,7 @@ impl<T> Calls<T> {
         })
     }
 
-    /// Takes back every call from number `next` on, as if none had been made.
+    /// Removes every call from number `next` on, as if it had not been made.
     pub(crate) fn rollback(&mut self, next: u64) {
         self.searched = (0, 0);
         for number in next..self.next {
@@ -376,8 +381,8 @@ impl<T> Calls<T> {
         slot.filter(|slot| slot.is(number))
     }
 
-    /// How many open calls make the ring double: one slot at least stays free, so that numbers go on
-    /// beside a slow call.
+    /// At how many open calls the ring doubles. At least one slot stays free, so that new numbers
+    /// are possible while a slow call holds its slot.
     #[inline]
     fn enough(&self) -> usize {
         self.slots.len() * 7 / 8

@@ -57,7 +57,7 @@ pub struct Collector {
     waiting: usize,
     /// Whether one came before that of an earlier call. They are then sorted before a lookup.
     is_mixed: bool,
-    /// The place behind the last one that was fetched, where the next one usually is.
+    /// The place after the last one that was fetched, where the next one usually is.
     next: usize,
 }
 

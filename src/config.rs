@@ -13,7 +13,7 @@ use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
 use crate::progress::ProgressStyle;
 
-/// Everything a [`Connection`](crate::Connection) can be told beforehand.
+/// All options of a [`Connection`](crate::Connection).
 ///
 /// Owns no heap data and is `Copy`: make one, set what matters, use it for any number of
 /// connections. Every combination of values is legal; a limit of 0 refuses everything it limits,

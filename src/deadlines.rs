@@ -23,7 +23,7 @@ const WIDTH: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Deadlines {
-    /// All levels behind each other, the root last.
+    /// All levels one after another, the root last.
     bounds: Vec<u64>,
     /// How many of the table's blocks of 64 slots there are: the width of the lowest level.
     blocks: usize,

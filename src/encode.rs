@@ -1,12 +1,13 @@
-//! Messages to bytes, straight into the output: a request, a notification, a response.
+//! Writes requests, notifications and responses as bytes, directly into the output.
 //!
-//! Members stand in one order (`jsonrpc`, `method`, `params`, `id`; `jsonrpc`, `result` or `error`,
-//! `id`), absent ones are left out, and what is already JSON is copied as it is. 1.0 leaves the
-//! version out and always writes every other member.
+//! Members have a fixed order (`jsonrpc`, `method`, `params`, `id`; `jsonrpc`, `result` or `error`,
+//! `id`). Absent members are left out, and JSON text is copied unchanged. Messages of 1.0 leave the
+//! version out and always have every other member.
 //!
-//! Writing is forced inline, here and in `outbox`, `frame::write` and the connection's `commands`
-//! and `answers`. Without it a small request takes 24 % more instructions and a small message by
-//! itself 34 % (`benches/instructions/run.py`: `encode request` and `encode small`).
+//! Functions that write are forced inline, here and in `outbox`, `frame::write` and the
+//! connection's `commands` and `answers`. Without it a small request takes 24 % more instructions,
+//! and encoding a small message alone 34 % (`benches/instructions/run.py`: `encode request` and
+//! `encode small`).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,10 +19,10 @@ use crate::id::{Id, IdScheme};
 use crate::json::{self, EncodeError, Json};
 use crate::target::{SMALL, rare};
 
-/// What params, results and error data can be given as.
+/// A value that can be sent as params, result or error data.
 ///
-/// A reference to any serialisable value is written once, into the output itself. A [`Json`] is
-/// copied as it is. `()` and `None` stand for nothing: no params, or the result `null`.
+/// A reference to any serialisable value is written once, directly into the output. A [`Json`] is
+/// copied unchanged. `()` and `None` mean no value: no params, or the result `null`.
 ///
 /// ```
 /// # use antiphon::{Config, Connection, Json};
@@ -33,7 +34,7 @@ use crate::target::{SMALL, rare};
 /// # Ok::<(), antiphon::SendError>(())
 /// ```
 ///
-/// The trait is sealed: these are all the forms there are.
+/// The trait is sealed: other types cannot implement it.
 pub trait Payload: sealed::Sealed {}
 
 impl<P: sealed::Sealed> Payload for P {}
@@ -54,8 +55,8 @@ pub(crate) mod sealed {
         }
 
         fn size_hint(&self) -> usize {
-            // Text takes about twice the memory of numbers and short strings; a longer one makes
-            // room as it comes.
+            // As JSON a value takes about twice its memory, if it has numbers and short strings.
+            // For longer text the buffer grows while it is written.
             size_of_val(*self).saturating_mul(2).min(1024)
         }
     }
@@ -92,9 +93,9 @@ pub(crate) mod sealed {
     }
 }
 
-/// A payload that has been written: JSON text, or nothing.
+/// A payload that has already been written as JSON text, or no value.
 ///
-/// A shell that shares its connection writes values before it takes its lock, so that no code of
+/// A driver that shares its connection writes values before it takes its lock, so that no code of
 /// the values runs under the lock:
 ///
 /// ```
@@ -110,17 +111,18 @@ pub(crate) mod sealed {
 pub struct Encoded<'b>(&'b [u8]);
 
 impl<'b> Encoded<'b> {
-    /// Writes `payload` to the end of `text`, and says where it stands there.
+    /// Appends `payload` to `text`, and returns its position there.
     ///
     /// # Errors
-    /// The value has no JSON form; nothing is added then.
+    /// The value has no JSON form; then nothing is appended.
     pub fn write(payload: impl Payload, text: &mut Vec<u8>) -> Result<Range<usize>, EncodeError> {
         let start = text.len();
         payload.write(text)?;
         Ok(start..text.len())
     }
 
-    /// What [`write`](Self::write) has written there. Anything else is sent as it stands.
+    /// Returns the payload that [`write`](Self::write) has written at `part`. Any other text there
+    /// would be sent unchecked.
     pub fn part(text: &'b [u8], part: Range<usize>) -> Self {
         Self(text.get(part).unwrap_or_default())
     }
@@ -137,25 +139,26 @@ impl sealed::Sealed for Encoded<'_> {
     }
 }
 
-/// The version of a message that is written.
+/// The version in which a message is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     V1,
     V2,
 }
 
-/// Why a message could not be written. What had been written of it is gone again.
+/// Why a message could not be written. Its bytes have been removed again.
 #[derive(Debug)]
 pub(crate) enum WriteError {
     /// The value has no JSON form.
     Encode(EncodeError),
     /// The params are a scalar.
     ParamsScalar,
-    /// The params have names and the message is 1.0.
+    /// The params are by name and the message is of 1.0.
     ParamsByName,
 }
 
-/// Writes a request or notification up to its params, and says where [`end_params`] is to look.
+/// Writes a request or notification up to its params, and returns where they begin, for
+/// [`end_params`].
 #[inline(always)]
 pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usize {
     match style {
@@ -171,14 +174,14 @@ pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usi
     method_end
 }
 
-/// A call up to its method.
+/// The beginning of a message, up to its method.
 const CALL_V2: &[u8; 27] = b"{\"jsonrpc\":\"2.0\",\"method\":\"";
 const CALL_V1: &[u8; 11] = b"{\"method\":\"";
 
-/// What stands between a method and its params.
+/// The text between a method and its params.
 const PARAMS: &[u8; 11] = b"\",\"params\":";
 
-/// Judges the params that were written behind the method.
+/// Checks the params that were written after the method.
 #[inline]
 pub(crate) fn end_params(
     out: &mut Vec<u8>,
@@ -192,7 +195,7 @@ pub(crate) fn end_params(
         _ => rare(),
     }
     match out.get(start..).unwrap_or_default() {
-        // Nothing, unit and none: 2.0 leaves params out, 1.0 always has an array.
+        // No value, unit or none: 2.0 leaves params out, 1.0 always has an array.
         b"" | b"null" => {
             out.truncate(method_end);
             match style {
@@ -206,7 +209,7 @@ pub(crate) fn end_params(
     }
 }
 
-/// Ends a request by its id.
+/// Ends a request with its id.
 #[inline(always)]
 pub(crate) fn end_request(out: &mut Vec<u8>, write_id: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b",\"id\":");
@@ -214,7 +217,7 @@ pub(crate) fn end_request(out: &mut Vec<u8>, write_id: impl FnOnce(&mut Vec<u8>)
     out.push(b'}');
 }
 
-/// Ends a request of ours by the id that call `number` has.
+/// Ends a request of ours with the id of call `number`.
 #[inline(always)]
 pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64) {
     if matches!(scheme, IdScheme::Sequential) && number < json::NINE_DIGITS && !SMALL {
@@ -224,13 +227,13 @@ pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64)
     end_request(out, |out| scheme.write(number, out));
 }
 
-/// Ends a request by a number of at most eight digits. With all that stands around them they fit sixteen bytes, which are
-/// copied at once, and cut.
+/// Ends a request with a number of at most eight digits. The number and the text around it fit into
+/// sixteen bytes, which are copied at once and then truncated.
 #[inline(always)]
 fn end_numbered_request(out: &mut Vec<u8>, number: u32) {
     const HEAD: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
     let (digits, count) = json::short_digits(number);
-    // The brace is as many bytes behind the eighth as digits are behind the first.
+    // The brace is as many bytes after the eighth digit as there are digits after the first.
     let brace = u64::from(b'}') << (8 * (count - 1));
     let low = HEAD | digits << 48 | brace << 56;
     let high = digits >> 16 | brace >> 8;
@@ -240,7 +243,7 @@ fn end_numbered_request(out: &mut Vec<u8>, number: u32) {
     out.truncate(end);
 }
 
-/// Ends a notification. 1.0 marks it by a null id.
+/// Ends a notification. In 1.0 it has a null id.
 #[inline]
 pub(crate) fn end_notification(out: &mut Vec<u8>, style: Style) {
     match style {
@@ -266,7 +269,7 @@ fn write_call(
         .inspect_err(|_| out.truncate(start))
 }
 
-/// Appends a request with the id that call `number` has. On error `out` is as it was.
+/// Appends a request with the id of call `number`. On error `out` is unchanged.
 pub(crate) fn request(
     out: &mut Vec<u8>,
     style: Style,
@@ -280,7 +283,7 @@ pub(crate) fn request(
     Ok(())
 }
 
-/// Appends a notification. On error `out` is as it was.
+/// Appends a notification. On error `out` is unchanged.
 pub(crate) fn notification(
     out: &mut Vec<u8>,
     style: Style,
@@ -292,11 +295,11 @@ pub(crate) fn notification(
     Ok(())
 }
 
-/// A response up to its result.
+/// The beginning of a response, up to its result.
 const RESULT_V2: &[u8; 26] = b"{\"jsonrpc\":\"2.0\",\"result\":";
 const RESULT_V1: &[u8; 10] = b"{\"result\":";
 
-/// Appends a response with a result. On error `out` is as it was.
+/// Appends a response with a result. On error `out` is unchanged.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn success(
     out: &mut Vec<u8>,
@@ -327,7 +330,7 @@ pub(crate) fn success(
     Ok(())
 }
 
-/// Appends a response with an error. Without an id the member is left out.
+/// Appends a response with an error. If there is no id, the member is left out.
 pub(crate) fn failure(out: &mut Vec<u8>, style: Style, id: Option<&[u8]>, error: &ErrorObject<'_>) {
     out.extend_from_slice(match style {
         Style::V2 => b"{\"jsonrpc\":\"2.0\",\"error\":",
@@ -341,7 +344,7 @@ pub(crate) fn failure(out: &mut Vec<u8>, style: Style, id: Option<&[u8]>, error:
     out.push(b'}');
 }
 
-/// Encodes a 2.0 response with a result, for a host or a test that has no connection.
+/// Encodes a 2.0 response with a result, for programs and tests that have no connection.
 ///
 /// ```
 /// use antiphon::{Id, encode_response};
@@ -356,14 +359,14 @@ pub fn encode_response(id: Id<'_>, result: impl Payload) -> Result<Vec<u8>, Enco
     Ok(out)
 }
 
-/// Encodes a 2.0 response with an error, for a host or a test that has no connection.
+/// Encodes a 2.0 response with an error, for programs and tests that have no connection.
 pub fn encode_error(id: Id<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     failure(&mut out, Style::V2, Some(id.json().as_bytes()), error);
     out
 }
 
-/// Encodes the answer to what is not JSON: −32700 with a null id, always.
+/// Encodes the answer to text that is not JSON: −32700 with a null id.
 pub fn encode_parse_error() -> Vec<u8> {
     encode_error(Id::NULL, &ErrorObject::parse_error())
 }

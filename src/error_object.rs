@@ -1,6 +1,6 @@
 //! The error object: what a response carries instead of a result.
 //!
-//! An error that arrived is passed on as it stood, unknown members included. An error made here has
+//! An error that arrived is passed on unchanged, unknown members included. An error made here has
 //! `code` and `message`, and `data` only if there is any. JSON-RPC 2.0 §5.1.
 
 use alloc::borrow::Cow;
@@ -347,7 +347,7 @@ struct OwnedParts {
     cause: Cause,
 }
 
-/// What led to an error here; the peer is never told.
+/// What led to an error here; it is never sent to the peer.
 #[derive(Clone, Debug, Default)]
 struct Cause(Option<Arc<dyn core::error::Error + Send + Sync>>);
 
@@ -359,7 +359,7 @@ impl PartialEq for Cause {
 }
 
 impl OwnedError {
-    /// Makes an *internal error* (−32603). Its cause is its `source`, which the peer is never told.
+    /// Makes an *internal error* (−32603). Its cause is its `source`, which is never sent to the peer.
     pub fn internal(cause: Box<dyn core::error::Error + Send + Sync>) -> Self {
         let mut error = ErrorObject::internal_error().into_owned();
         error.0.cause = Cause(Some(cause.into()));

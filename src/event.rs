@@ -2,7 +2,7 @@
 //!
 //! Events borrow the input, never the connection: a request can be answered, and its params read,
 //! at the same time. `into_owned` copies an event that has to outlive its input. Nothing that went
-//! wrong is silent: what the peer is not told arrives here with its cause, its id and its place.
+//! wrong is silent: a fault of which the peer is not sent everything arrives here with its cause, its id and its place.
 
 use alloc::borrow::Cow;
 use core::fmt;

@@ -36,7 +36,7 @@ use crate::event::Event;
 use crate::frame::Framing;
 use crate::input::Input;
 
-/// How many messages a conversation has at most, and items a batch.
+/// How many messages a conversation has at most, and items per batch.
 const MAX_MESSAGES: usize = 64;
 const MAX_ITEMS: usize = 8;
 /// How deep generated params and results nest.
@@ -233,7 +233,7 @@ impl Conversation {
         self.messages.iter().map(String::as_str)
     }
 
-    /// The messages one behind another, framed; under [`Framing::Messages`] as they are.
+    /// The messages one after another, framed; under [`Framing::Messages`] as they are.
     pub fn stream(&self) -> Vec<u8> {
         let framed = self.messages.iter().map(|text| match self.framing {
             Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{text}", text.len()),

@@ -1,8 +1,8 @@
-//! Ids: theirs, kept as the bytes received; ours, a number in one of three spellings (`scheme`);
-//! and the three small handles ([`CallId`], [`RequestKey`], [`ReplyToken`]) that name a
-//! conversation's open work.
+//! Ids. The peer's ids are kept as the bytes received. Our own ids are numbers, written in one of
+//! three ways (`scheme`). The handles [`CallId`], [`RequestKey`] and [`ReplyToken`] identify open
+//! calls and requests.
 //!
-//! An id never goes through a number type. It is echoed byte for byte and compared by type and
+//! An id is never converted to a number type. It is echoed byte for byte, and compared by type and
 //! value: strings after unescaping, numbers by exact decimal value. So `1`, `1.0` and `1e0` are one
 //! id, and `"1"` is another.
 
@@ -22,10 +22,10 @@ pub(crate) use scheme::MAX_CALL_NUMBER;
 pub(crate) use scheme::MAX_SPELLED;
 use scheme::read_canonical;
 
-/// An id as it stood on the wire: null, a string, a number, or (in 1.0) a boolean.
+/// An id as it is written in a message: null, a string, a number, or (in 1.0) a boolean.
 ///
-/// Two ids are equal when they have the same type and the same value, whatever their spelling.
-/// The spelling itself is never lost: [`Id::text`] gives it back.
+/// Two ids are equal if they have the same type and the same value, however they are written.
+/// [`Id::text`] returns the id as it was written.
 ///
 /// ```
 /// use antiphon::{Id, Json};
@@ -46,7 +46,7 @@ impl<'a> Id<'a> {
     /// The null id.
     pub const NULL: Id<'static> = Id { json: Json::NULL };
 
-    /// Reads a JSON scalar as an id; an object or an array is none.
+    /// Reads a JSON scalar as an id; returns `None` for an object or an array.
     pub fn new(json: Json<'a>) -> Option<Self> {
         match json.kind() {
             JsonKind::Object | JsonKind::Array => None,
@@ -88,20 +88,21 @@ impl<'a> Id<'a> {
         }
     }
 
-    /// The unescaped text of an id that is a string; none for other types, and none for a string
-    /// that holds a lone surrogate escape.
+    /// The unescaped text of an id that is a string; `None` for other types, and for a string that
+    /// has a lone surrogate escape.
     pub fn as_text(&self) -> Option<Cow<'a, str>> {
         self.json.as_string().and_then(|string| string.to_cow())
     }
 
-    /// Copies the id, so that it outlives the message it came in.
+    /// Copies the id, so that it outlives its message.
     pub fn into_owned(self) -> OwnedId {
         OwnedId {
             json: self.json.to_owned_json(),
         }
     }
 
-    /// A hash of type and value: equal ids have equal hashes. Never used to decide equality.
+    /// Returns a hash of type and value: equal ids have equal hashes. Never used to decide
+    /// equality.
     pub(crate) fn value_hash(&self) -> u32 {
         if let Some(number) = read_canonical(self.json.as_bytes()) {
             return hash_of_number(number);
@@ -111,8 +112,8 @@ impl<'a> Id<'a> {
         number.map_or_else(|| hash.finish(), hash_of_number)
     }
 
-    /// Writes type and value in a form in which equal ids, and only they, are the same bytes, and
-    /// gives its [`value_hash`](Self::value_hash).
+    /// Writes type and value in a form in which two ids have the same bytes exactly if they are
+    /// equal. Returns the id's [`value_hash`](Self::value_hash).
     pub(crate) fn normal_form(&self, out: &mut Vec<u8>) -> u32 {
         let mut hash = HashOfBytes::default();
         let number = self.feed(&mut |bytes| {
@@ -127,13 +128,13 @@ impl<'a> Id<'a> {
         self.bare() == other.bare()
     }
 
-    /// The text without its quotes, if it has any.
+    /// The text without its quotes, if it has quotes.
     pub(crate) fn bare(&self) -> &'a [u8] {
         bare(self.json.as_bytes())
     }
 
-    /// Hands out the bytes of the normal form. Also gives the value of a number that is written with
-    /// at most 16 digits, however it is written here.
+    /// Passes the bytes of the normal form to `push`. Returns the value of a number that can be
+    /// written with at most 16 digits.
     fn feed(&self, push: &mut dyn FnMut(&[u8])) -> Option<u64> {
         match self.kind() {
             JsonKind::String => {
@@ -162,7 +163,8 @@ impl<'a> Id<'a> {
     }
 }
 
-/// Hands out a code point in UTF-8, and a lone surrogate in the three bytes that it would have there.
+/// Passes a code point to `push` as UTF-8. A lone surrogate is passed as the three bytes that UTF-8
+/// would use for it.
 fn push_utf8(point: u32, push: &mut dyn FnMut(&[u8])) {
     match char::from_u32(point) {
         Some(char) => push(char.encode_utf8(&mut [0; 4]).as_bytes()),
@@ -177,14 +179,14 @@ fn push_utf8(point: u32, push: &mut dyn FnMut(&[u8])) {
 /// The first number of 17 digits: [`read_canonical`] reads all below it.
 const DIGITS_16: u64 = 10_000_000_000_000_000;
 
-/// Spreads numbers, which often follow each other, over all bits.
+/// Spreads numbers, which are often consecutive, over all bits.
 fn hash_of_number(number: u64) -> u32 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 32)) as u32
 }
 
-/// A hash of bytes, eight at a time, however they are handed over: small, and good enough to tell
-/// ids apart before they are compared.
+/// A hash of bytes, eight at a time; it does not depend on how the bytes are divided into pieces.
+/// It is small, and good enough to find ids that differ before they are compared.
 #[derive(Default)]
 struct HashOfBytes {
     hash: u64,
@@ -223,7 +225,7 @@ impl HashOfBytes {
     }
 }
 
-/// The text between the quotes of a string, and any other text whole.
+/// Returns the text between the quotes of a string, and any other text unchanged.
 fn bare(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\"")
         .and_then(|rest| rest.strip_suffix(b"\""))
@@ -277,7 +279,7 @@ pub struct OwnedId {
 }
 
 impl OwnedId {
-    /// Lends the id, for code that reads an [`Id`].
+    /// Borrows the id, for code that reads an [`Id`].
     pub fn as_id(&self) -> Id<'_> {
         Id {
             json: self.json.as_json(),
@@ -286,7 +288,7 @@ impl OwnedId {
 }
 
 impl OwnedId {
-    /// Keeps an id that was just written here.
+    /// Makes an owned id of a text that was just written here.
     fn from_written(text: &[u8]) -> Self {
         let text = core::str::from_utf8(text).unwrap_or("null");
         Self {
@@ -349,8 +351,9 @@ impl fmt::Debug for OwnedId {
     }
 }
 
-/// Names one of our calls on one connection, from [`Connection::call`](crate::Connection::call)
-/// until its [`Event::Response`](crate::Event::Response).
+/// Identifies one of our calls on one connection, from
+/// [`Connection::call`](crate::Connection::call) to its
+/// [`Event::Response`](crate::Event::Response).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId {
     pub(crate) connection: u32,
@@ -358,27 +361,27 @@ pub struct CallId {
 }
 
 impl CallId {
-    /// Names a call by a number that the caller chooses, for a [`Collector`](crate::Collector) of
-    /// the caller's own. `connection` sets it apart from the calls of others. No connection knows
-    /// it.
+    /// Makes an id for a [`Collector`](crate::Collector) of the caller's own, with a number that
+    /// the caller chooses. `connection` distinguishes the call from those of others. No connection
+    /// knows this id.
     pub const fn new(connection: u32, number: u64) -> Self {
         Self { connection, number }
     }
 
-    /// The number of its connection, which sets it apart from the calls of others.
+    /// The number of its connection, which distinguishes the call from those of others.
     pub fn connection(&self) -> u32 {
         self.connection
     }
 
-    /// The call's place in the sequence of calls of its connection. Under
-    /// [`IdScheme::Sequential`] this is the id on the wire.
+    /// The number of the call in the sequence of calls of its connection. Under
+    /// [`IdScheme::Sequential`] this is the id in the message.
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// Names one of the peer's open requests. Unlike a [`ReplyToken`] it can be copied, and it
-/// answers nothing: it is what [`Event::Cancelled`](crate::Event::Cancelled) speaks of.
+/// Identifies one of the peer's open requests, as in [`Event::Cancelled`](crate::Event::Cancelled).
+/// Unlike a [`ReplyToken`] it can be copied, and gives no right to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey {
     pub(crate) connection: u32,
@@ -389,9 +392,9 @@ pub struct RequestKey {
 /// The right to answer one request, once.
 ///
 /// It is moved into [`respond`](crate::Connection::respond) or
-/// [`respond_err`](crate::Connection::respond_err), and comes back if they refuse. The core cannot
-/// see a token dropped: the peer then waits until the connection closes, so hold tokens in a guard
-/// that answers on drop, as the adapters do.
+/// [`respond_err`](crate::Connection::respond_err), and returned if they fail. The core does not
+/// notice that a token is dropped: the peer then waits until the connection closes. So keep tokens
+/// in a guard that answers on drop, as the adapters do.
 #[must_use = "a request that is never answered leaves the peer waiting"]
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct ReplyToken {
@@ -399,7 +402,7 @@ pub struct ReplyToken {
 }
 
 impl RequestKey {
-    /// Names no request: what code has that serves a notification like a request.
+    /// Identifies no request: for code that handles a notification like a request.
     pub const NONE: Self = Self {
         connection: 0,
         slot: u32::MAX,

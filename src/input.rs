@@ -1,7 +1,7 @@
 //! What the driver hands in: a cursor over received bytes, which the driver owns.
 //!
 //! The connection takes whole messages or nothing. The driver shows it the bytes that it did not
-//! take again, with more behind them.
+//! take again, followed by more.
 
 /// Received bytes, and how many of them the connection has taken.
 ///
@@ -74,7 +74,7 @@ impl<'a> Input<'a> {
         Self::stream(&[])
     }
 
-    /// How many bytes, from the first, were taken. The rest is to be shown again.
+    /// How many bytes, from the first, were taken. The rest is to be passed again.
     pub fn consumed(&self) -> usize {
         self.consumed
     }

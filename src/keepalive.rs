@@ -96,14 +96,14 @@ impl KeepAlive {
         }
     }
 
-    /// Tells that the connection is open.
+    /// Reports that the connection is open.
     pub fn handle_open(&mut self, now: Instant) {
         if matches!(self.state, State::Connecting { .. }) {
             self.be_quiet(now);
         }
     }
 
-    /// Tells that something came in. Any bytes prove that the peer is there, as a pong does.
+    /// Reports that something came in. Any bytes prove that the peer is there, as a pong does.
     pub fn handle_received(&mut self, now: Instant) {
         if matches!(self.state, State::Quiet { .. } | State::Waiting { .. }) {
             self.be_quiet(now);

@@ -1,8 +1,9 @@
-//! One scanned object to one message: request, notification, response, or the rule it breaks.
+//! Classifies a scanned object as a request, a notification, a response, or as invalid with the
+//! rule that it breaks.
 //!
-//! Each object is classified once, by the presence of its members and not by their values. One with
-//! `method` is a call, any other with `result` or `error` is a response, the rest is neither.
-//! Nothing here knows what is open on the connection.
+//! Each object is classified once, by which members it has, not by their values. An object with
+//! `method` is a call, any other with `result` or `error` is a response, and the rest is neither.
+//! This module does not know which calls and requests are open.
 
 use alloc::borrow::Cow;
 
@@ -18,7 +19,7 @@ use crate::json::{
 };
 use crate::target::rare;
 
-/// A method name that may be called: any text but a blank one.
+/// A method name that may be called: any text that is not blank.
 ///
 /// ```
 /// use antiphon::MethodName;
@@ -30,7 +31,7 @@ use crate::target::rare;
 pub struct MethodName<'a>(&'a str);
 
 impl<'a> MethodName<'a> {
-    /// Checks a name: none if it is empty or blank.
+    /// Checks a name; `None` if it is empty or blank.
     pub fn new(name: &'a str) -> Option<Self> {
         is_named(name).then_some(Self(name))
     }
@@ -40,17 +41,17 @@ impl<'a> MethodName<'a> {
         self.0
     }
 
-    /// Whether the name belongs to a system extension: it begins with `rpc.`, dot and case
-    /// included. JSON-RPC 2.0 §8.
+    /// Whether the name is reserved for extensions: it begins with `rpc.`, in lower case and with
+    /// the dot. JSON-RPC 2.0 §8.
     pub fn is_system(self) -> bool {
         self.0.starts_with("rpc.")
     }
 }
 
-/// Whether a method is more than blanks.
+/// Whether a method has more than blanks.
 #[inline]
 pub(crate) fn is_named(method: &str) -> bool {
-    // Nearly every name begins with a letter, and then there is nothing more to look at.
+    // Nearly every name begins with a letter, and then no more has to be checked.
     method.as_bytes().first().is_some_and(u8::is_ascii_graphic) || !is_blank(method)
 }
 
@@ -67,7 +68,7 @@ pub(crate) enum Message<'a> {
     Invalid(Invalid<'a>),
 }
 
-/// A valid call.
+/// A valid request or notification.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) style: Style,
@@ -114,40 +115,40 @@ fn unescaped(method: Json<'_>) -> Cow<'_, str> {
     string.map_or(Cow::Borrowed(""), |string| string.to_cow_lossy())
 }
 
-/// What a call without or with an id is.
+/// The kind of a call: with an id, without one, or to be acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallKind<'a> {
     Request(Id<'a>),
     Notification,
-    /// A 1.0 notification that wants `{"result":null,"error":null,"id":null}`.
+    /// A 1.0 notification that is answered by `{"result":null,"error":null,"id":null}`.
     Acknowledged,
 }
 
 /// A response, valid or not. It is never answered.
 #[derive(Debug)]
 pub(crate) struct ResponseRef<'a> {
-    /// None when it is missing or not an id.
+    /// `None` when it is missing or not a valid id.
     pub(crate) id: Option<Id<'a>>,
     pub(crate) outcome: Outcome<'a>,
 }
 
-/// An object that is no response and no valid call.
+/// An object that is neither a response nor a valid call.
 #[derive(Debug)]
 pub(crate) struct Invalid<'a> {
     pub(crate) reason: InvalidReason,
-    /// The id, if one of legal type was readable.
+    /// The id, if it was readable and of an allowed type.
     pub(crate) id: Option<Id<'a>>,
-    /// Where in the text the fault lies.
+    /// The position of the fault in the text.
     pub(crate) offset: usize,
-    /// The version to answer in.
+    /// The version in which it is answered.
     pub(crate) style: Style,
 }
 
-/// A message that was scanned, or as much of it as has the object that is read.
+/// A message that was scanned, or the part of it that has the object being read.
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
     text: &'a str,
-    /// Where `text` begins in the message: spans count from the message's start.
+    /// Where `text` begins in the message: spans are counted from the message's start.
     start: u32,
     flags: TextFlags,
 }
@@ -162,8 +163,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// One object of a message that the driver shows once more. What it shows is looked at again,
-    /// for it need not be the same; then nothing is found in it.
+    /// Makes one object of a message that the driver has passed again. The driver may have passed
+    /// other bytes, so the text is checked again; if it has changed, no members are found.
     pub(crate) fn part(message: &'a [u8], envelope: &Envelope, flags: TextFlags) -> Self {
         let part = message.get(envelope.span.range()).unwrap_or_default();
         Self {
@@ -173,19 +174,20 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// What stands between the quotes of a string.
+    /// Returns the text between the quotes of a string.
     #[inline]
     pub(crate) fn inside(&self, span: Span) -> Option<&'a str> {
         inside_of(self.text, self.place(span.start), self.place(span.end))
     }
 
-    /// Where a place in the message is in `text`: no place in it at all, if it is none of this part.
+    /// Converts a position in the message to a position in `text`. If it is not in this part,
+    /// returns a position outside.
     #[inline]
     fn place(&self, place: u32) -> usize {
         place.wrapping_sub(self.start) as usize
     }
 
-    /// What the scan has seen in the message.
+    /// The flags that the scan has set for the message.
     pub(crate) fn flags(&self) -> TextFlags {
         self.flags
     }
@@ -195,7 +197,7 @@ impl<'a> Text<'a> {
         self.value(span).unwrap_or(Json::NULL)
     }
 
-    /// The value at `span`, where it is still the one that was scanned.
+    /// Returns the value at `span`, if it is still the one that was scanned.
     #[inline]
     fn value(&self, span: Span) -> Option<Json<'a>> {
         let value = value_of(self.text, self.place(span.start), self.place(span.end))?;
@@ -203,16 +205,15 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Hands out the values of one envelope.
+/// Reads the values of one envelope.
 struct Object<'a, 'e> {
     text: Text<'a>,
     envelope: &'e Envelope,
     config: &'e Config,
 }
 
-/// The parts of a call that has been classified already and found valid: method, params and id.
-///
-/// Of a message that was changed since, it gives what stands there now.
+/// Returns the parts of a call that was classified before and found valid: method, params and id.
+/// If the message was changed since then, returns what is there now.
 #[inline]
 pub(crate) fn known_call<'a>(
     text: Text<'a>,
@@ -223,7 +224,7 @@ pub(crate) fn known_call<'a>(
         envelope.method().map_or(Json::NULL, json),
         envelope.has_escaped_method(),
     );
-    // A null that was let pass counts as absent.
+    // A null that was accepted counts as absent.
     let params = envelope
         .params()
         .filter(|params| params.kind != JsonKind::Null);
@@ -231,11 +232,11 @@ pub(crate) fn known_call<'a>(
     (method, params.map(json), id.unwrap_or(Id::NULL))
 }
 
-/// A call of version 2.0 that is plainly valid: one without escapes in its method and with an id that
-/// is a number or a string, if any.
+/// A call of version 2.0 that is obviously valid: without escapes in its method, and without an id
+/// or with an id that is a number or a string.
 ///
-/// A fast path and nothing else: what it reads, `classify` reads to the same end, and it gives nothing
-/// where anything is in doubt.
+/// A fast path: what it reads, `classify` would read in the same way, and in case of doubt it
+/// returns nothing.
 pub(crate) struct PlainCall<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Option<Json<'a>>,
@@ -276,8 +277,8 @@ impl<'a> PlainCall<'a> {
     }
 }
 
-/// The id of an answer, if it is a number or a string. With this and one of the two functions behind
-/// it, an answer is read that [is plain](is_plain), as is a call with [`PlainCall`].
+/// Returns the id of an answer, if it is a number or a string. This function and one of the two
+/// following ones read an answer that [is plain](is_plain), as [`PlainCall`] reads a call.
 #[inline(always)]
 pub(crate) fn plain_answer_id<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Id<'a>> {
     let id = envelope.id()?;
@@ -288,7 +289,7 @@ pub(crate) fn plain_answer_id<'a>(text: Text<'a>, envelope: &Envelope) -> Option
     text.value(id.span).map(Id::of_scalar)
 }
 
-/// The result, if there is no error.
+/// Returns the result, if there is no error.
 #[inline(always)]
 pub(crate) fn plain_result<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Json<'a>> {
     let result = envelope.result()?;
@@ -301,7 +302,7 @@ pub(crate) fn plain_result<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Js
     }
 }
 
-/// The error, if there is no result, and if the scanner has found its parts.
+/// Returns the error, if there is no result, and if the scanner has found the error's members.
 #[inline(always)]
 pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<ErrorObject<'a>> {
     let (error, parts) = (envelope.error()?, envelope.error_parts()?);
@@ -318,8 +319,8 @@ pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Err
     ))
 }
 
-/// Whether an object claims version 2.0, is allowed to, has every member once and no escapes in its
-/// method.
+/// Whether an object claims version 2.0, and is allowed to, has every member only once, and has no
+/// escapes in its method.
 #[inline]
 pub(crate) fn is_plain(envelope: &Envelope, config: &Config) -> bool {
     envelope.version == Version::V2
@@ -327,7 +328,7 @@ pub(crate) fn is_plain(envelope: &Envelope, config: &Config) -> bool {
         && config.dialect.version != VersionPolicy::V1Only
 }
 
-/// Classifies one object, which stands in a batch or alone.
+/// Classifies one object, in a batch or alone.
 pub(crate) fn classify<'a>(
     text: Text<'a>,
     envelope: &Envelope,
@@ -375,7 +376,7 @@ impl<'a> Object<'a, '_> {
         self.text.json(self.envelope.span)
     }
 
-    /// The version the object claims; none if the policy does not allow it.
+    /// Returns the version that the object claims; `None` if the configuration does not allow it.
     fn style(&self) -> Option<Style> {
         let policy = self.config.dialect.version;
         match self.envelope.version {
@@ -387,7 +388,7 @@ impl<'a> Object<'a, '_> {
         }
     }
 
-    /// The id member as an id, if its type is legal in this version.
+    /// Returns the member `id` as an id, if this version allows its type.
     fn id(&self, style: Style) -> Option<Id<'a>> {
         if self.envelope.repeated().contains(Names::ID) {
             return None;
@@ -415,7 +416,7 @@ impl<'a> Object<'a, '_> {
         }
     }
 
-    /// An object with `method`.
+    /// Reads an object with `method`.
     fn call(&self, in_batch: bool) -> Result<Call<'a>, Invalid<'a>> {
         let envelope = self.envelope;
         let Some(style) = self.style() else {
@@ -488,7 +489,7 @@ impl<'a> Object<'a, '_> {
         })
     }
 
-    /// The id by which a response finds its call, whatever else is wrong with it.
+    /// Returns the id by which a response finds its call, even if the response is invalid.
     fn response_id(&self) -> Option<Id<'a>> {
         let style = match self.envelope.version {
             Version::V2 => Style::V2,
@@ -497,7 +498,7 @@ impl<'a> Object<'a, '_> {
         self.id(style)
     }
 
-    /// What an object with `result` or `error`, and without `method`, says.
+    /// Returns the outcome of an object with `result` or `error`, and without `method`.
     fn outcome(&self, in_batch: bool) -> Outcome<'a> {
         match self.valid_outcome(in_batch) {
             Ok(outcome) => outcome,
@@ -517,14 +518,14 @@ impl<'a> Object<'a, '_> {
         match envelope.id() {
             Some(_) if self.id(style).is_some() => {}
             Some(_) => return Err(InvalidReason::IdType),
-            // Some dialects leave the id out of an error whose request they could not read.
+            // Some dialects leave the id out of an error, if they could not read the request's.
             None if self.config.dialect.unknown_id == UnknownId::Omit
                 && envelope.error().is_some() => {}
             None if !in_batch && settles_without_id(self.config) => {}
             None => return Err(InvalidReason::IdMissing),
         }
         let lenient = self.config.dialect.lenient_responses;
-        // 1.0 has both members, the unused one null; 2.0 has exactly one.
+        // 1.0 has both members, and the unused one is null; 2.0 has exactly one.
         let used = |member: Member| member.kind != JsonKind::Null;
         match (style, envelope.result(), envelope.error()) {
             (Style::V2, Some(result), None) => Ok(Outcome::Ok(self.json(result))),

@@ -288,7 +288,7 @@ impl<S: Settings> Outbox<S> {
         true
     }
 
-    /// Moves what [`peek`](Self::peek) shows behind what is in `into`. False if there is nothing.
+    /// Moves what [`peek`](Self::peek) shows after what is in `into`. False if there is nothing.
     pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
         self.rollback();
         let Some(shown) = self.peek() else {
@@ -411,7 +411,7 @@ impl<S: Settings> Outbox<S> {
         self.done + self.len() as u64
     }
 
-    /// Whether the last frame carried calls: nothing was queued behind it.
+    /// Whether the last frame carried calls: nothing was queued after it.
     pub(crate) fn ends_in_calls(&self) -> bool {
         self.calls_end == self.queued()
     }

@@ -306,7 +306,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Method, params and id behind each other: in place up to 39 bytes, otherwise in one allocation.
+/// Method, params and id one after another: in place up to 39 bytes, otherwise in one allocation.
 ///
 /// ```text
 /// │ method │ params │ id │

@@ -62,7 +62,7 @@ impl ProgressStyle {
         }
     }
 
-    /// The notification that tells of progress.
+    /// The notification that reports progress.
     pub const fn method(self) -> Option<&'static str> {
         match self.names() {
             Some(names) => Some(names.method),
@@ -105,7 +105,7 @@ impl ProgressStyle {
         object.end().ok()
     }
 
-    /// The params of a notification that tells of progress.
+    /// The params of a notification that reports progress.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -136,7 +136,7 @@ impl ProgressStyle {
         object.end()
     }
 
-    /// The token and the value in the params of a notification that tells of progress.
+    /// The token and the value in the params of a notification that reports progress.
     pub fn read(self, params: Json<'_>) -> Option<(Json<'_>, Json<'_>)> {
         let names = self.names()?;
         let token = params.get(names.token).filter(is_token)?;

@@ -78,7 +78,7 @@ const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 /// Counts attempts and says when the next one is due.
 ///
 /// A connection that opens proves nothing yet: a server may accept every connection and drop it. So
-/// counting begins anew only after a first [message](Self::handle_message), or once a connection was
+/// counting begins again only after a first [message](Self::handle_message), or once a connection was
 /// open for longer than the last delay (before jitter) and longer than 50 ms.
 ///
 /// ```
@@ -131,13 +131,13 @@ impl Reconnect {
         Ok(reconnect)
     }
 
-    /// Tells that a connection was opened at `now`. The attempts stay counted until it has proved to
+    /// Reports that a connection was opened at `now`. The attempts stay counted until it has proved to
     /// be of use: see [`handle_message`](Self::handle_message).
     pub fn handle_open(&mut self, now: Instant) {
         self.opened_at = Some(now);
     }
 
-    /// Tells that the peer has sent a message over the open connection: counting begins anew.
+    /// Reports that the peer has sent a message over the open connection: counting begins again.
     pub fn handle_message(&mut self) {
         self.attempts = 0;
         self.last_delay = Duration::ZERO;
@@ -149,7 +149,7 @@ impl Reconnect {
         };
     }
 
-    /// Tells that the connection, or an attempt at one, was lost at `now`. Gives the time of the
+    /// Reports that the connection, or an attempt at one, was lost at `now`. Gives the time of the
     /// next attempt; none when there is to be no other, and that is final: it stays so until a
     /// connection that was made by other means [proves](Self::handle_message) to be of use.
     /// `entropy` is a random number from the driver, used for jitter only.

@@ -89,7 +89,7 @@ impl Shutdown {
         }
     }
 
-    /// Tells that nothing is active any more: every request has been answered, every call has
+    /// Reports that nothing is active any more: every request has been answered, every call has
     /// settled. Means nothing before the end has begun.
     pub fn handle_idle(&mut self, now: Instant) {
         if self.stage == Stage::Draining {
@@ -97,7 +97,7 @@ impl Shutdown {
         }
     }
 
-    /// Tells that nothing is left to write, or that every connection has ended. Means nothing
+    /// Reports that nothing is left to write, or that every connection has ended. Means nothing
     /// before the flush.
     pub fn handle_flushed(&mut self) {
         if self.stage == Stage::Flushing {

@@ -22,7 +22,7 @@ const HEARTBEAT_PING: &str = "ping";
 /// The method of the application heartbeat that a server sends back.
 const HEARTBEAT_PONG: &str = "pong";
 
-/// What a WebSocket binding can be told beforehand. The protocol itself is in
+/// Options of a WebSocket. The protocol itself is in
 /// [`Config`](crate::Config), best made by
 /// [`for_websocket`](crate::Config::for_websocket); the limit on messages is its
 /// `max_message_bytes`, in one frame or many, the one on unfinished messages its
@@ -556,7 +556,7 @@ mod tests {
                 CloseCode(client),
                 "{closed:?}"
             );
-            // A control frame has room for 123 bytes behind the code.
+            // A control frame has room for 123 bytes after the code.
             assert!(CloseCode::of(closed, true).1.len() <= 123);
         }
         assert_eq!(CloseCode::after_oversize().0, CloseCode(1009));

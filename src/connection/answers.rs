@@ -1,6 +1,6 @@
-//! What the caller answers: results, errors, and the answers of whole batches.
+//! Answers to requests: results, errors, and the answers of whole batches.
 //!
-//! A request is answered once. A refused answer leaves no trace and hands the token back.
+//! A request is answered once. If an answer is refused, nothing is sent and the token is returned.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::json::OwnedJson;
 use crate::requests::{NONE, OpenRequest};
 use crate::target::rare;
 
-/// What a request is answered with.
+/// The result or the error that answers a request.
 trait Answer {
     fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError>;
 }
@@ -25,7 +25,8 @@ trait Answer {
 struct Success<P>(P);
 
 impl<P: Payload> Answer for Success<P> {
-    /// Part of what answers a request that came alone, and of what answers one in a batch.
+    /// This function is part of the answer to a single request, and of the answer to one in a
+    /// batch.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError> {
         let Self(result) = self;
@@ -44,10 +45,10 @@ impl<T, S: Settings> Connection<T, S> {
     /// Answers a request with a result.
     ///
     /// # Errors
-    /// Gives the token back with the reason: the value has no JSON form, the answer is too large,
-    /// the request is not open here (it was answered by a silent cancel, or the token is another
-    /// connection's), or the connection is closed. A token that comes back can still answer with
-    /// [`respond_err`](Self::respond_err).
+    /// Returns the token with the reason: the value has no JSON form, the answer is too large, the
+    /// request is not open here (it was cancelled and needs no answer, or the token belongs to
+    /// another connection), or the connection is closed. With the returned token the request can
+    /// still be answered by [`respond_err`](Self::respond_err).
     pub fn respond(
         &mut self,
         to: ReplyToken,
@@ -58,7 +59,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.answer(to, hint, budget, Success(result))
     }
 
-    /// Answers a request with an error. An error that came off the wire is passed on as it stood.
+    /// Answers a request with an error. An error that was received is passed on unchanged.
     ///
     /// # Errors
     /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
@@ -81,7 +82,8 @@ impl<T, S: Settings> Connection<T, S> {
         {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
-        // An error always fits into a batch: what had no room as a result must still be answered.
+        // An error always fits into a batch: a request whose result was too large must still be
+        // answered.
         let hint = error.size_hint() + ENVELOPE_HINT;
         self.answer(to, hint, usize::MAX, error)
     }
@@ -90,7 +92,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// if `echo_method_names` is set.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_unknown_method(
         &mut self,
         to: ReplyToken,
@@ -104,11 +106,11 @@ impl<T, S: Settings> Connection<T, S> {
         self.respond_err(to, &error.with_data(name.as_json()))
     }
 
-    /// Answers a request that was cancelled, with the code that `cancel_answer` names.
+    /// Answers a request that was cancelled, with the code of `cancel_answer`.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond). Where the dialect wants no answer the request is over
-    /// already, and this is [`SendError::NotOpen`].
+    /// As [`respond`](Self::respond). If the dialect wants no answer, the request has ended
+    /// already, and the error is [`SendError::NotOpen`].
     pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
         let error = match self.config.dialect.cancel_answer.code() {
             Some(code) => ErrorObject::of(code),
@@ -117,9 +119,9 @@ impl<T, S: Settings> Connection<T, S> {
         self.respond_err(to, &error)
     }
 
-    /// Whether the answer to an open request will wait for others of its batch. Such an answer
-    /// gives no output by itself, so the caller need neither tell the time before it nor write
-    /// after it. False for a request that is not open here.
+    /// Whether the answer to an open request will be kept until its batch is complete. Such an
+    /// answer makes no output, so the caller need not set the time before it, nor write after it.
+    /// False for a request that is not open here.
     ///
     /// ```
     /// # use antiphon::{Config, Connection, Event, Input};
@@ -151,25 +153,24 @@ impl<T, S: Settings> Connection<T, S> {
         parts.batches.is_waiting_for_more(self.batch_of(open))
     }
 
-    /// The id of an open request as the peer wrote it; none for one that is not open. For a report
-    /// about a request of which only the key is left.
+    /// Returns the id of an open request as the peer wrote it, or `None` for one that is not open.
+    /// For reports about a request whose token is lost.
     pub fn request_id(&self, request: RequestKey) -> Option<Id<'_>> {
         let is_ours = request.connection == self.config.connection;
         let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
         open.flatten().map(OpenRequest::as_id)
     }
 
-    /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
-    /// written. False if it is not open. For guards that have promised an answer; a handler never
-    /// needs it.
+    /// Answers −32603 to a request whose token was lost, for example by a panic while its result
+    /// was written. Returns false if the request is not open. For adapters; handlers never need it.
     pub fn abandon(&mut self, request: RequestKey) -> bool {
         let token = ReplyToken { key: request };
         self.respond_err(token, &ErrorObject::internal_error())
             .is_ok()
     }
 
-    /// Writes the answer of an open request, into its batch or the output, and ends the request.
-    /// `batch_budget` is how large the whole answer of a batch may then be.
+    /// Writes the answer of an open request, into its batch or into the output, and ends the
+    /// request. `batch_budget` is the largest size of the whole answer of a batch.
     fn answer(
         &mut self,
         to: ReplyToken,
@@ -231,12 +232,12 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(())
     }
 
-    /// The batch that a request came in; [`NONE`] if it came alone.
+    /// Returns the batch in which a request came; [`NONE`] if it came alone.
     pub(super) fn batch_of(&self, request: &OpenRequest) -> u32 {
         if S::BATCHES { request.batch } else { NONE }
     }
 
-    /// Notes that one thing fewer is open in a batch, and sends the batch's answer if that was the
+    /// Notes that one more request of a batch has ended, and sends the batch's answer if it was the
     /// last.
     pub(super) fn release_batch(&mut self, batch: u32) {
         let Some(parts) = &mut self.parts else {
@@ -258,7 +259,7 @@ impl<T, S: Settings> Connection<T, S> {
         batches.end(batch, self.config.limits.max_batch_reply_bytes);
     }
 
-    /// Holds the output to its hard limit after something was answered.
+    /// Checks the hard limit of the output after an answer.
     pub(super) fn after_reply(&mut self) {
         let gathered = match &self.parts {
             Some(parts) if self.reads_in_parts() => parts.batches.gathered(),

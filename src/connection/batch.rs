@@ -1,7 +1,7 @@
 //! Several calls and notifications in one message.
 //!
-//! The builder writes straight into the output, behind what is committed. Dropped, it leaves no
-//! trace; leaked, its trace is removed by the next command.
+//! The builder writes directly into the output, after the queued messages. If it is dropped, its
+//! bytes are removed; if it is leaked, the next command removes them.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -19,9 +19,9 @@ use crate::time::Instant;
 
 /// Builds one batch. Made by [`Connection::batch`].
 ///
-/// Every call settles on its own, as [`Event::Response`](crate::Event::Response), whatever shape
-/// and order the peer's answer has. [`Collector`](crate::Collector) gathers the outcomes until
-/// they are fetched by handle.
+/// Every call ends separately, as [`Event::Response`](crate::Event::Response), whatever the form
+/// and order of the peer's answer. [`Collector`](crate::Collector) keeps the outcomes until they
+/// are fetched by handle.
 ///
 /// ```
 /// use antiphon::{Config, Connection};
@@ -38,7 +38,7 @@ pub struct Batch<'c, T, S: Settings = Config> {
     conn: &'c mut Connection<T, S>,
     frame: Result<FrameStart, SendError>,
     start: usize,
-    /// Where its last entry ends that is whole: values are written by foreign code, which may panic.
+    /// The end of the last complete entry: a value's own code writes it, and may panic.
     whole: usize,
     deadline: u64,
     first: u64,
@@ -46,15 +46,16 @@ pub struct Batch<'c, T, S: Settings = Config> {
     calls: usize,
 }
 
-/// Names one call of a batch, and the type that its result is to be decoded into. It is good once
-/// the batch has been sent: after a batch that was dropped its number goes to another call.
+/// Identifies one call of a batch, and the type of its result. It is valid once the batch has been
+/// sent: if the batch is dropped, another call gets the same number.
 pub struct Handle<R> {
     call: CallId,
     result: PhantomData<fn() -> R>,
 }
 
 impl<R> Handle<R> {
-    /// Names a call of a shell's own batch, which the shell gives its number when it is filled.
+    /// Makes a handle for a call of a driver's own batch, whose number the driver knows only when
+    /// it fills the batch.
     pub fn new(call: CallId) -> Self {
         Self {
             call,
@@ -62,7 +63,7 @@ impl<R> Handle<R> {
         }
     }
 
-    /// The call itself.
+    /// The call's id.
     pub fn call(&self) -> CallId {
         self.call
     }
@@ -83,8 +84,8 @@ impl<R> fmt::Debug for Handle<R> {
 }
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Begins a batch whose calls share one deadline. Nothing is sent before
-    /// [`Batch::send`]; what keeps a batch from being sent at all is told by its first entry.
+    /// Begins a batch whose calls share one deadline. Nothing is sent before [`Batch::send`]. If no
+    /// batch can be sent at all, the first entry returns the reason.
     pub fn batch(&mut self, deadline: Option<Instant>) -> Batch<'_, T, S> {
         self.forget_builder();
         let first = self.calls.next();
@@ -96,7 +97,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
         });
         let frame = allowed.map(|()| {
-            // The sequence begins at 1.
+            // Call numbers begin at 1.
             self.building = NonZeroU64::new(first);
             self.outbox.begin(256)
         });
@@ -118,7 +119,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Takes back a batch that was neither sent nor dropped.
+    /// Removes a batch that was neither sent nor dropped.
     #[inline]
     pub(super) fn forget_builder(&mut self) {
         if self.building.is_some() {
@@ -140,7 +141,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors
-    /// Gives the tag back with the reason. The entries before it stay.
+    /// Returns the tag with the reason. The entries before this one stay.
     pub fn call<R>(
         &mut self,
         method: &str,
@@ -175,14 +176,15 @@ impl<T, S: Settings> Batch<'_, T, S> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.dialect.id_scheme);
         self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
-        // Params are their caller's code, and may have panicked.
+        // The params are written by their own code, which may have panicked.
         Ok(number)
     }
 
     /// Adds a notification.
     ///
     /// # Errors
-    /// As [`Connection::notify`]; also [`SendError::BatchTooLong`]. The entries before it stay.
+    /// As [`Connection::notify`]; also [`SendError::BatchTooLong`]. The entries before this one
+    /// stay.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
         self.may_add(method)?;
         let style = self.conn.own_style();
@@ -191,10 +193,11 @@ impl<T, S: Settings> Batch<'_, T, S> {
         Ok(())
     }
 
-    /// Adds a prepared list of calls, all with results of one type, and gives their handles.
+    /// Adds a list of calls whose results have one type, and returns their handles.
     ///
     /// # Errors
-    /// At the first entry that is refused, with its tag. The entries before it stay.
+    /// Stops at the first entry that is refused, and returns its tag with the reason. The entries
+    /// before it stay.
     pub fn call_all<'m, R, P: Payload>(
         &mut self,
         calls: impl IntoIterator<Item = (&'m str, P, T)>,
@@ -205,7 +208,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
             .collect()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.items
     }
@@ -215,12 +218,12 @@ impl<T, S: Settings> Batch<'_, T, S> {
         self.items == 0
     }
 
-    /// Queues the batch as one message. A batch of notifications alone is thereby done:
-    /// [`Connection::transmit_queued`] marks when it has left.
+    /// Queues the batch as one message. If it has only notifications, no event follows;
+    /// [`Connection::transmit_queued`] tells when it has been written.
     ///
     /// # Errors
-    /// [`SendError::BatchEmpty`] without entries; [`SendError::Closed`] and its like if no batch
-    /// could be sent at all.
+    /// [`SendError::BatchEmpty`] without entries; [`SendError::Closed`] or a similar error if no
+    /// batch can be sent at all.
     pub fn send(self) -> Result<(), SendError> {
         let frame = match &self.frame {
             Ok(frame) => *frame,

@@ -1,6 +1,8 @@
-//! What the caller says to the peer: calls, notifications, cancels. `answers` has the rest.
+//! Commands that send something to the peer: calls, notifications, cancels. Answers are in
+//! `answers`.
 //!
-//! A command that is refused leaves no trace, and hands back what it was given.
+//! If a command is refused, nothing is sent, and the caller gets back the tag or token that it
+//! passed.
 
 use core::fmt;
 
@@ -18,16 +20,17 @@ use crate::message::is_named;
 use crate::target::rare;
 use crate::time::Instant;
 
-/// About how many bytes of a message are not its payload.
+/// About how many bytes of a message are not params or result.
 pub(super) const ENVELOPE_HINT: usize = 48;
 
-/// Why a command was refused. Nothing has happened.
+/// Why a command was refused. Nothing was sent.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SendError {
     /// The connection has ended or is draining.
     Closed,
-    /// More than `soft_max_outbox_bytes` bytes wait to be written. Try again when some have left.
+    /// More than `soft_max_outbox_bytes` bytes wait to be written. Try again after some have been
+    /// written.
     Full,
     /// `max_open_calls` calls are open.
     TooManyCalls,
@@ -38,22 +41,22 @@ pub enum SendError {
     IdsUsedUp,
     /// The chosen id belongs to an open call.
     IdInUse,
-    /// The chosen id is not one that may be sent: not a string or number, or null without
+    /// The chosen id is not allowed: it is not a string or number, or it is null without
     /// `allow_null_id`.
     IdNotAllowed,
     /// The method is blank.
     BlankMethod,
     /// The params are neither an array nor an object.
     ParamsScalar,
-    /// The params have names, which 1.0 does not know.
+    /// The params are by name, which JSON-RPC 1.0 does not have.
     ParamsByName,
     /// The value has no JSON form.
     Encode(EncodeError),
     /// The call or request is not open on this connection.
     NotOpen,
-    /// The transport cannot carry it: a server's side of one exchange only answers.
+    /// The transport cannot carry the message: the server's side of an HTTP exchange only answers.
     NoPush,
-    /// Batches are switched off, or the version has none.
+    /// Batches are switched off, or the version of the protocol has none.
     BatchesOff,
     /// The batch has `max_batch_calls` items already.
     BatchTooLong,
@@ -99,11 +102,11 @@ impl From<WriteError> for SendError {
     }
 }
 
-/// A refused command, with what was handed to it.
+/// A refused command, with the tag or token that was passed to it.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Rejected<V> {
-    /// The tag or token that was handed over.
+    /// The tag or token that was passed.
     pub value: V,
     /// Why the command was refused.
     pub error: SendError,
@@ -143,13 +146,13 @@ struct Half {
 }
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Calls a method of the peer. The call settles exactly once, as
-    /// [`Event::Response`](crate::Event::Response) with the same `tag`: by its answer, when
-    /// `deadline` has passed, or when the connection ends.
+    /// Calls a method of the peer. The call ends exactly once, with an
+    /// [`Event::Response`](crate::Event::Response) that has the same `tag`: when the answer comes,
+    /// when `deadline` has passed, or when the connection ends.
     ///
     /// # Errors
-    /// Gives the tag back with the reason: a limit, a closed connection, params without a JSON
-    /// form. Nothing is then sent or remembered.
+    /// Returns the tag with the reason: a limit, a closed connection, params without a JSON form.
+    /// Nothing is sent then, and the call is not open.
     pub fn call(
         &mut self,
         method: &str,
@@ -166,9 +169,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Calls a method under an id that the caller chose: a string, or a number; null only with
-    /// `allow_null_id`. An advanced entry for peers that give ids a meaning; it costs allocations
-    /// that [`call`](Self::call) does not.
+    /// Calls a method with an id that the caller chose: a string or a number; null only with
+    /// `allow_null_id`. For peers that give ids a meaning. It allocates memory, which
+    /// [`call`](Self::call) does not.
     ///
     /// # Errors
     /// As [`call`](Self::call); also [`SendError::IdInUse`] and [`SendError::IdNotAllowed`].
@@ -204,7 +207,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Queues a request. Only the writing of its params depends on what they are.
+    /// Queues a request. Only the code that writes the params depends on their type.
     fn send_call(
         &mut self,
         id: Option<Id<'_>>,
@@ -219,12 +222,12 @@ impl<T, S: Settings> Connection<T, S> {
             self.end_message(half, written, Some(number), id.as_ref())?;
             Ok(number)
         });
-        // A number that was passed over for a call that is refused has not been used either.
+        // Numbers that were skipped for a refused call are free again.
         sent.inspect_err(|_| self.calls.rollback(first))
     }
 
-    /// Writes a message up to its params. It is inlined into every caller that writes params: to
-    /// call it and return costs a ninth of what a small request costs.
+    /// Writes a message up to its params. It is inlined into every caller that writes params: a
+    /// call and return would cost a ninth of the time of a small request.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     fn begin_message(&mut self, method: &str, params_hint: usize) -> Half {
         let style = self.own_style();
@@ -238,9 +241,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Completes a message whose params have been written, or takes it back: a request with its
-    /// number and the id that its caller chose, or a notification. They are passed separately, in
-    /// registers: a struct that was just written to memory would have to be waited for.
+    /// Completes a message whose params have been written, or removes it. A request has a number,
+    /// and perhaps an id that its caller chose; a notification has neither. They are separate
+    /// arguments, so that they are passed in registers: a struct in memory would be slower.
     fn end_message(
         &mut self,
         half: Half,
@@ -269,7 +272,7 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(())
     }
 
-    /// Joins the call that has just been queued with those before it that wait.
+    /// Joins the call that was just queued with the calls before it that are not written yet.
     #[cold]
     #[inline(never)]
     fn join_call(&mut self, number: u64) {
@@ -293,14 +296,15 @@ impl<T, S: Settings> Connection<T, S> {
         self.config.dialect.batches && self.own_style() == Style::V2
     }
 
-    /// Whether it must be known which calls of ours belong together: for errors without id.
+    /// Whether the connection must know which calls were sent in one message, for errors without
+    /// id.
     pub(super) fn knows_batches(&self) -> bool {
         self.config.dialect.null_id_error == NullIdError::FailSole
             || (S::BATCHES && self.config.limits.max_joined_calls > 1)
     }
 
-    /// Tells the peer something and wants no answer. Once the input has ended in good order it
-    /// still goes while a request is open: what a handler tells on its way belongs to its answer.
+    /// Sends a notification. After an orderly end of the input it is still sent while a request is
+    /// open, because a handler's notifications may belong to its answer.
     ///
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
@@ -317,11 +321,11 @@ impl<T, S: Settings> Connection<T, S> {
         self.end_message(half, written, None, None)
     }
 
-    /// Moves the deadline of an open call, for a peer that reports progress. `None` waits for
-    /// ever.
+    /// Moves the deadline of an open call, for a peer that reports progress. With `None` the call
+    /// waits for ever.
     ///
     /// # Errors
-    /// [`SendError::NotOpen`] if the call has settled or belongs to another connection.
+    /// [`SendError::NotOpen`] if the call has ended or belongs to another connection.
     pub fn set_deadline(
         &mut self,
         call: CallId,
@@ -338,8 +342,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Gives a call up: its tag comes back, an answer that still comes is unmatched, and the peer is
-    /// told if `cancel_send` says how. `None` if the call is not open.
+    /// Gives a call up and returns its tag. A cancel is sent if `cancel_send` defines one. An
+    /// answer that still comes is reported as unmatched. Returns `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();
         if call.connection != self.config.connection {
@@ -351,21 +355,20 @@ impl<T, S: Settings> Connection<T, S> {
         self.end_call(call.number).map(|(_, tag)| tag)
     }
 
-    /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer, which
-    /// still settles the call.
+    /// Asks the peer to cancel a call, and goes on waiting for its answer, which ends the call.
     ///
     /// # Errors
-    /// [`SendError::NotOpen`] if the call is not open; [`SendError::NoPush`] if the connection has
-    /// no way to say it.
+    /// [`SendError::NotOpen`] if the call is not open; [`SendError::NoPush`] if no cancel can be
+    /// sent on this connection.
     pub fn ask_cancel(&mut self, call: CallId) -> Result<(), SendError> {
         self.ask_cancel_because(call, None)
     }
 
-    /// Tells the peer that a call is no longer wanted, as [`ask_cancel`](Self::ask_cancel) does,
-    /// with a sentence for the peer's log in dialects that have a member for it (MCP).
+    /// Asks the peer to cancel a call, as [`ask_cancel`](Self::ask_cancel) does, with a reason for
+    /// the peer's log in dialects that have a member for it (MCP).
     ///
     /// # Errors
-    /// As [`ask_cancel`](Self::ask_cancel).
+    /// See [`ask_cancel`](Self::ask_cancel).
     pub fn ask_cancel_because(
         &mut self,
         call: CallId,
@@ -382,13 +385,13 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Queues the dialect's notice for giving up call `number`. It may pass the soft limit, because
-    /// it makes no new work; at the hard limit it is left out.
+    /// Queues the dialect's cancel notification for call `number`. It may exceed the soft limit,
+    /// because it causes no new work; at the hard limit it is not sent.
     pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
         let Some((method, member)) = self.config.dialect.cancel_send.names() else {
             return false;
         };
-        // 1.0 has no params by name, and every dialect's cancel has them.
+        // JSON-RPC 1.0 has no params by name, and the cancel of every dialect has such params.
         let can_be_said = self.own_style() == Style::V2 || self.config.dialect.v1_named_params;
         if self.phase.has_ended()
             || self.config.exchange
@@ -430,7 +433,7 @@ impl<T, S: Settings> Connection<T, S> {
         true
     }
 
-    /// Whether a call or notification may be sent now.
+    /// Checks whether a call or notification may be sent now.
     pub(super) fn may_send(&mut self, method: &str) -> Result<(), SendError> {
         self.forget_builder();
         self.may_queue()?;
@@ -445,7 +448,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.may_push()
     }
 
-    /// Whether requests are still to be answered.
+    /// Whether any request is still to be answered.
     fn has_requests(&mut self) -> bool {
         self.forget_builder();
         self.requests.open() > 0
@@ -463,10 +466,10 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(())
     }
 
-    /// The number of the next call, which is to have `id` if the caller chose one.
+    /// Returns the number of the next call, whose id is `id` if the caller chose one.
     #[inline]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
-        // Nearly always there is a slot close by.
+        // Nearly always there is a free slot close by.
         match self.calls.reserve_next(self.config.limits.max_open_calls) {
             Some(number) if id.is_none() => Ok(number),
             _ => {
@@ -496,7 +499,7 @@ impl<T, S: Settings> Connection<T, S> {
             .calls
             .reserve(self.config.limits.max_open_calls, max_number)
             .ok_or(SendError::IdsUsedUp)?;
-        // A generated id must not be one that a caller chose for a call that is still open.
+        // A generated id must differ from the ids that callers chose for calls that are still open.
         while id.is_none() && self.calls.has_names() && self.is_named(number) {
             self.calls.skip(number);
             number = self
@@ -515,7 +518,7 @@ impl<T, S: Settings> Connection<T, S> {
             .is_some_and(|id| self.calls.named(id).is_some())
     }
 
-    /// The open call that an id on the wire belongs to.
+    /// Returns the open call to which an id in a message belongs.
     pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
         if !Calls::<T>::POSSIBLE {
             return None;
@@ -538,7 +541,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Checks the size of the body written from `start` on, and gives it its last form.
+    /// Checks the size of the body written from `start` on, and escapes its braces if the dialect
+    /// demands that.
     pub(super) fn finish_body(&mut self, start: usize) -> Result<(), SendError> {
         if self.config.dialect.escape_braces {
             rare();

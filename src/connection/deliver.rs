@@ -1,7 +1,7 @@
-//! Messages to events: each object of a frame becomes the one event that it is.
+//! Turns messages into events: one event for each object of a frame.
 //!
 //! A response is never answered, and neither is a notification. A request is answered exactly once.
-//! An object that fits none of these is reported, not dropped.
+//! An object that is none of these is reported, not dropped.
 
 use super::Connection;
 use super::parts::{Fate, Parts, Rest};
@@ -20,7 +20,7 @@ use crate::json::{Envelope, Json, TextFlags};
 use crate::message::{self, Call, CallKind, Invalid, Message, Text};
 use crate::requests::{NONE, OpenRequest};
 
-/// The batch that an item's answer goes into, and its position there.
+/// The batch to which the answer of an item belongs, and the item's position in it.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) batch: u32,
@@ -28,14 +28,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A message has no more items than bytes, and its bytes are counted by 32 bits.
+    /// A message has at most as many items as bytes, and the number of its bytes fits into 32 bits.
     fn at(batch: u32, position: usize) -> Self {
         let position = position as u32;
         Self { batch, position }
     }
 }
 
-/// An item of a batch: its text, and where it stands.
+/// An item of a batch: its text and its position.
 #[inline]
 pub(super) fn item_of<'a>(
     message: &'a [u8],
@@ -51,7 +51,7 @@ pub(super) fn item_of<'a>(
 }
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Goes on with a message that has more to give; none when it is finished.
+    /// Delivers the next part of a message that makes several events; `None` when it is finished.
     pub(super) fn read_on<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         loop {
             let parts = self.parts.as_mut()?;
@@ -74,7 +74,8 @@ impl<T, S: Settings> Connection<T, S> {
                 }
                 Rest::Fanout { low, high } => {
                     let (from, high) = (*low, *high);
-                    // The order is the ring's, not that of the numbers: none may be passed over.
+                    // The calls are found in the order of the ring, not of their numbers, so no
+                    // number may be skipped.
                     let within = |number: &u64| from < *number && *number <= high;
                     let number = self.calls.oldest().filter(within);
                     let number = number.or_else(|| self.calls.open_between(from, high));
@@ -90,7 +91,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Consumes the message that was being read, and sends its batch's answer if it is complete.
+    /// Consumes the message that was being read, and sends its batch's answer if that is complete.
     fn finish_reading(&mut self, input: &mut Input<'_>) {
         let Some(reading) = self.take_reading() else {
             return;
@@ -150,7 +151,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Names the open request of a slot.
+    /// Returns the key of the open request in a slot.
     pub(super) fn key(&self, slot: u32) -> RequestKey {
         let request = self.requests.at(slot);
         RequestKey {
@@ -263,8 +264,7 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Carries out a cancel. One with an id is answered with null, because it asks for nothing
-    /// else.
+    /// Carries out a cancel. If the cancel has an id, it is a request, and is answered with null.
     fn deliver_cancel<'a>(
         &mut self,
         call: &Call<'a>,
@@ -322,7 +322,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     pub(super) fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
-        // Writing null cannot fail, and its few bytes are not what the budget is for.
+        // Writing null cannot fail, and its few bytes need not count against the limit.
         match place {
             Some(place) if self.reads_in_parts() => {
                 let write = |out: &mut _| encode::success(out, style, id, ());
@@ -336,7 +336,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Settles the call that a response belongs to, or reports that there is none.
+    /// Ends the call to which a response belongs, or reports that there is none.
     fn deliver_response<'a>(
         &mut self,
         id: Option<Id<'a>>,
@@ -355,7 +355,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let broken = match &outcome {
             Outcome::Invalid(invalid) => Some(invalid.reason),
-            // It could have answered the one call of an exchange, and there is not one.
+            // It could have answered the one call of an exchange, but there is not exactly one.
             Outcome::Ok(_) if id.is_none() => Some(InvalidReason::IdMissing),
             _ => None,
         };
@@ -363,7 +363,7 @@ impl<T, S: Settings> Connection<T, S> {
             let cause = MalformedCause::Response(reason);
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
-        // A 1.0 peer may acknowledge a notification like this. It is no fault and does not count.
+        // A 1.0 peer may acknowledge a notification in this way. It is not counted as a fault.
         let is_acknowledgement = self.config.dialect.version.allows_v1()
             && id.is_some_and(|id| id.is_null())
             && matches!(outcome, Outcome::Ok(result) if result.is_null());
@@ -386,7 +386,7 @@ impl<T, S: Settings> Connection<T, S> {
             && number().is_some_and(|number| self.calls.was_used(number, self.config.first_call))
     }
 
-    /// The calls that an error without id settles, if it settles any.
+    /// Returns the calls that an error without id ends, if it ends any.
     pub(super) fn null_id_fanout(&mut self, response: &message::ResponseRef<'_>) -> Option<Rest> {
         if !Calls::<T>::POSSIBLE {
             return None;
@@ -404,7 +404,8 @@ impl<T, S: Settings> Connection<T, S> {
         };
         let error = match &response.outcome {
             Outcome::Err(error) => error,
-            // On an exchange a result, or a broken error, can only be the answer to its one call.
+            // On an exchange a result, or a malformed error, can only be the answer to its one
+            // call.
             outcome if response.id.is_none() && self.is_meant_without_id(outcome) => {
                 return Some(one);
             }
@@ -429,7 +430,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// The calls of the one message that all open calls are in.
+    /// Returns the calls of the one message in which all open calls were sent.
     fn sole_message(&self, oldest: u64) -> Option<Rest> {
         let parts = self.parts.as_ref();
         let around = parts.map(|parts| parts.our_batches.around(oldest));
@@ -449,14 +450,15 @@ impl<T, S: Settings> Connection<T, S> {
         could_answer && self.calls.open() == 1 && message::settles_without_id(&self.config)
     }
 
-    /// Whether this call is the last one made, some of it has left, and nothing was sent after it.
+    /// Whether this call was made last, part of it has been written, and no message was sent after
+    /// it.
     fn is_last_sent(&self, number: u64) -> bool {
         number == self.calls.next() - 1
             && number <= self.outbox.begun_call()
             && self.outbox.ends_in_calls()
     }
 
-    /// Settles one of the calls that an error without id belongs to.
+    /// Ends one of the calls to which an error without id belongs.
     fn fan_out<'a>(
         &mut self,
         text: &'a [u8],
@@ -493,7 +495,7 @@ impl<T, S: Settings> Connection<T, S> {
         place: Option<Place>,
     ) -> Event<'a, T> {
         let item = item_text(text, envelope);
-        // An object that names one of our calls is a broken answer to it, not a broken call.
+        // An object with the id of one of our calls is a malformed answer, not a malformed request.
         if invalid.reason == InvalidReason::Unrecognisable {
             let number = invalid.id.and_then(|id| self.find_call(id));
             if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
@@ -530,12 +532,12 @@ impl<T, S: Settings> Connection<T, S> {
     }
 }
 
-/// The whole text of one item.
+/// Returns the whole text of one item.
 fn item_text<'a>(text: &'a [u8], envelope: &Envelope) -> &'a [u8] {
     text.get(envelope.span.range()).unwrap_or_default()
 }
 
-/// The params member that says why a request is given up (MCP).
+/// Returns the params member with the reason of a cancel (MCP).
 fn cancel_reason<'a>(params: Option<Json<'a>>) -> Option<Json<'a>> {
     params.and_then(|params| params.get("reason"))
 }

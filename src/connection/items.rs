@@ -1,9 +1,9 @@
-//! The peer's batches. A batch is refused as a whole, or the fate of every item is decided and
-//! every request opened before the first item is delivered.
+//! Batches from the peer. A batch is refused as a whole; or else it is decided for every item what
+//! becomes of it, and every request is opened, before the first item is delivered.
 //!
-//! A cancel in a batch takes effect before the request it cancels, wherever the two stand. Each
-//! request of a batch, even if it is refused, cancelled or abandoned, gets its answer at its
-//! position.
+//! A cancel in a batch takes effect before the request that it cancels, in whichever order they
+//! are. Each request of a batch, even if it is refused, cancelled or abandoned, gets an answer at
+//! its position.
 
 use alloc::boxed::Box;
 use core::mem;
@@ -21,7 +21,7 @@ use crate::json::{JsonKind, OwnedJson};
 use crate::message::{self, Call, CallKind, Message, Text};
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Refuses a batch as a whole, if it must be. `Some(None)` drops it without an event.
+    /// Refuses a batch as a whole, if that is necessary. `Some(None)` drops it without an event.
     pub(super) fn reject_batch<'a>(
         &mut self,
         text: &'a [u8],
@@ -52,7 +52,7 @@ impl<T, S: Settings> Connection<T, S> {
         )))
     }
 
-    /// The id of the first request among the items that were scanned.
+    /// Returns the id of the first request among the items that were scanned.
     pub(super) fn first_request_id<'a>(&self, whole: Text<'a>) -> Option<Id<'a>> {
         self.envelopes.iter().find_map(|envelope| {
             match message::classify(whole, envelope, &self.config, true) {
@@ -72,8 +72,8 @@ impl<T, S: Settings> Connection<T, S> {
         whole: Text<'a>,
     ) -> Event<'a, T> {
         let max_items = self.config.limits.max_batch_items;
-        // Only the first items are known. A batch of answers is never answered; any other is,
-        // because the peer may wait for the answer.
+        // Only the first items are known. A batch of answers is never answered; every other batch
+        // is, because the peer may wait for the answer.
         let is_answers = self.envelopes.iter().all(|envelope| {
             envelope.method().is_none()
                 && (envelope.result().is_some() || envelope.error().is_some())
@@ -111,12 +111,12 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Decides for every item of a batch what is to become of it, and opens its requests.
+    /// Decides what becomes of every item of a batch, and opens its requests.
     pub(super) fn open_batch(&mut self, whole: Text<'_>) -> u32 {
         let parts = Parts::of(&mut self.parts);
         parts.batch_items = Some(self.envelopes.len());
         let batch = parts.batches.begin();
-        // Out of the connection while it is filled.
+        // The list is moved out of the connection while it is filled.
         let mut fates = mem::take(&mut parts.fates);
         fates.clear();
         let mut has_cancels = false;
@@ -167,7 +167,7 @@ impl<T, S: Settings> Connection<T, S> {
         Fate::Request { slot }
     }
 
-    /// Applies the cancels of a batch to requests of the same batch, before any is delivered.
+    /// Applies the cancels of a batch to requests of the same batch, before any item is delivered.
     fn cancel_within(&mut self, whole: Text<'_>, batch: u32, fates: &mut [Fate]) {
         for position in 0..self.envelopes.len() {
             let envelope = self.envelopes[position];
@@ -197,7 +197,7 @@ impl<T, S: Settings> Connection<T, S> {
                 .map(ErrorObject::of);
             self.end_item(batch, target as u32, slot, error.as_ref());
             fates[target] = Fate::Done;
-            // The cancel has had its effect. One with an id asks for an answer besides.
+            // The cancel has taken effect. If it has an id, it is also answered.
             fates[position] = Fate::Done;
             if let CallKind::Request(id) = call.kind {
                 let position = position as u32;
@@ -206,7 +206,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Puts an error that the core itself answers into its place in a batch.
+    /// Adds an error of the core's own to a batch, at its position.
     pub(super) fn answer_item(
         &mut self,
         batch: u32,
@@ -222,8 +222,8 @@ impl<T, S: Settings> Connection<T, S> {
         add_failure(&mut self.parts, batch, position, style, id, error);
     }
 
-    /// Ends a request of a batch that was not delivered, with an error or silently. The batch
-    /// itself goes on: it is still being read.
+    /// Ends a request of a batch that was not delivered, with an error or without an answer. The
+    /// batch is still being read.
     pub(super) fn end_item(
         &mut self,
         batch: u32,
@@ -240,7 +240,7 @@ impl<T, S: Settings> Connection<T, S> {
         Parts::of(&mut self.parts).batches.release(batch);
     }
 
-    /// Whether a call gives another request up.
+    /// Whether a call is a cancel of another request.
     pub(super) fn is_cancel(&self, call: &Call<'_>) -> bool {
         let Some((method, _)) = self.config.dialect.cancel_receive.names() else {
             return false;
@@ -248,7 +248,7 @@ impl<T, S: Settings> Connection<T, S> {
         call.is_of(method)
     }
 
-    /// The slot of the open request that a cancel is for.
+    /// Returns the slot of the open request that a cancel names.
     pub(super) fn cancel_target(&mut self, call: &Call<'_>) -> Option<u32> {
         let (_, member) = self.config.dialect.cancel_receive.names()?;
         let id = call
@@ -264,7 +264,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 }
 
-/// Puts an error into its place in a batch. It always fits: the budget is for results.
+/// Adds an error to a batch, at its position. It always fits: the limit is for results.
 fn add_failure(
     parts: &mut Option<Box<Parts>>,
     batch: u32,

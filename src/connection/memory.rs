@@ -1,4 +1,4 @@
-//! How much memory a connection can hold, whatever its peer sends.
+//! The most memory that a connection can hold, whatever its peer sends.
 
 use super::parts::Fate;
 use crate::batches::{Batches, OurBatches};
@@ -9,10 +9,10 @@ use crate::outbox::Outbox;
 use crate::requests::Requests;
 
 impl Config {
-    /// The most heap, in bytes, that a connection of this configuration holds at any moment,
-    /// moments of growth included, whatever the peer sends and however slowly it reads.
+    /// The most heap, in bytes, that a connection of this configuration holds at any moment, also
+    /// while a buffer grows, whatever the peer sends and however slowly it reads.
     ///
-    /// Not included, because the peer has no say in them: the driver's input buffer
+    /// Not included, because they do not depend on the peer: the driver's input buffer
     /// ([`max_input_bytes`](Self::max_input_bytes)), the tags of calls
     /// ([`memory_bytes_max_for`](Self::memory_bytes_max_for) counts them), ids that callers chose,
     /// and a single result while it is found to be larger than `max_outbox_bytes`.
@@ -25,15 +25,15 @@ impl Config {
         self.memory_bytes_max_for::<()>()
     }
 
-    /// The most heap, in bytes, that a connection holds at any moment if its calls carry tags of
-    /// type `T`. The tags are counted, but not what they own on the heap.
+    /// The most heap, in bytes, that a connection holds at any moment if the tags of its calls have
+    /// type `T`. Counts the tags, but not the heap memory that they own.
     pub const fn memory_bytes_max_for<T>(&self) -> usize {
         let max_items = if self.limits.max_batch_items > 0 {
             self.limits.max_batch_items
         } else {
             1
         };
-        // One answer more may be on its way into the output when the limit is found to be met.
+        // One more answer may have been written when the limit is found to be reached.
         let max_output = self
             .limits
             .max_outbox_bytes
@@ -52,10 +52,10 @@ impl Config {
             Calls::<T>::max_heap_bytes(self.limits.max_open_calls),
             Requests::max_heap_bytes(self.limits.max_open_requests, self.limits.max_id_bytes),
             Batches::max_heap_bytes(max_batches, max_items, max_output, max_batch_bytes),
-            // The objects of the batch being read.
+            // The envelopes of the batch that is being read.
             max_items.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
             our_batches,
-            // Frames that were not delivered.
+            // Ranges of calls whose frames were not delivered.
             self.limits
                 .max_open_calls
                 .saturating_mul(2 * size_of::<(u64, u64)>()),
@@ -65,12 +65,11 @@ impl Config {
             } else {
                 0
             },
-            // The sentences of limit errors and the like, and the boxes of state that is not
-            // always needed.
+            // The texts of limit errors, and the boxes of state that is allocated only when needed.
             4096,
         ];
-        // Everything at its largest, and half of the largest once more, because a vector that
-        // doubles holds old and new while it moves.
+        // Every part at its largest, and half of the largest part once more, because a vector that
+        // doubles holds the old and the new memory while it moves.
         let (mut sum, mut largest, mut index) = (0usize, 0, 0);
         while index < kept.len() {
             sum = sum.saturating_add(kept[index]);

@@ -1,12 +1,16 @@
-//! One JSON-RPC conversation, both roles at once. Every protocol decision is made in this folder.
+//! One JSON-RPC connection, both roles at once. Every decision of the protocol is made in this
+//! folder.
 //!
-//! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
-//! Speaking: `commands` says things to the peer, `answers` replies to it, `batch` says several at
-//! once. Listening: `receive` cuts the input into messages, `items` prepares the peer's batches,
-//! `refuse` answers what needs no decision of the driver, `deliver` turns the rest into events, and
-//! `plain` is the short cut through all of it that nearly every message takes.
-//! Time: `timing`. Ending: `settle`. `parts` is a message on its way from the input to its events.
-//! `memory` sums up what all of it may hold.
+//! `mod` has the state, and input and output besides messages: time, ends, bytes to write.
+//!
+//! * Sending: `commands` sends calls, notifications and cancels; `answers` sends answers;
+//!   `batch` sends several messages at once.
+//! * Receiving: `receive` splits the input into messages, `items` prepares the peer's batches,
+//!   `refuse` answers malformed and refused messages, and `deliver` turns all others into events.
+//!   `plain` is a fast path through all of this for the most common messages.
+//! * Time is in `timing`, ends are in `settle`, the phases of a connection in `phase`.
+//! * `parts` is a message that has been read and not completely delivered.
+//! * `memory` computes the most memory that a connection can hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -54,20 +58,20 @@ use phase::Phase;
 pub use batch::{Batch, Handle};
 pub use commands::{Rejected, SendError};
 
-/// One JSON-RPC conversation as a pure state machine.
+/// A JSON-RPC connection as a state machine without I/O.
 ///
 /// Bytes go in and events come out of [`poll_event`](Self::poll_event); commands such as
 /// [`call`](Self::call) and [`respond`](Self::respond) go in and bytes come out of
-/// [`poll_transmit`](Self::poll_transmit); the present goes into
-/// [`handle_timeout`](Self::handle_timeout) and the next wanted wake-up comes out of
-/// [`poll_timeout`](Self::poll_timeout). It owns no socket, thread, clock or randomness, and any
-/// order of calls is legal.
+/// [`poll_transmit`](Self::poll_transmit). Pass the current time to
+/// [`handle_timeout`](Self::handle_timeout); [`poll_timeout`](Self::poll_timeout) returns when to
+/// call it next. A connection has no socket, thread, clock or randomness, and its methods may be
+/// called in any order.
 ///
-/// `T` is the tag that a caller hands over with a call and gets back when the call settles: a
-/// channel that wakes the caller, the token of a request that is being forwarded, a number. A peer
-/// that only answers can say so by a type without values,
-/// `Connection<core::convert::Infallible>`. The code for calls is then left out of the program,
-/// which is a quarter of a small one.
+/// `T` is the *tag*: a value that the caller gives with a call and gets back when the call ends,
+/// such as a channel that wakes the caller, the token of a request that is being forwarded, or a
+/// number. For a peer that only answers, the tag can be a type without values:
+/// `Connection<core::convert::Infallible>`. Then the compiler leaves out the code for calls, which
+/// is a quarter of a small program.
 ///
 /// ```
 /// use antiphon::{Config, Connection, Event, Input, Outcome};
@@ -92,8 +96,7 @@ pub use commands::{Rejected, SendError};
 /// assert_eq!(response.tag, "the sum");
 /// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
 /// ```
-// The fields keep this order: those that every message is checked against stand together, in few
-// cache lines.
+// The fields keep this order, so that those that every message needs are in few cache lines.
 #[repr(C)]
 pub struct Connection<T = (), S = Config> {
     config: Settled<S>,
@@ -102,21 +105,21 @@ pub struct Connection<T = (), S = Config> {
     building: Option<NonZeroU64>,
     phase: Phase,
     outbox: Outbox<S>,
-    /// The latest time that the driver told.
+    /// The latest time that the driver set.
     now: Instant,
-    /// The latest time up to which deadlines may end something: the present, unless the driver has
-    /// more to read first.
+    /// The latest time up to which deadlines may take effect: the current time, unless the driver
+    /// has more input to read first.
     judged: Instant,
     cutter: Cutter,
     calls: Calls<T>,
     requests: Requests,
-    /// The objects of the message being read.
+    /// The envelopes of the message that is being read.
     envelopes: Vec<Envelope>,
-    /// The state of batches, and of messages that give more than one event. `None`, without an
+    /// The state of batches, and of messages that make more than one event. `None`, without an
     /// allocation, before the first of them.
     parts: Option<Box<Parts>>,
-    /// Numbers of calls whose frames were not delivered: above the first, up to the second.
-    /// `None`, without an allocation, if there are no such calls.
+    /// Numbers of calls whose frames were not delivered: above the first, up to the second. `None`,
+    /// without an allocation, if there are no such calls.
     failed: Option<Box<Failed>>,
     unmatched_responses: u64,
     malformed: u64,
@@ -126,14 +129,14 @@ pub struct Connection<T = (), S = Config> {
 #[derive(Debug, Default)]
 struct Failed(VecDeque<(u64, u64)>);
 
-/// The deadlines that are not of calls, in nanoseconds; [`NEVER`] where there is none.
+/// The deadlines of the connection itself, in nanoseconds; [`NEVER`] where there is none.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct OwnDeadlines {
     drain: u64,
     frame: u64,
-    /// The deadline of output that has waited since an earlier present, see
-    /// [`Connection::write_due`]. Never if none waits.
+    /// The deadline for writing queued output, see [`Connection::write_due`]; [`NEVER`] if no
+    /// output is queued.
     write: u64,
 }
 
@@ -146,14 +149,14 @@ impl OwnDeadlines {
 }
 
 impl<T> Connection<T> {
-    /// Makes a connection. Allocates nothing.
+    /// Makes a connection. It allocates nothing.
     pub const fn new(config: Config) -> Self {
         Self::begin(&config, Settled(config))
     }
 }
 
 impl<T, F: FixedConfig> Connection<T, F> {
-    /// Makes a connection whose configuration is known when the program is built. Allocates nothing.
+    /// Makes a connection whose configuration is known at compile time. It allocates nothing.
     pub const fn fixed(of: F) -> Self {
         Self::begin(&F::CONFIG, Settled(of))
     }
@@ -182,15 +185,15 @@ impl<T, S: Settings> Connection<T, S> {
 }
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Takes the next message out of `input`, or tells what time has done, as one event. `None`
-    /// means that nothing more can be said until more bytes or a later time come in.
+    /// Returns the next event: a message from `input`, or an effect of the time. `None` means that
+    /// there is no event before more bytes arrive or a later time is set.
     ///
-    /// Answers to malformed and refused messages are queued on the way. Requests of one batch come
-    /// one by one, after the whole batch has been checked. Deadlines are judged once no whole
-    /// message is left, so an answer that is already in the buffer wins over its deadline.
+    /// Answers to malformed and refused messages are queued meanwhile. The requests of a batch are
+    /// returned one by one, after the whole batch has been checked. Deadlines take effect only when
+    /// no whole message is left, so an answer that is already in the buffer wins over its deadline.
     pub fn poll_event<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         if SMALL {
-            // The short cut makes no decision of its own, so it can be left out.
+            // The fast path only saves time, so small programs leave it out.
             return self.poll_any(input, Ready::Nothing);
         }
         if self.deadlines.frame != NEVER {
@@ -205,7 +208,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.poll_some(input)
     }
 
-    /// Whether the next thing to read is a frame of a stream.
+    /// Whether the next input is the beginning of a frame in a stream.
     #[inline]
     fn is_between(&self, input: &Input<'_>) -> bool {
         self.phase == Phase::Open
@@ -214,8 +217,8 @@ impl<T, S: Settings> Connection<T, S> {
             && input.kind() == InputKind::Stream
     }
 
-    /// Whether a glance at the new bytes shows that the frame that has begun is still incomplete,
-    /// and there is nothing else to tell.
+    /// Whether the new bytes obviously do not complete the frame that has begun, and there is no
+    /// other event.
     #[inline(never)]
     fn goes_on(&mut self, input: &Input<'_>) -> bool {
         let limits = self.config.frame_limits();
@@ -253,18 +256,18 @@ impl<T, S: Settings> Connection<T, S> {
             }
         }
         if self.phase.has_ended() {
-            // Nothing more is read, and nothing may pile up.
+            // Nothing more is read, so the input is dropped.
             input.take(usize::MAX);
         }
         self.settle_next()
     }
 
-    /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
-    /// peer's may still be answered.
+    /// Reports that no more input will come. Our open calls end; the peer's open requests may still
+    /// be answered.
     ///
-    /// What is left of the input is to be shown to [`poll_event`](Self::poll_event) once more: a
-    /// last line may lack its line feed, and half a message is a
-    /// [`Truncated`](ConnectionError::Truncated) end.
+    /// Pass the rest of the input to [`poll_event`](Self::poll_event) once more: the last line may
+    /// lack its line feed, and half a message ends the connection with
+    /// [`Truncated`](ConnectionError::Truncated).
     pub fn handle_eof(&mut self) {
         self.phase.input_ends();
     }
@@ -278,32 +281,32 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Ends the conversation at once: open requests are given up and their answers dropped, open
-    /// calls settle, calls that no byte has left of are taken out of the queue. What else is
-    /// queued still drains.
+    /// Closes the connection at once. Open requests are given up and not answered. Open calls end;
+    /// calls of which no byte was sent are removed from the output. The other output can still be
+    /// written.
     pub fn close(&mut self, reason: CloseReason) {
         let why = Closed::Local(reason);
         self.end(why);
         self.shut(why);
     }
 
-    /// The bytes to write next, if any: everything that is queued, or exactly one message under
-    /// [`Framing::Messages`].
+    /// Returns the bytes to be written next, if any: all queued output, or exactly one message
+    /// under [`Framing::Messages`].
     pub fn poll_transmit(&self) -> Option<&[u8]> {
         self.outbox.peek()
     }
 
-    /// Tells that the first `n` bytes of [`poll_transmit`](Self::poll_transmit) were written.
-    /// Partial writes are welcome; more than was shown counts as all of it.
+    /// Reports that the first `n` bytes of [`poll_transmit`](Self::poll_transmit) were written. `n`
+    /// may be smaller than their number; a larger `n` counts as all of them.
     pub fn consume_transmit(&mut self, n: usize) {
         if self.outbox.consume(n) {
             self.deadlines.write = NEVER;
         }
     }
 
-    /// Moves what [`poll_transmit`](Self::poll_transmit) shows to the end of `into`, by swapping
-    /// the buffers when `into` is empty and nothing else waits. For a driver that writes without
-    /// holding the connection. False if there was nothing.
+    /// Moves the bytes of [`poll_transmit`](Self::poll_transmit) to the end of `into`; it swaps the
+    /// buffers if `into` is empty and nothing else is queued. For drivers that write without
+    /// holding the connection. Returns false if there are no bytes.
     pub fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
         self.forget_builder();
         if self.outbox.swap(into) {
@@ -318,10 +321,10 @@ impl<T, S: Settings> Connection<T, S> {
         taken
     }
 
-    /// Under [`Framing::Messages`]: tells that the message that
-    /// [`poll_transmit`](Self::poll_transmit) shows could not be delivered. It is dropped, and
-    /// exactly its calls settle as [`Unsent`](crate::Outcome::Unsent). In a stream there are no
-    /// single messages to fail: report its end with [`handle_eof`](Self::handle_eof) or
+    /// Under [`Framing::Messages`]: reports that the message of
+    /// [`poll_transmit`](Self::poll_transmit) could not be delivered. The message is dropped, and
+    /// its calls end as [`Unsent`](crate::Outcome::Unsent). In a stream single messages cannot
+    /// fail: report the end of the stream with [`handle_eof`](Self::handle_eof) or
     /// [`close`](Self::close).
     pub fn fail_transmit(&mut self) {
         self.forget_builder();
@@ -334,9 +337,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next; `None` for never.
-    /// Never later than the earliest deadline; it may be earlier, and a wake-up may find nothing
-    /// due. After the input has been drained it lies in the future.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called next; `None` for
+    /// never. That is not later than the earliest deadline, but may be earlier. After all input was
+    /// polled, it is in the future.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = self.deadlines;
         let calls = self.calls.earliest_deadline();
@@ -354,43 +357,43 @@ impl<T, S: Settings> Connection<T, S> {
         &self.config
     }
 
-    /// Bytes ever queued. With [`transmit_done`](Self::transmit_done) a mark for flushing: what is
-    /// queued now has left when `transmit_done` has reached this. It falls by the calls that an end
-    /// of the connection takes out of the queue; a flush that waits must also look for the end.
+    /// The number of bytes ever queued. To flush, note this number and wait until
+    /// [`transmit_done`](Self::transmit_done) has reached it. When the connection ends it falls by
+    /// the calls that are removed from the output, so a flush must also check for the end.
     pub fn transmit_queued(&self) -> u64 {
         self.outbox.queued()
     }
 
-    /// Bytes ever taken.
+    /// The number of bytes ever written.
     pub fn transmit_done(&self) -> u64 {
         self.outbox.done()
     }
 
-    /// The number that the next call gets.
+    /// The number of the next call.
     pub(crate) fn next_number(&self) -> u64 {
         self.calls.next()
     }
 
-    /// How many calls of ours wait for an answer.
+    /// How many of our calls are open.
     pub fn calls_open(&self) -> usize {
         self.calls.open()
     }
 
-    /// How many requests of the peer's wait for ours. When none does and nothing is to be
-    /// transmitted, no reply is owed: an HTTP server then answers 204.
+    /// How many of the peer's requests are open. If there are none and no output is queued, there
+    /// is nothing to reply: an HTTP server then answers 204.
     pub fn requests_open(&self) -> usize {
         self.requests.open()
     }
 
-    /// Whether the driver should read on. False while so much output waits that new requests would
-    /// only add to it, and no answer is awaited: then the peer has to read first.
+    /// Whether the driver should read on. False if the output is nearly full and no call is open:
+    /// the peer has to read first, because new requests would only add output.
     pub fn wants_input(&self) -> bool {
         !self.phase.has_ended()
             && (self.outbox.len() <= self.config.limits.soft_max_outbox_bytes
                 || self.calls.open() > 0)
     }
 
-    /// How many responses fitted no call so far.
+    /// The number of responses that matched no call.
     pub fn unmatched_responses(&self) -> u64 {
         self.unmatched_responses
     }
@@ -417,7 +420,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.malformed
     }
 
-    /// Whether all is over: nothing more is read, nothing is open, nothing waits to be written.
+    /// Whether the connection is closed: nothing more is read, nothing is open, no output is
+    /// queued.
     pub fn is_closed(&self) -> bool {
         self.phase.is_told()
             && self.requests.open() == 0
@@ -425,19 +429,21 @@ impl<T, S: Settings> Connection<T, S> {
             && self.outbox.len() == 0
     }
 
-    /// Whether nothing more is read. [`Event::Closed`] says why, and may still wait to be polled: a
-    /// command can end the connection, too, such as an answer that finds the output full.
+    /// Whether nothing more is read. [`Event::Closed`] has the reason; it may not have been polled
+    /// yet, because a command too can end the connection: an answer for which the output is full,
+    /// for example.
     pub fn has_ended(&self) -> bool {
         self.phase.has_ended()
     }
 
-    /// Remembers why nothing more is read; the first reason holds.
+    /// Stores why nothing more is read; the first reason is kept.
     fn end(&mut self, why: Closed) {
         if self.phase.end(why) {
             self.abandon_reading();
             self.drop_unsent_calls();
             self.deadlines.frame = NEVER;
-            // After an orderly end of input open requests may still be answered: only so long.
+            // After an orderly end of the input, open requests may still be answered for a limited
+            // time.
             if why != Closed::EndOfInput {
                 self.deadlines.drain = NEVER;
             }
@@ -448,7 +454,7 @@ impl<T, S: Settings> Connection<T, S> {
     fn fail(&mut self, error: ConnectionError) {
         self.end(Closed::Failed(error));
         match error {
-            // The peer does not read, or did not end in time: nothing more can be said.
+            // The peer does not read, or did not end in time: no output can be written any more.
             ConnectionError::OutboxFull | ConnectionError::WriteTimedOut => {
                 self.outbox.clear();
                 self.shut(Closed::Failed(error));
@@ -458,7 +464,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Takes nothing more from the caller and gives open requests up.
+    /// Accepts no more commands, and gives open requests up.
     fn shut(&mut self, why: Closed) {
         self.phase.shut(why);
         self.deadlines.drain = NEVER;
@@ -466,8 +472,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.drop_unsent_calls();
     }
 
-    /// Takes calls of which no byte has left out of the queue. If that empties the queue, no output
-    /// waits any more.
+    /// Removes calls of which no byte was written from the output. If the output is then empty, its
+    /// deadline ends.
     fn drop_unsent_calls(&mut self) {
         if Calls::<T>::POSSIBLE {
             self.outbox.drop_unsent_calls();
@@ -477,9 +483,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// When output that waits has waited too long. Its time runs from the present in which it was
-    /// queued, or in which some of it was last taken. Usually it is gone before the driver tells
-    /// another time, and nothing is calculated.
+    /// Returns when queued output has waited too long. Its time begins when it was queued, or when
+    /// some of it was last written. Usually it is written before the driver sets the time again,
+    /// and then nothing is computed.
     fn write_due(&self) -> u64 {
         if self.outbox.len() == 0 {
             NEVER
@@ -495,7 +501,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 }
 
-/// How large a buffer for output may stay once it is empty.
+/// How large an empty output buffer may stay.
 const fn kept_bytes(config: &Config) -> usize {
     if config.limits.soft_max_outbox_bytes < config.limits.max_outbox_bytes {
         config.limits.soft_max_outbox_bytes

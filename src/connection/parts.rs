@@ -1,7 +1,7 @@
-//! A message on its way from the input to its events: how far it has been read, and what of it is
-//! still to be told.
+//! A message that has been read and is not completely delivered: how far it has been read, and
+//! which events are still to come.
 //!
-//! Not here: how it is cut and scanned (`receive`), and what becomes of it (`deliver`).
+//! `receive` splits and scans messages, `deliver` makes the events.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,27 +14,27 @@ use crate::input::Input;
 use crate::json::{Scanned, SyntaxError, TextFlags};
 use crate::message::Text;
 
-/// How far a turn has come when the short cut gives up: none of it is done again.
+/// How far the fast path has come when it gives up, so that nothing is done twice.
 pub(super) enum Ready<'a> {
     Nothing,
-    /// No whole message is left, and that is no end.
+    /// No whole message is left, and the input has not ended.
     Drained,
     Cut(Result<Cut, FramingError>),
     Scanned(Frame, Result<Scanned<'a>, SyntaxError>),
 }
 
-/// A frame at the front of the input.
+/// A frame at the beginning of the input.
 pub(super) struct Frame {
-    /// Where its text stands.
+    /// The position of its text.
     pub(super) body: Range<usize>,
-    /// How much of the input is consumed with it.
+    /// How many bytes of the input belong to it.
     pub(super) taken: usize,
     /// Whether the end of the input ended it.
     pub(super) unterminated: bool,
 }
 
 impl Frame {
-    /// All there is.
+    /// A frame of all the input.
     #[inline]
     pub(super) fn whole(len: usize) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Frame {
         }
     }
 
-    /// What ends where its framing says.
+    /// A frame that has its end as the framing defines it.
     #[inline]
     pub(super) fn terminated(body: Range<usize>, taken: usize) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Frame {
         }
     }
 
-    /// A message of which `what` is still to be delivered.
+    /// Returns a message of which `what` is still to be delivered.
     pub(super) fn reading(self, input: &mut Input<'_>, whole: Text<'_>, what: Rest) -> Reading {
         Reading {
             fingerprint: input.print_of(self.taken),
@@ -66,13 +66,12 @@ impl Frame {
     }
 }
 
-/// A message that has more to give than one event, the batches that are not over, and room for the
-/// next of both.
+/// The message that is being delivered in parts, the open batches, and buffers for the next.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     /// The message, until all of it has been delivered.
     pub(super) reading: Option<Reading>,
-    /// What is to become of each item of a batch that is being read.
+    /// What becomes of each item of the batch that is being read.
     pub(super) fates: Vec<Fate>,
     /// How many items the batch has that was opened last, until that is told.
     pub(super) batch_items: Option<usize>,
@@ -81,7 +80,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts of a connection, made when they are first needed.
+    /// Returns the parts of a connection, which are made when they are first needed.
     #[inline]
     pub(super) fn of(parts: &mut Option<Box<Self>>) -> &mut Self {
         parts.get_or_insert_with(Self::make)
@@ -94,21 +93,21 @@ impl Parts {
     }
 }
 
-/// A message of which part has been delivered.
+/// A message that has been delivered in part.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// Where the message stands in the unconsumed input.
+    /// The position of the message in the unconsumed input.
     pub(super) body: Range<usize>,
-    /// How much of the input is consumed with it.
+    /// How many bytes of the input belong to it.
     pub(super) taken: usize,
-    /// Tells this message from another that a driver might show instead.
+    /// Distinguishes this message from another that the driver might pass instead.
     pub(super) fingerprint: u64,
     pub(super) flags: TextFlags,
     pub(super) rest: Rest,
 }
 
 impl Reading {
-    /// The message, if it is what `input` shows.
+    /// Returns the message, if `input` still has it.
     #[inline]
     pub(super) fn shown_by<'a>(&self, input: &mut Input<'a>) -> Option<&'a [u8]> {
         let rest = input.rest();
@@ -117,29 +116,29 @@ impl Reading {
     }
 }
 
-/// What of a message is still to be delivered.
+/// The part of a message that is still to be delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rest {
-    /// The items of a batch from `next` on; `batch` gathers the answers.
+    /// The items of a batch from `next` on; `batch` collects the answers.
     Items { next: usize, batch: u32 },
     /// An error without id, once for every open call above `low` and up to `high`.
     Fanout { low: u64, high: u64 },
 }
 
-/// What is to become of an item of a batch, decided before the first one is delivered.
+/// What becomes of an item of a batch, decided before the first one is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is classified again and delivered.
     Deliver,
     /// It is a request that was opened in this slot.
     Request { slot: u32 },
-    /// It is a notification that is no cancel and within its limits.
+    /// It is a notification within its limits, and not a cancel.
     Notification,
-    /// It is a call over a limit, answered already.
+    /// It is a call over a limit, which has been answered already.
     Refused {
         cause: RefusedCause,
         answered: Option<i64>,
     },
-    /// It has had its effect before it was delivered.
+    /// It took effect before the first item was delivered.
     Done,
 }

@@ -1,8 +1,8 @@
-//! The life of a connection: one enum, and what each state allows.
+//! The phases of a connection's life, and what each allows.
 
 use crate::event::Closed;
 
-/// Where a connection is in its life.
+/// The phase of a connection's life.
 ///
 /// ```text
 ///  Open ──handle_eof──▶ InputEnded ──input read──▶ Finishing ─┐
@@ -14,38 +14,39 @@ use crate::event::Closed;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Both sides may begin anything.
+    /// Both sides may call and notify.
     Open,
-    /// The driver has reported the end of input, and what it had read before is still to be shown.
+    /// The driver has reported the end of input, and has to pass the rest of the input once more.
     InputEnded,
-    /// Nothing new is taken; it ends when all is answered and written.
+    /// No new calls and requests are accepted; the connection ends when all are answered and
+    /// written.
     Draining,
-    /// Nothing new is taken, and the driver has reported the end of input.
+    /// As `Draining`, and the driver has reported the end of input.
     DrainingAtEnd,
     /// The input has ended in order. Open requests may still be answered, and their handlers may
     /// notify.
     Finishing {
-        /// `Event::Closed` has been given.
+        /// `Event::Closed` has been returned.
         is_told: bool,
     },
-    /// Nothing more is read, and nothing but answers is taken from the caller.
+    /// Nothing more is read, and no command but answers is accepted.
     Ended {
         /// The first reason.
         why: Closed,
-        /// `Event::Closed` has been given.
+        /// `Event::Closed` has been returned.
         is_told: bool,
     },
-    /// Open requests are given up, and nothing more is taken from the caller.
+    /// Open requests are given up, and no command is accepted.
     Shut {
         /// The first reason.
         why: Closed,
-        /// `Event::Closed` has been given.
+        /// `Event::Closed` has been returned.
         is_told: bool,
     },
 }
 
 impl Phase {
-    /// Why nothing more is read; none while something is.
+    /// Why nothing more is read; `None` while reading goes on.
     #[inline]
     pub(super) const fn ended(self) -> Option<Closed> {
         match self {
@@ -64,19 +65,19 @@ impl Phase {
         )
     }
 
-    /// Whether no more input follows what is shown.
+    /// Whether the input has ended: nothing follows the bytes that are passed.
     #[inline]
     pub(super) const fn is_at_end(self) -> bool {
         matches!(self, Self::InputEnded | Self::DrainingAtEnd)
     }
 
-    /// Whether nothing new is taken, although something is read.
+    /// Whether no new calls are accepted, although input is still read.
     #[inline]
     pub(super) const fn is_draining(self) -> bool {
         matches!(self, Self::Draining | Self::DrainingAtEnd)
     }
 
-    /// Whether nothing of an end has begun, but perhaps the end of input.
+    /// Whether no end has begun; at most the input has ended.
     #[inline]
     pub(super) const fn is_steady(self) -> bool {
         matches!(self, Self::Open | Self::InputEnded)
@@ -93,7 +94,7 @@ impl Phase {
         matches!(self, Self::InputEnded | Self::Finishing { .. })
     }
 
-    /// Whether `Event::Closed` has been given.
+    /// Whether `Event::Closed` has been returned.
     pub(super) const fn is_told(self) -> bool {
         match self {
             Self::Finishing { is_told }
@@ -111,7 +112,7 @@ impl Phase {
         }
     }
 
-    /// Begins to drain. False if that makes no difference.
+    /// Begins to drain. Returns false if that changes nothing.
     pub(super) fn drain(&mut self) -> bool {
         match self {
             Self::Open => *self = Self::Draining,
@@ -121,7 +122,7 @@ impl Phase {
         true
     }
 
-    /// Ends reading. False if it has ended before: the first reason holds.
+    /// Ends reading. Returns false if reading has ended before: the first reason is kept.
     pub(super) fn end(&mut self, why: Closed) -> bool {
         if self.has_ended() {
             return false;
@@ -134,14 +135,15 @@ impl Phase {
         true
     }
 
-    /// Gives open requests up; it ends for this reason unless it has [ended](Self::end) before.
+    /// Gives open requests up. `why` is the reason of the end, unless reading has
+    /// [ended](Self::end) before.
     pub(super) fn shut(&mut self, why: Closed) {
         let why = self.ended().unwrap_or(why);
         let is_told = self.is_told();
         *self = Self::Shut { why, is_told };
     }
 
-    /// Notes that `Event::Closed` has been given.
+    /// Notes that `Event::Closed` has been returned.
     pub(super) fn tell(&mut self) {
         match self {
             Self::Finishing { is_told }

@@ -1,16 +1,15 @@
-//! The messages that nearly all messages are, from spans to event in one step.
+//! A fast path for the most common messages, from the scanned text to the event in one step.
 //!
 //! These are: a request or notification of version 2.0, alone or in a batch, that repeats no
-//! member, escapes nothing in its method, is no cancel and is within its limits; and a valid answer
-//! to a call that is open. Any other message is left to `classify` and `deliver`, untouched.
+//! member, has no escapes in its method, is not a cancel and is within its limits; and a valid
+//! answer to an open call. Any other message is left unchanged to `classify` and `deliver`.
 //!
-//! This is a fast path and nothing else. It makes no decision of its own: where it gives an event,
-//! the long way gives the same one (the tests run both), and where anything is in doubt it gives
-//! none.
+//! It makes no decision of its own: if it returns an event, the general code returns the same event
+//! (the tests compare them), and in case of doubt it returns none.
 //!
 //! Forced inlining, here and in `receive`, `settle`, `message`, `id::scheme`, `requests` and
-//! `calls`, makes one function of this path, which builds the event where its caller wants it.
-//! Without it a small request takes 17 % more instructions and a small answer 20 %
+//! `calls`, makes one function of this path, which builds the event in its caller's memory. Without
+//! it a small request takes 17 % more instructions and a small answer 20 %
 //! (`benches/instructions/run.py`: `receive 01` and `receive 04`).
 
 use super::Connection;
@@ -29,7 +28,8 @@ use crate::requests::NONE;
 use crate::target::rare;
 
 impl<T, S: Settings> Connection<T, S> {
-    /// The next event, if it is a plain message that is next; otherwise how far that was looked for.
+    /// Returns the next event, if it comes from a plain message; otherwise how far the search has
+    /// come.
     ///
     #[inline(always)]
     pub(super) fn poll_plain<'a>(
@@ -141,8 +141,8 @@ impl<T, S: Settings> Connection<T, S> {
         Err(Ready::Scanned(frame, Ok(scanned)))
     }
 
-    /// The next item of the batch that is being read, if it is plain, and not the last, with which the
-    /// batch is over.
+    /// Returns the next item of the batch that is being read, if it is plain and not the last,
+    /// which also ends the batch.
     #[inline]
     fn plain_item<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         let Parts { reading, fates, .. } = self.parts.as_deref_mut()?;
@@ -197,7 +197,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// The frame at the front of a stream, if the framing finds it at a glance.
+    /// Returns the frame at the beginning of a stream, if it is complete and in the most common
+    /// form.
     #[inline]
     fn whole_frame(&mut self, rest: &[u8]) -> Option<Frame> {
         let limits = self.config.frame_limits();
@@ -206,20 +207,20 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Frame::terminated(body, taken))
     }
 
-    /// The message that the framing guesses, if it is a whole value.
+    /// Returns the message that the framing guesses, if it is a whole value.
     #[inline]
     fn scan_guess<'a>(&mut self, rest: &'a [u8]) -> Option<(Frame, Scanned<'a>)> {
         let body = self.cutter.guess(self.config.frame_limits(), rest)?;
         let text = rest.get(body.clone()).unwrap_or_default();
         let scanned = self.scan_apart(text).ok()?;
-        // The line feed behind it is a blank before the next.
+        // The line feed after it would only be skipped before the next message.
         let taken = body.end + usize::from(rest.get(body.end) == Some(&b'\n'));
         self.cutter.pass(taken);
         self.deadlines.frame = NEVER;
         Some((Frame::terminated(body, taken), scanned))
     }
 
-    /// A plain call that meets no limit.
+    /// Returns a plain call that reaches no limit.
     #[inline]
     fn plain_call<'a>(&self, text: Text<'a>) -> Option<PlainCall<'a>> {
         let call = PlainCall::read(text, self.envelopes.first()?)?;
@@ -231,7 +232,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(call)
     }
 
-    /// What is to become of a plain call in a batch. A request is opened.
+    /// Decides what becomes of a plain call in a batch. A request is opened.
     #[inline]
     pub(super) fn plain_fate(
         &mut self,
@@ -257,7 +258,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Fate::Request { slot })
     }
 
-    /// Whether a method is no cancel and within its limit.
+    /// Whether a method is within its limit and not that of a cancel.
     #[inline]
     fn is_plain_method(&self, method: &str) -> bool {
         let is_cancel = match self.config.dialect.cancel_receive.names() {
@@ -267,7 +268,7 @@ impl<T, S: Settings> Connection<T, S> {
         !is_cancel && method.len() <= self.config.limits.max_method_bytes
     }
 
-    /// Whether a request with this id meets no limit.
+    /// Whether a request with this id reaches no limit.
     #[inline]
     fn has_room_for(&self, id: Id<'_>) -> bool {
         id.text().len() <= self.config.limits.max_id_bytes
@@ -276,7 +277,7 @@ impl<T, S: Settings> Connection<T, S> {
             && self.config.dialect.duplicate_ids == DuplicateIds::Allow
     }
 
-    /// A valid answer, and the number of the call that it is to, which need not be open.
+    /// Returns a valid answer, and the number of its call, which may have ended.
     #[inline(always)]
     fn plain_response<'a>(&self, text: Text<'a>, position: usize) -> Option<(u64, Outcome<'a>)> {
         let envelope = self.envelopes.get(position)?;

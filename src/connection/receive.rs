@@ -1,8 +1,8 @@
-//! Input to messages: cuts a frame, scans it whole, and sees that all of it is delivered or given
-//! up.
+//! Turns input into messages: cuts a frame, scans all of it, and ensures that all of it is
+//! delivered or given up.
 //!
-//! Checks happen in one order: size, UTF-8 and JSON, top-level shape, then each object. A message
-//! is scanned whole before anything of it is delivered.
+//! The checks have one order: size, UTF-8 and JSON, top-level form, then each object. A whole
+//! message is scanned before any of it is delivered.
 
 use core::mem;
 
@@ -20,8 +20,8 @@ use crate::json::{self, Envelope, JsonKind, Scanned, Shape, SyntaxError, SyntaxE
 use crate::message::{self, Message, Text};
 
 impl<T, S: Settings> Connection<T, S> {
-    /// The next event that the input holds; none when no whole message is left. `ready` is what of
-    /// it has been done already.
+    /// Returns the next event of the input; `None` when no whole message is left. `ready` is the
+    /// work that the fast path has done already.
     pub(super) fn read<'a>(
         &mut self,
         input: &mut Input<'a>,
@@ -81,13 +81,13 @@ impl<T, S: Settings> Connection<T, S> {
         )
     }
 
-    /// Scans a text as [`scan`](Self::scan) does, without being inlined into its caller.
+    /// Scans a text as [`scan`](Self::scan) does, but is never inlined.
     #[inline(never)]
     pub(super) fn scan_apart<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
         self.scan(text)
     }
 
-    /// The next frame of the input; or, if there is none, what is to be told instead.
+    /// Returns the next frame of the input; or, if there is none, the event to return instead.
     #[expect(
         clippy::result_large_err,
         reason = "an event is large, and handed on in its place"
@@ -117,7 +117,7 @@ impl<T, S: Settings> Connection<T, S> {
                 taken,
                 unterminated,
             }) => {
-                // What comes next is another message, with a time of its own.
+                // The next frame is another message, with its own time limit.
                 self.deadlines.frame = NEVER;
                 Ok(Frame {
                     body,
@@ -154,8 +154,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Takes what stands before an unfinished frame: blanks, or the end of one that was skipped. A frame
-    /// behind either has begun just now, with a time of its own.
+    /// Takes the bytes before an unfinished frame: blanks, or the end of a skipped frame. A frame
+    /// after them has just begun, with its own time limit.
     #[inline]
     pub(super) fn await_more(&mut self, input: &mut Input<'_>, taken: usize) {
         if taken > 0 && taken < input.rest().len() {
@@ -164,8 +164,8 @@ impl<T, S: Settings> Connection<T, S> {
         input.take(taken);
     }
 
-    /// Cuts the next frame out of a stream. What the peer's framing turns out to be is written from
-    /// then on, also in the answer to a frame that is too large.
+    /// Cuts the next frame out of a stream. If the peer's framing has just been detected, output is
+    /// written in it from now on, even the answer to a frame that is too large.
     #[inline]
     pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
         let limits = self.config.frame_limits();
@@ -197,7 +197,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Reads a message that came alone.
+    /// Reads a message that is not a batch.
     fn read_single<'a>(
         &mut self,
         input: &mut Input<'a>,
@@ -245,7 +245,7 @@ impl<T, S: Settings> Connection<T, S> {
         None
     }
 
-    /// Answers what is not JSON, or ends the connection if it was cut short.
+    /// Answers a text that is not JSON, or ends the connection if the text was cut short.
     #[cold]
     #[inline(never)]
     fn reject_text<'a>(
@@ -263,7 +263,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.reject_syntax(text, error)
     }
 
-    /// Takes a whole frame or message.
+    /// Consumes a whole frame or message.
     pub(super) fn consume(&mut self, input: &mut Input<'_>, taken: usize) {
         match input.kind() {
             InputKind::Stream => input.take(taken),
@@ -271,7 +271,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Whether a blank, null or empty answer ends a client's exchange without one.
+    /// Whether a blank, null or empty reply ends a client's exchange without an answer.
     fn is_empty_reply(&self, envelope: &Envelope) -> bool {
         self.config.exchange && self.config.role == Role::Client && envelope.kind == JsonKind::Null
     }
@@ -296,10 +296,10 @@ impl<T, S: Settings> Connection<T, S> {
         ))
     }
 
-    /// Whether reading may go on. It goes on with the message that is half delivered if `input`
-    /// shows it. If `input` shows another message, or shows less of the stream although it is at
-    /// its end, the rest of the old one is given up. False for a stream that shows less than the
-    /// message and is not at its end.
+    /// Whether reading may go on with a partly delivered message, because `input` still has it. If
+    /// `input` has another message, or is shorter although the stream has ended, the rest of the
+    /// old message is given up. Returns false for a stream that is shorter than the message and has
+    /// not ended.
     fn is_shown_again(&mut self, input: &mut Input<'_>) -> bool {
         let reading = self.parts.as_ref().and_then(|parts| parts.reading.as_ref());
         let Some(reading) = reading else {
@@ -315,7 +315,7 @@ impl<T, S: Settings> Connection<T, S> {
         true
     }
 
-    /// Goes on behind an item that has been delivered.
+    /// Goes on after an item that has been delivered.
     pub(super) fn pass_item(&mut self) {
         let parts = self.parts.as_mut();
         let reading = parts.and_then(|parts| parts.reading.as_mut());
@@ -328,7 +328,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Begins to deliver a message that has more to give than one event.
+    /// Begins to deliver a message that makes more than one event.
     fn read_in_parts(&mut self, reading: Reading) {
         Parts::of(&mut self.parts).reading = Some(reading);
     }
@@ -347,14 +347,14 @@ impl<T, S: Settings> Connection<T, S> {
         self.parts.as_mut()?.reading.take()
     }
 
-    /// Whether a message may have more to give than one event: a batch, or an error that settles
-    /// several calls. Where neither can be, the compiler leaves out how that is done.
+    /// Whether a message may make more than one event: a batch, or an error that ends several
+    /// calls. If neither is possible, the compiler leaves out the code for it.
     #[inline]
     pub(super) fn reads_in_parts(&self) -> bool {
         S::BATCHES || Calls::<T>::POSSIBLE
     }
 
-    /// Gives up what is left of a half-delivered message: requests that were never delivered are
+    /// Gives up the rest of a partly delivered message: its requests that were not delivered are
     /// answered −32603.
     pub(super) fn abandon_reading(&mut self) {
         if !self.reads_in_parts() {

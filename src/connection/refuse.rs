@@ -1,7 +1,7 @@
-//! What the connection answers by itself: limits that are reached, and messages that are not valid.
+//! Answers of the connection itself: to messages over a limit, and to messages that are not valid.
 //!
-//! An error is sent only where the peer may expect one. It carries an id only if that id was
-//! readable, legal and short enough to echo. Every refusal is also reported to the driver.
+//! An error is sent only if the peer may expect an answer. It has an id only if the id was
+//! readable, allowed and short enough to be echoed. Every refusal is also reported to the driver.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,8 @@ use crate::json::OwnedJson;
 use crate::message::{Call, CallKind};
 
 impl<T, S: Settings> Connection<T, S> {
-    /// The limit that a call meets, if any. For a notification that is only the method's length.
+    /// Returns the limit that a call exceeds, if any. For a notification only the length of its
+    /// method is limited.
     pub(super) fn over_limit(&mut self, call: &Call<'_>) -> Option<RefusedCause> {
         let method_bytes = call.method.len().saturating_sub(2);
         if method_bytes > self.config.limits.max_method_bytes {
@@ -42,7 +43,7 @@ impl<T, S: Settings> Connection<T, S> {
         (rejects && self.requests.find(id).is_some()).then_some(RefusedCause::RepeatedId)
     }
 
-    /// What a request over a limit is answered.
+    /// Returns the error that answers a request over a limit.
     pub(super) fn limit_error(&self, cause: RefusedCause) -> ErrorObject<'static> {
         match cause {
             RefusedCause::Busy => self.config.dialect.error_profile.busy(),
@@ -51,8 +52,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// The id to put into an error: the request's, unless it is too long to be echoed, or null
-    /// where null is no id.
+    /// Returns the id for an error: the request's, unless it is too long to be echoed; or null,
+    /// unless null ids are not allowed.
     pub(super) fn echoed<'i>(&self, id: Option<Id<'i>>) -> Option<Id<'i>> {
         id.filter(|id| id.text().len() <= self.config.limits.max_id_bytes)
             .filter(|id| self.config.dialect.null_ids || !id.is_null())
@@ -83,7 +84,7 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Answers something that was no valid call, unless this side only calls. Gives the code.
+    /// Answers an object that is no valid call, unless this side is a client. Returns the code.
     pub(super) fn answer_fault(
         &mut self,
         style: Style,
@@ -97,7 +98,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(error.code())
     }
 
-    /// Queues an error that the core itself answers.
+    /// Queues an error of the core's own.
     pub(super) fn answer_error(
         &mut self,
         style: Style,
@@ -108,7 +109,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.queue_reply(160, |out| encode::failure(out, style, id, error));
     }
 
-    /// Queues an answer that the core itself gives. It passes every limit but the output's last.
+    /// Queues an answer of the core's own. Only the hard limit of the output applies to it.
     pub(super) fn queue_reply(&mut self, hint: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let frame = self.outbox.begin(hint);
         let start = self.outbox.body().len();

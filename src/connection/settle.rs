@@ -1,7 +1,7 @@
-//! Endings: calls that get no answer, and the connection itself.
+//! The end of calls that get no answer, and of the connection itself.
 //!
-//! Reached only when the input has no whole message left, so that an answer already received wins
-//! over its deadline. One event at a time; what is due waits in its own table until it is told.
+//! This code runs only when the input has no whole message left, so that an answer that was
+//! received wins over its deadline. It makes one event at a time; the others wait in their tables.
 
 use super::Connection;
 use crate::calls::Calls;
@@ -12,7 +12,7 @@ use crate::id::CallId;
 use crate::target::rare;
 
 impl<T, S: Settings> Connection<T, S> {
-    /// The next thing to tell that no message said.
+    /// Returns the next event that was not caused by a message.
     pub(super) fn settle_next<'a>(&mut self) -> Option<Event<'a, T>> {
         if let Some(number) = self.next_undelivered() {
             return self.settle(number, Outcome::Unsent);
@@ -29,7 +29,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.check_deadlines(now);
         let why = self.phase.ended()?;
         if self.phase.is_shut() {
-            // A close that has just been decided here gives open requests up first, like any other.
+            // If the connection was just closed here, its open requests are given up first, as
+            // always.
             if let Some(event) = self.cancel_next() {
                 return Some(event);
             }
@@ -44,7 +45,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Event::Closed(why))
     }
 
-    /// Whether `settle_next` would find nothing to tell and nothing to change, as it usually does.
+    /// Whether `settle_next` would return no event and change nothing, which is usual.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
         let has_ended = self.failed.is_some() || !self.phase.is_steady();
@@ -56,7 +57,7 @@ impl<T, S: Settings> Connection<T, S> {
         true
     }
 
-    /// Whether any deadline is due.
+    /// Whether any deadline has passed.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         let own = &self.deadlines;
@@ -64,7 +65,7 @@ impl<T, S: Settings> Connection<T, S> {
         !self.calls.is_none_due(now) || own.write <= now || own.drain <= now || own.frame <= now
     }
 
-    /// How a call ends that was open when the connection did.
+    /// Returns the outcome of a call that was open when the connection ended.
     fn last_outcome<'a>(&self, number: u64) -> Outcome<'a> {
         if number > self.outbox.begun_call() {
             Outcome::Unsent
@@ -93,11 +94,11 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Ends an open call: what its last event needs besides the outcome.
+    /// Ends an open call. Returns what its last event needs besides the outcome.
     #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        // They are kept only where errors without id ask for them.
+        // The ranges are kept only for dialects in which errors without id end calls.
         if self
             .parts
             .as_ref()
@@ -113,7 +114,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some((call, tag))
     }
 
-    /// An open call whose frame was not delivered.
+    /// Returns an open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
         if !Calls::<T>::POSSIBLE {
             return None;
@@ -129,7 +130,7 @@ impl<T, S: Settings> Connection<T, S> {
         None
     }
 
-    /// Gives up one open request of a connection that was closed under it.
+    /// Gives up one open request of a connection that was closed.
     pub(super) fn cancel_next<'a>(&mut self) -> Option<Event<'a, T>> {
         let slot = self.requests.any()?;
         let key = self.key(slot);
@@ -141,7 +142,7 @@ impl<T, S: Settings> Connection<T, S> {
         }))
     }
 
-    /// Acts on the deadlines that are not of calls.
+    /// Acts on the deadlines of the connection itself.
     fn check_deadlines(&mut self, now: u64) {
         if !self.phase.has_ended() && self.cutter.is_mid_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {

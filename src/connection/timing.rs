@@ -1,23 +1,23 @@
-//! How a connection learns what time it is: the driver tells it.
+//! How a connection learns the current time: the driver sets it.
 //!
 //! Two times are kept: `now`, from which new timeouts are counted, and `judged`, up to which
-//! deadlines have been enforced. `judged` stays behind while the driver may still have input to
-//! read, for the answer that a call waits for may be in it.
+//! deadlines have taken effect. `judged` is not moved while the driver may still have input to
+//! read, because that input may have the answer for which a call waits.
 
 use super::Connection;
 use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::time::Instant;
 
-/// The latest present. It lies before the far future, which stands for never.
+/// The latest time that can be set. It is before the far future, which stands for never.
 const LATEST: Instant = Instant::from_nanos(NEVER - 1);
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Tells the connection what time it is, and lets deadlines up to `now` take effect. To be
-    /// called on every turn of a driver's loop. It only remembers the time;
-    /// [`poll_event`](Self::poll_event) acts on it. A clock that stands still or steps back does no
-    /// harm. Timeouts are counted from the latest time told, or from [`Instant::ZERO`] if none was:
-    /// a driver whose epoch lies far back tells the time once before its first command.
+    /// Sets the current time, and lets deadlines up to `now` take effect. Call it in every turn of
+    /// the driver's loop. It only stores the time; [`poll_event`](Self::poll_event) acts on it. A
+    /// clock that stands still or steps back does no harm. Timeouts are counted from the latest
+    /// time that was set, or from [`Instant::ZERO`]: a driver whose clock does not begin near zero
+    /// sets the time before its first command.
     ///
     /// A driver that may have more to read calls [`handle_time`](Self::handle_time) instead until
     /// it has read it.
@@ -26,8 +26,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.judged = self.judged.max(now.min(LATEST));
     }
 
-    /// Tells the connection what time it is, and lets no deadline take effect yet. New timeouts are
-    /// counted from this time.
+    /// Sets the current time, and lets no deadline take effect yet. New timeouts are counted from
+    /// this time.
     ///
     /// ```
     /// use antiphon::{Config, Connection, Input, Instant};
@@ -40,12 +40,12 @@ impl<T, S: Settings> Connection<T, S> {
     /// # Ok::<(), antiphon::SendError>(())
     /// ```
     pub fn handle_time(&mut self, now: Instant) {
-        // What was queued until now has waited since the time that goes by here.
+        // Output that was queued until now has waited since the time that passes here.
         self.deadlines.write = self.write_due();
         self.now = self.now.max(now.min(LATEST));
     }
 
-    /// Restarts the time limit of a message of which only a part has arrived. For a driver that did
+    /// Restarts the time limit of a message of which only a part has arrived. For a driver that has
     /// not read for a while.
     pub fn restart_frame_time(&mut self) {
         self.deadlines.frame = NEVER;

@@ -1,36 +1,43 @@
-//! Concatenated framing: JSON values back to back, with white space between them or none.
+//! Concatenated framing: JSON values one after another, with white space between them or none.
 //!
-//! Here: telling where a value ends, by counting brackets outside strings. Not here: whether it is
-//! a valid value. Kinds of brackets are not compared; `[}` is a frame that a validator refuses.
+//! This module finds the end of a value by counting brackets outside strings. It does not check
+//! that the value is valid, and does not compare kinds of brackets: `[}` is a frame, which the
+//! validator then refuses.
 //!
-//! A bracket inside a string counts for nothing. Every byte is looked at once. Noise between values
-//! becomes a frame that will be refused, so it is answered and never ends the stream.
+//! Brackets inside strings are not counted. Every byte is examined once. Noise between values
+//! becomes a frame that is refused, so it is answered and does not end the stream.
 //!
 //! ```text
 //!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐
 //!   ┌─────────┐ ───▶│ (a value   │ ────────────────────▶ │ Nested │ ───▶ │ Text │ ───▶ │ Escape │
 //!   │ Between │     │  begins)   │  "    (depth 0)       │ depth  │ ◀─── │      │ ◀─── │        │
 //!   └─────────┘ ┌──▶│            │ ───────────▶ Text     └────────┘  "   └──────┘ any  └────────┘
-//!        │ EF   │   └────────────┘                        depth 0: ends after } or ]; a top-level string after "
+//!        │ 0xEF │   └────────────┘
 //!        ▼      │         │ │ digit - t f n   ┌──────┐
-//!     ┌──────┐  │         │ └───────────────▶ │ Word │ ends before blank { [ "
+//!     ┌──────┐  │         │ └───────────────▶ │ Word │
 //!     │ Mark │ ─┘         │ any other         ├──────┤
-//!     └──────┘            └─────────────────▶ │ Noise│ ends before LF { [
+//!     └──────┘            └─────────────────▶ │ Noise│
 //!                                             └──────┘
 //! ```
 //!
-//! Numbers and words at top level are no messages of JSON-RPC; they are told apart so that each
-//! gets its own answer. Noise ends with the line or where a message may begin: a stray bracket, or
-//! a line of log, costs one refusal, and the value behind it is read. A value that never closes
-//! cannot be repaired: sooner or later it is over the limit, is reported, and is skipped until its
-//! brackets balance.
+//! A byte order mark begins with the byte 0xEF. A frame ends:
+//!
+//! * in `Nested`, after the `}` or `]` with which the depth is 0 again
+//! * in `Text`, after the closing quote, if the string is at top level
+//! * in `Word`, before a blank, `{`, `[` or a quote
+//! * in `Noise`, before a line feed, `{` or `[`
+//!
+//! Numbers and words at top level are not messages of JSON-RPC, but each is a frame and gets its
+//! own answer. Noise ends with the line, or where a message may begin. So a stray bracket, or a
+//! line of log, costs one refusal, and the value after it is read. A value that never closes cannot
+//! be repaired: when it is over the limit it is reported, and skipped until its brackets balance.
 
 use core::ops::Range;
 
 use super::cut::{Cut, FrameLimits, FramingError, Unread};
 use super::find;
 
-/// How far ahead the end of a value is guessed.
+/// How many bytes [`guess`](Concatenated::guess) looks ahead.
 pub(super) const MAX_GUESS_BYTES: usize = 1024;
 
 /// How far the current value has come.
@@ -39,7 +46,7 @@ pub(super) struct Concatenated {
     /// Bytes of the value examined so far.
     scanned: usize,
     state: State,
-    /// Brackets open. Deeper than `u64` cannot be reached.
+    /// The number of open brackets. It cannot exceed a `u64`.
     depth: u64,
     /// Where an over-long value, now being skipped, began in the stream.
     skipping: Option<u64>,
@@ -49,13 +56,13 @@ pub(super) struct Concatenated {
 enum State {
     /// No value has begun.
     Between,
-    /// So many bytes of a byte order mark have begun a frame; a value must follow.
+    /// The first bytes of a byte order mark have begun a frame; a value must follow.
     Mark(u8),
     /// Inside brackets, outside strings.
     Nested,
     /// Inside a string.
     Text,
-    /// Inside a string, behind a backslash.
+    /// Inside a string, after a backslash.
     Escape,
     /// A top-level number or literal.
     Word,
@@ -73,9 +80,10 @@ impl Concatenated {
         }
     }
 
-    /// An object that begins here, perhaps behind a line feed, and ends where the next line feed stands, or all that
-    /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
-    /// been examined, nor far ahead, so that it all stays linear.
+    /// Guesses a value that is one line: an object that begins here, perhaps after a line feed, and
+    /// ends before the next line feed or with the last byte received. Only a validator can say
+    /// whether it is one value. It guesses only if no part of the value was examined before, and
+    /// only a short way ahead, so that the total time stays linear.
     pub(super) fn guess(&self, unread: &[u8], limits: FrameLimits) -> Option<Range<usize>> {
         let start = usize::from(unread.first() == Some(&b'\n'));
         let value = unread.get(start..).unwrap_or_default();
@@ -127,11 +135,11 @@ impl Concatenated {
                 return Ok(unread.exhausted());
             }
         }
-        // One byte beyond the limit shows whether a word ends at it.
+        // One byte beyond the limit shows whether a word ends at the limit.
         let value = unread.bytes.get(start..).unwrap_or_default();
         let window = value.len().min(Self::max_input_bytes(limits));
         let Some(unseen) = value.get(self.scanned..window) else {
-            // Fewer bytes than before.
+            // The caller passed fewer bytes than before.
             return unread.incomplete(start);
         };
         let end = self.scan(unseen).map(|n| self.scanned + n);
@@ -170,7 +178,7 @@ impl Concatenated {
         limits.max_frame_bytes.saturating_add(1)
     }
 
-    /// Whether the end of the stream may end the value: nothing says that more of it was to come.
+    /// Whether the end of the stream may end the value: only if the value can be complete.
     const fn may_end_here(&self) -> bool {
         match self.state {
             State::Between | State::Mark(_) | State::Word | State::Noise => true,
@@ -178,8 +186,8 @@ impl Concatenated {
         }
     }
 
-    /// Moves on over `bytes`, which follow those examined before. Returns how many of them belong to the value if
-    /// it ends among them.
+    /// Examines `bytes`, which follow those examined before. Returns how many of them belong to the
+    /// value, if it ends among them.
     fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         let end = loop {
@@ -223,7 +231,7 @@ impl Concatenated {
         end
     }
 
-    /// Decides by its first byte what a value is.
+    /// Decides the kind of a value by its first byte.
     fn begin(&mut self, byte: u8) {
         self.state = match byte {
             b'{' | b'[' => {
@@ -237,7 +245,8 @@ impl Concatenated {
         };
     }
 
-    /// Follows a byte order mark of which `seen` bytes have come. Returns whether `byte` fits: if not, all is noise.
+    /// Takes one more byte of a byte order mark of which `seen` bytes were read. Returns whether
+    /// `byte` fits; if not, the bytes are noise.
     fn pass_mark(&mut self, seen: u8, byte: u8) -> bool {
         match (seen, byte) {
             (1, 0xBB) => self.state = State::Mark(2),

@@ -1,11 +1,10 @@
 //! Content-Length framing: the base protocol of LSP and DAP.
 //!
-//! Here: header lines, their meaning, the count of the body. Not here: how a header is written
-//! (`write`).
+//! This module reads header lines and counts the bytes of the body. Headers are written in `write`.
 //!
-//! Lengths are bytes. A length that is missing, contradictory or not a plain number ends the
-//! stream, because the next header could be anywhere. A body over the limit is skipped by counting,
-//! and the stream goes on. Memory follows what was received, never what was declared.
+//! Lengths are counted in bytes. A length that is missing, contradictory or not a plain number ends
+//! the stream, because the next header could be anywhere. A body over the limit is skipped, and the
+//! stream goes on. Memory is used for bytes received, never for bytes declared.
 //!
 //! ```text
 //!  ␍ ␊ C o n t e n t - L e n g t h : ␠ 2 ␍ ␊ ␍ ␊ { }        ┌──────┐ empty line  ┌──────┐
@@ -16,11 +15,11 @@
 //!                                                                          └──────┘
 //! ```
 //!
-//! Tolerated: a bare LF or several CR for CR LF (text-mode pipes on Windows write CR CR LF), blank
-//! lines ahead of a block (a stray `println`), no blank or many around the colon, leading zeros, a
-//! byte order mark ahead of a block (some runtimes write one per writer). Not tolerated, because
-//! misunderstandings and attacks look like this: a line that is no header, such as
-//! `POST / HTTP/1.1` from a browser, or `{` from a peer that frames by newlines.
+//! Accepted: a bare LF or several CR in place of CR LF (text-mode pipes on Windows write CR CR LF),
+//! blank lines before a block (a stray `println`), no blank or many around the colon, leading
+//! zeros, a byte order mark before a block (some runtimes write one per writer). Refused, because
+//! such lines come from misunderstandings and attacks: a line that is no header, such as `POST /
+//! HTTP/1.1` from a browser, or `{` from a peer that frames by newlines.
 
 use core::ops::Range;
 
@@ -38,7 +37,7 @@ pub(super) enum ContentLength {
     Head(Head),
     /// The header block had `head` bytes; a body of `length` bytes follows it.
     Body { head: usize, length: usize },
-    /// So many bytes of an over-long body are yet to come. Its header began at `began` in the stream.
+    /// The rest of an over-long body. Its header began at `began` in the stream.
     Skip { left: u64, began: u64 },
 }
 
@@ -49,7 +48,7 @@ pub(super) struct Head {
     scanned: usize,
     /// Where the current line begins in the block.
     line: usize,
-    /// What the lines so far declared.
+    /// The length that the lines so far declared.
     length: Option<u64>,
 }
 
@@ -62,8 +61,8 @@ impl ContentLength {
         })
     }
 
-    /// The body whose header begins here, and how many bytes are taken with it, if both are all there and the header
-    /// is [plain](plain_head).
+    /// Returns the body whose header begins here, and the bytes taken with it, if both are complete
+    /// and the header is [plain](plain_head).
     #[inline]
     pub(super) fn whole(
         &self,
@@ -145,7 +144,7 @@ impl ContentLength {
             }
         }
         if let Self::Body { head, length } = *self {
-            // Compared by subtraction: the sums below then stay within what is there.
+            // It is compared by subtraction, so that the sums below cannot overflow.
             let there = unread.bytes.len() - start;
             if there.checked_sub(head).is_some_and(|there| there >= length) {
                 *self = Self::new();
@@ -174,7 +173,7 @@ impl ContentLength {
             .saturating_add(limits.max_frame_bytes)
     }
 
-    /// Reports a body over the limit, and takes as much of it as is there.
+    /// Reports a body over the limit, and takes the part of it that has arrived.
     fn begin_skip(&mut self, length: u64, start: usize, head: usize, unread: Unread<'_>) -> Cut {
         let there = unread.bytes.len() - start - head;
         let skipped = usize::try_from(length).map_or(there, |length| length.min(there));
@@ -209,7 +208,8 @@ impl Head {
                 return Ok(Some(length));
             }
         }
-        // Fewer bytes than before make the range empty or backward: then there is nothing new to search.
+        // If fewer bytes were passed than before, the range is empty or reversed, and there is
+        // nothing to search.
         while let Some(line_feed) =
             find::line_feed(block.get(self.scanned..window).unwrap_or_default())
         {
@@ -241,13 +241,13 @@ impl Head {
         Ok(None)
     }
 
-    /// Notes what one line, without its end, declares. Header names do not depend on case; unknown headers are
-    /// ignored.
+    /// Reads one line, without its end. The case of header names does not matter; unknown headers
+    /// are ignored.
     fn read_line(&mut self, line: &[u8], offset: u64) -> Result<(), FramingError> {
         find::note_examined(line.len());
         let line = line.trim_ascii();
         if line.is_empty() {
-            // A byte order mark on a line of its own, or blanks.
+            // A byte order mark or blanks alone on a line.
             return Ok(());
         }
         let colon = line.iter().position(|&byte| byte == b':');
@@ -255,7 +255,7 @@ impl Head {
             return Err(FramingError::NotAHeader { offset });
         };
         let name = name.trim_ascii_end();
-        // The value still has its colon in front.
+        // The value still begins with its colon.
         let value = value.get(1..).unwrap_or_default().trim_ascii();
         if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) {
             return Err(FramingError::NotAHeader { offset });
@@ -273,9 +273,10 @@ impl Head {
     }
 }
 
-/// The length and the meaning of a header block as nearly every peer writes it: one line, spelt as in the text of LSP.
+/// Reads a header block of the most common form: one line, written as in the specification of LSP.
+/// Returns the lengths of block and body.
 ///
-/// A fast path and nothing else: the long way reads the same block to the same end.
+/// A fast path: the general code reads the same block in the same way.
 fn plain_head(block: &[u8]) -> Option<(usize, u64)> {
     let mut rest = block.strip_prefix(b"Content-Length: ")?;
     let mut number = 0_u64;
@@ -287,14 +288,14 @@ fn plain_head(block: &[u8]) -> Option<(usize, u64)> {
         number = number * 10 + u64::from(digit - b'0');
         rest = tail;
     }
-    // What was not a digit, or one too many, fails here; so does a number without digits.
+    // This fails if there was anything but digits, one digit too many, or none.
     let body = rest.strip_prefix(b"\r\n\r\n")?;
     let head = block.len() - body.len();
     find::note_examined(head);
     (head > b"Content-Length: \r\n\r\n".len()).then_some((head, number))
 }
 
-/// A line without the CR before its LF, however many there are.
+/// Returns a line without the CRs before its LF.
 fn without_crs(mut line: &[u8]) -> &[u8] {
     while let [rest @ .., b'\r'] = line {
         line = rest;
@@ -324,8 +325,8 @@ const fn is_token(byte: u8) -> bool {
         )
 }
 
-/// A number of decimal digits and nothing else; leading zeros do not make it octal. One beyond `u64` counts as the
-/// largest: no stream is long enough to tell the two apart.
+/// Reads a number of decimal digits; leading zeros do not make it octal. A number beyond `u64`
+/// counts as the largest: no stream is so long that the difference matters.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -336,8 +337,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether a `Content-Type` leaves the charset open or names UTF-8. The text of LSP demands that `utf8` be read as
-/// `utf-8`.
+/// Whether a `Content-Type` names no charset, or UTF-8. The specification of LSP demands that
+/// `utf8` be read as `utf-8`.
 fn is_utf8(content_type: &[u8]) -> bool {
     let parameters = content_type.split(|&byte| byte == b';').skip(1);
     parameters
@@ -353,7 +354,7 @@ fn is_utf8(content_type: &[u8]) -> bool {
         })
 }
 
-/// A parameter's value without the quotes around it, if it has them.
+/// Returns a parameter's value without its quotes, if it has quotes.
 fn unquoted(value: &[u8]) -> &[u8] {
     value
         .strip_prefix(b"\"")

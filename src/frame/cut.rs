@@ -1,60 +1,64 @@
-//! What a framer is told and says: framings, limits, what one call presents, and what was found.
+//! The types of a framer: framings, limits, the input of one call, and what was found in it.
 
 use core::fmt;
 use core::ops::Range;
 
-/// How messages are told apart in a stream.
+/// How a stream is split into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
-    /// One message a line. LF is written; LF and CR LF are read; blank lines are skipped. MCP over stdio, most
-    /// protocols over plain TCP.
+    /// One message per line. LF is written; LF and CR LF are read; blank lines are skipped. Used by
+    /// MCP over stdio and most protocols over plain TCP.
     Newline,
     /// A header block with `Content-Length: n`, an empty line, then `n` bytes. LSP and DAP.
     ContentLength,
-    /// JSON values back to back, with white space between them or none. Kodi, jayson. LF is written after each.
+    /// JSON values one after another, with white space between them or none. Used by Kodi and
+    /// jayson. LF is written after each value.
     Concatenated,
-    /// The transport keeps messages apart itself: each call presents exactly one. WebSocket, HTTP bodies, queues.
+    /// The transport delivers separate messages: each call passes exactly one. Used by WebSocket,
+    /// HTTP bodies and queues.
     Messages,
-    /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), whichever the first bytes show. A byte
-    /// order mark and white space are passed over; then an ASCII letter means a header. Every other byte (`{` and `[`,
-    /// but also digits, quotes and noise) means lines, because after noise the next line can still be read.
+    /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), chosen by the first
+    /// bytes. A byte order mark and white space are skipped; then an ASCII letter means a header.
+    /// Every other byte (`{` and `[`, but also digits, quotes and noise) means lines, because after
+    /// noise the next line can still be read.
     Detect,
 }
 
 /// What [`Framer::cut`](super::Framer::cut) found at the front of the unread bytes.
 ///
-/// Every variant has `taken`: how many bytes are done with. The next call must start behind them.
+/// Every variant has `taken`: the number of bytes that the framer needs no more. The next call must
+/// begin after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
     /// A complete frame.
     Frame {
-        /// Where the body lies in the bytes presented, without header or delimiter.
+        /// The position of the body in the bytes passed, without header or delimiter.
         body: Range<usize>,
-        /// How many bytes to drop once the body has been used: all up to the end of the frame,
-        /// delimiter included.
+        /// How many bytes to drop after the body has been used: all up to the end of the frame,
+        /// including the delimiter.
         taken: usize,
-        /// Whether the end of the stream, not a delimiter, ended the frame. A line, or a number or
-        /// `true` by itself, may then be whole or cut short: only its content can tell.
+        /// Whether the frame was ended by the end of the stream, not by a delimiter. A line, or a
+        /// number or `true` alone, may then be incomplete: only its content can show that.
         unterminated: bool,
     },
-    /// A frame longer than the limit, reported once, as soon as it is known to be. Later calls skip what remains of
-    /// it, in constant memory.
+    /// A frame longer than the limit. It is reported once, as soon as its length is known to be too
+    /// large. Later calls skip the rest of it, in constant memory.
     Oversize {
-        /// The length of the body in bytes where the framing declares it, else `None`.
+        /// The length of the body in bytes, if the framing declares it; else `None`.
         bytes: Option<u64>,
         /// How many bytes to drop now.
         taken: usize,
     },
-    /// No complete frame. Present the bytes that remain again, with more behind them.
+    /// No complete frame. Pass the bytes that remain again, followed by those that arrive next.
     Incomplete {
         /// How many bytes to drop now: blanks between frames, parts of a frame that is being
         /// skipped.
         taken: usize,
     },
-    /// The end of the input: nothing is left, and no frame was cut short. Given only if the caller
-    /// said that the input is at its end.
+    /// The end of the input: no bytes are left, and no frame was cut short. Returned only if the
+    /// caller said that the input has ended.
     End {
         /// How many bytes to drop: blanks, the rest of an over-long line.
         taken: usize,
@@ -62,7 +66,7 @@ pub enum Cut {
 }
 
 impl Cut {
-    /// How many of the bytes presented are done with.
+    /// The number of bytes that the framer needs no more.
     #[must_use]
     pub const fn consumed(&self) -> usize {
         match *self {
@@ -74,10 +78,11 @@ impl Cut {
     }
 }
 
-/// Why the stream cannot be cut any further. The peer, or something between, is at fault.
+/// Why the stream cannot be split any further. The peer, or something between, is at fault.
 ///
-/// Each carries the offset, in bytes since the start of the stream, of the first byte of what is at fault. Only
-/// [`Framing::ContentLength`] can lose its place; the other framings only know `Truncated`.
+/// Each has the offset of the first byte of the fault, in bytes since the start of the stream. Only
+/// [`Framing::ContentLength`] can lose the beginning of the next frame; the other framings only
+/// have `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FramingError {
@@ -119,7 +124,7 @@ pub enum FramingError {
 }
 
 impl FramingError {
-    /// Where the fault lies, in bytes since the start of the stream.
+    /// The position of the fault, in bytes since the start of the stream.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         match *self {
@@ -151,14 +156,14 @@ impl fmt::Display for FramingError {
 
 impl core::error::Error for FramingError {}
 
-/// The sizes a codec must keep to, in bytes.
+/// The sizes that a codec enforces, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLimits {
     pub(crate) max_frame_bytes: usize,
     pub(crate) max_header_bytes: usize,
 }
 
-/// What one call presents to a codec.
+/// The input of one call to a codec.
 #[derive(Clone, Copy)]
 pub(super) struct Unread<'a> {
     pub(super) bytes: &'a [u8],
@@ -173,7 +178,7 @@ impl Unread<'_> {
         self.position.saturating_add(index as u64)
     }
 
-    /// The answer to a frame, begun at `start`, that lacks bytes.
+    /// The result for a frame, begun at `start`, that is incomplete.
     pub(super) fn incomplete(&self, start: usize) -> Result<Cut, FramingError> {
         if self.at_end {
             let offset = self.offset(start);
@@ -182,7 +187,7 @@ impl Unread<'_> {
         Ok(Cut::Incomplete { taken: start })
     }
 
-    /// The answer when all of the bytes are done with and no frame has begun.
+    /// The result when all of the bytes are taken and no frame has begun.
     pub(super) fn exhausted(&self) -> Cut {
         let taken = self.bytes.len();
         if self.at_end {

@@ -1,9 +1,9 @@
-//! Detection: which framing a peer speaks, by its first bytes.
+//! Detects the framing of a peer by its first bytes.
 //!
-//! Here: the decision, made once per stream. Not here: the framings.
+//! The decision is made once per stream. The framings themselves are in files of their own.
 //!
-//! White space and a byte order mark decide nothing. A letter behind them can only begin a header
-//! name. Any other byte selects newline framing, which survives noise.
+//! White space and a byte order mark are skipped. A letter after them can only begin the name of a
+//! header. Any other byte selects newline framing, which survives noise.
 //!
 //! ```text
 //!  ␠ ␊  EF BB BF  {      → Newline            ␍ ␊  C o n t e n t …   → ContentLength
@@ -17,7 +17,7 @@ use super::find;
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// A byte order mark and the byte behind it: the most that must be seen to decide.
+/// A byte order mark and the byte after it: the most bytes that are needed to decide.
 pub(super) const MAX_INPUT_BYTES: usize = MARK.len() + 1;
 
 /// How much of a possible byte order mark was seen.
@@ -28,9 +28,9 @@ pub(super) struct Detect {
 
 /// The decision, if one is possible.
 pub(super) enum Detected {
-    /// Not yet: what to answer to the caller.
+    /// Not yet; with the result of the call.
     Not(Cut),
-    /// What the stream is cut by from here on.
+    /// The framing of the rest of the stream.
     Framing(Framing),
 }
 
@@ -41,7 +41,7 @@ impl Detect {
 
     pub(super) fn detect(&mut self, unread: Unread<'_>) -> Result<Detected, FramingError> {
         if unread.bytes.len() < self.scanned {
-            // Fewer bytes than before.
+            // The caller passed fewer bytes than before.
             return unread.incomplete(0).map(Detected::Not);
         }
         let start = find::blanks(unread.bytes);

@@ -1,14 +1,14 @@
-//! Searches over bytes that the framings share.
+//! Searches that several framings use.
 //!
-//! Here: the next line feed, and the end of a run of blanks or of plain text. Not here: what either
-//! means. The naive twins stand in the tests below.
+//! This module finds the next line feed, and the end of a run of blanks or of plain text. The
+//! simple versions with which they are compared are in the tests below.
 
 use crate::target::SMALL;
 
-/// How many new bytes may be looked at before all else. They may be looked at twice.
+/// How many new bytes are examined first. They may be examined again later.
 const FEW: usize = 16;
 
-/// The new bytes of `unread`, behind those that were `seen`, if they are few.
+/// Returns the bytes of `unread` after the first `seen`, if they are few.
 #[inline]
 pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
     let new = unread.get(seen..);
@@ -25,7 +25,7 @@ pub(super) fn is_in(byte: u8, few: &[u8]) -> bool {
     few.iter().any(|&other| other == byte)
 }
 
-/// JSON's white space, and the only bytes ever skipped between frames.
+/// Whether a byte is white space of JSON. Only such bytes are skipped between frames.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
@@ -47,15 +47,16 @@ pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
     found
 }
 
-/// How many bytes `bytes`, the inside of a JSON string, begins with that neither end it nor escape.
+/// Counts the bytes at the beginning of `bytes`, a part of a JSON string, up to the first quote or
+/// backslash.
 pub(super) fn plain_text(bytes: &[u8]) -> usize {
     first_of([b'"', b'\\'], bytes).unwrap_or(bytes.len())
 }
 
 /// The index of the first byte that is one of `needles`.
 ///
-/// Long stretches go 32 bytes at a time, in a shape that compilers turn into vector comparisons; the block that
-/// holds the hit, and short inputs, go by words of 8.
+/// Long inputs are read 32 bytes at a time, in a form that compilers turn into vector comparisons.
+/// The block with the hit, and short inputs, are read in words of 8 bytes.
 #[inline]
 fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
     if SMALL {
@@ -89,7 +90,7 @@ fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
         return None;
     }
     if let Some(word) = bytes.last_chunk::<8>() {
-        // The last eight bytes, of which the first have been looked at: no needle is among those.
+        // The last eight bytes overlap bytes that were examined already and have no needle.
         let hits = hits(u64::from_le_bytes(*word));
         return (hits != 0).then(|| bytes.len() - 8 + (hits.trailing_zeros() / 8) as usize);
     }
@@ -107,7 +108,8 @@ const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(repeat(0x01)) & !word & repeat(0x80)
 }
 
-/// Counts the bytes a codec looks at: in tests, where it proves that split input stays linear. Nothing otherwise.
+/// Counts the bytes that a codec examines. Tests use it to check that the cost of split input is
+/// linear; otherwise it does nothing.
 pub(super) fn note_examined(_bytes: usize) {
     #[cfg(test)]
     tests::EXAMINED.with(|examined| examined.set(examined.get() + _bytes as u64));

@@ -1,9 +1,9 @@
-//! Newline framing: one message a line.
+//! Newline framing: one message per line.
 //!
-//! Here: finding the end of a line and holding it to its limit. Not here: whether the line is JSON.
+//! This module finds the end of a line and checks its length, but not whether the line is JSON.
 //!
-//! LF ends a line, and one CR before it goes with it. Blanks before the first other byte are taken
-//! as they come, so blank lines vanish and indentation is free. The limit counts the bytes between.
+//! LF ends a line, and one CR before it belongs to it. Blanks at the beginning of a line are
+//! dropped, so blank lines and indentation are ignored. The limit counts the bytes after them.
 //! A line over the limit is reported once and skipped to its LF; the next line is read as usual.
 //!
 //! ```text
@@ -22,9 +22,9 @@ use crate::target::rare;
 /// How far the current line was searched.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
-    /// Bytes of the line, from its first that is not blank, known to hold no LF.
+    /// How many bytes of the line, from its first that is not blank, are known to have no LF.
     scanned: usize,
-    /// The rest of the line is over the limit, reported, and of no interest.
+    /// The line is over the limit and was reported; the rest of it is skipped.
     skipping: bool,
 }
 
@@ -42,15 +42,15 @@ impl Lines {
         unread: Unread<'_>,
         limits: FrameLimits,
     ) -> Result<Cut, FramingError> {
-        // Nearly all lines begin where the last one ended, and with a bracket.
+        // Nearly all lines begin directly after the last one, with a bracket.
         if self.scanned == 0 && !self.skipping && matches!(unread.bytes, [b'{' | b'[', ..]) {
             return self.cut_line(0, unread.bytes, unread, limits);
         }
         self.cut_any(unread, limits)
     }
 
-    /// The line that begins here, and how many bytes are taken with it, if it is like nearly all lines: all there,
-    /// with a bracket in front and no CR at its end.
+    /// Returns the line that begins here, and the bytes taken with it, if it has the most common
+    /// form: complete, with a bracket at its beginning and no CR at its end.
     #[inline]
     pub(super) fn whole(
         &self,
@@ -111,7 +111,8 @@ impl Lines {
         limits.max_frame_bytes.saturating_add(2)
     }
 
-    /// Cuts `line`, which begins at `start` with a byte that is not blank and runs to the end of what there is.
+    /// Cuts `line`, which begins at `start` with a byte that is not blank and goes on to the end of
+    /// the input.
     #[inline]
     fn cut_line(
         &mut self,
@@ -120,10 +121,10 @@ impl Lines {
         unread: Unread<'_>,
         limits: FrameLimits,
     ) -> Result<Cut, FramingError> {
-        // Beyond this window a line feed comes too late.
+        // A line feed after this window comes too late.
         let window = line.len().min(Self::max_input_bytes(limits));
         let Some(unseen) = line.get(self.scanned..window) else {
-            // Fewer bytes than before.
+            // The caller passed fewer bytes than before.
             return unread.incomplete(start);
         };
         let line_feed = find::line_feed(unseen).map(|n| self.scanned + n);
@@ -151,8 +152,8 @@ impl Lines {
     }
 }
 
-/// The length of the first `len` bytes of `line` without a CR at their end. A CR that is not yet followed by an LF
-/// gets the benefit of the doubt.
+/// Returns the length of the first `len` bytes of `line` without a CR at their end. A CR at the end
+/// of the input counts as part of a line end, because an LF may follow.
 fn without_cr(line: &[u8], len: usize) -> usize {
     match line.get(..len) {
         Some([.., b'\r']) => len - 1,

@@ -1,11 +1,10 @@
-//! Messages that the transport keeps apart itself: WebSocket messages, HTTP bodies, queue entries.
+//! Messages that the transport delivers separately: WebSocket messages, HTTP bodies, queue entries.
 //!
-//! Here: the size check, which is all that is left to do. There is no state: every call is a frame
-//! of its own.
+//! Only the size is checked. There is no state: every call passes one frame.
 
 use super::cut::{Cut, FrameLimits, Unread};
 
-/// Treats all that is presented as one frame.
+/// Takes all bytes that are passed as one frame.
 pub(super) fn cut(unread: Unread<'_>, limits: FrameLimits) -> Cut {
     let taken = unread.bytes.len();
     if taken == 0 {

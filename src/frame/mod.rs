@@ -1,13 +1,13 @@
-//! Cutting a stream of bytes into frames, and putting frames into a stream.
+//! Splits a stream of bytes into frames, and writes frames into a stream.
 //!
-//! Here: [`Framer`], usable alone (the Debug Adapter Protocol frames other JSON the same way), and
-//! the writing side for the outbox. Not here: any look into a body; the caller decides whether it
-//! is JSON. Each framing has a file of its own with its rules and its picture: `lines`,
-//! `content_length`, `concatenated`, `messages`, `detect`.
+//! [`Framer`] can be used alone: the Debug Adapter Protocol, for example, frames other JSON in the
+//! same way. The body of a frame is not examined; the caller decides whether it is JSON. Each
+//! framing has its own file, with its rules and a diagram: `lines`, `content_length`,
+//! `concatenated`, `messages`, `detect`.
 //!
-//! The framer buffers nothing and allocates nothing. Bytes presented again are not examined again,
-//! so feeding one byte at a time is linear. However the input is split, the same frames, over-long
-//! frames and errors come out.
+//! The framer buffers nothing and allocates nothing. Bytes that are passed again are not examined
+//! again, so passing one byte at a time has linear cost. However the input is split, the frames,
+//! over-long frames and errors are the same.
 //!
 //! ```text
 //!            unread: received and not yet taken
@@ -55,10 +55,11 @@ use crate::target::SMALL;
 pub(crate) use cut::FrameLimits;
 pub use cut::{Cut, Framing, FramingError};
 
-/// Cuts a stream into frames, resumably and without memory of its own.
+/// Splits a stream into frames, without a buffer of its own.
 ///
-/// Present all bytes that were received and not yet taken; take what the answer says; present the
-/// rest, with more behind it, as often as you like. Any order of calls is legal, and none panics.
+/// Pass all bytes that were received and not yet taken, and drop as many as the result says. Pass
+/// the rest again, followed by the bytes that arrive next. You may call the methods in any order,
+/// and none panics.
 #[derive(Clone, Debug)]
 pub struct Framer {
     framing: Framing,
@@ -66,17 +67,17 @@ pub struct Framer {
     cutter: Cutter,
 }
 
-/// What a [`Framer`] remembers between calls. Framing and limits are given with each call, because
-/// a connection has them in its configuration. If the configuration is known when the program is
-/// built, the other framings are left out of the program.
+/// The state of a [`Framer`] between calls. Framing and limits are passed with each call, because a
+/// connection has them in its configuration. If the configuration is known at compile time, the
+/// compiler leaves out the other framings.
 #[derive(Clone, Debug)]
 pub(crate) struct Cutter {
     codec: Codec,
-    /// Offset within the stream of the first byte the next call presents.
+    /// The position in the stream of the first byte that the next call passes.
     position: u64,
 }
 
-/// The framing in force and how far it has come.
+/// The framing in use, and its state.
 #[derive(Clone, Debug)]
 enum Codec {
     Lines(Lines),
@@ -84,7 +85,7 @@ enum Codec {
     Concatenated(Concatenated),
     Messages,
     Detect(Detect),
-    /// The place of the next frame cannot be known, in a stream of this framing.
+    /// The beginning of the next frame cannot be found any more, in a stream of this framing.
     Failed(Framing, FramingError),
 }
 
@@ -109,15 +110,15 @@ impl Codec {
 }
 
 impl Framer {
-    /// A framer at the start of a stream.
+    /// Makes a framer for the start of a stream.
     ///
     /// * `max_frame_bytes`: the longest body, in bytes and without header or delimiter, that becomes a frame;
     ///   strictly longer ones become [`Cut::Oversize`]. JSON-RPC peers commonly use 1 MiB.
     /// * `max_header_bytes`: the longest header block of [`Framing::ContentLength`], in bytes with its empty line; a
     ///   longer one ends the stream. 8 KiB is what HTTP servers commonly grant; real blocks have about 80 bytes.
     ///
-    /// The framer holds no bytes; the limits decide how many its caller must be able to hold, see
-    /// [`max_input_bytes`](Self::max_input_bytes).
+    /// The framer stores no bytes; [`max_input_bytes`](Self::max_input_bytes) returns how many
+    /// bytes its caller must be able to store.
     #[must_use]
     pub const fn new(framing: Framing, max_frame_bytes: usize, max_header_bytes: usize) -> Self {
         Self {
@@ -132,18 +133,19 @@ impl Framer {
 
     /// Finds the next frame in `unread`: all bytes received and not yet taken, oldest first.
     ///
-    /// `at_end` says that nothing will ever follow them. After [`Cut::Frame`] and [`Cut::Oversize`]
-    /// call again with the bytes behind `taken`, because there may be more. [`Framing::Messages`]
-    /// treats `unread` as one message; an empty one is not seen, because nothing tells it from no
-    /// message at all.
+    /// `at_end` says that no more bytes will follow. After [`Cut::Frame`] and [`Cut::Oversize`]
+    /// call again with the bytes after `taken`, because they may have another frame.
+    /// [`Framing::Messages`] takes `unread` as one message. It ignores an empty message, because it
+    /// cannot be distinguished from no message.
     ///
-    /// Presenting fewer bytes than before (none, on a timer's tick) changes nothing: `Incomplete { taken: 0 }`. But
-    /// at the end, bytes that were seen and are gone count as [`FramingError::Truncated`].
+    /// Passing fewer bytes than before (none, on a timer's tick) changes nothing: `Incomplete {
+    /// taken: 0 }`. But at the end, bytes that were passed before and are missing count as
+    /// [`FramingError::Truncated`].
     ///
     /// # Errors
     ///
-    /// A [`FramingError`] when the place of the next frame cannot be known. It is final: every later call returns the
-    /// same, until [`reset`](Self::reset).
+    /// A [`FramingError`] when the beginning of the next frame cannot be found. It is final: every
+    /// later call returns the same error, until [`reset`](Self::reset).
     pub fn cut(&mut self, unread: &[u8], at_end: bool) -> Result<Cut, FramingError> {
         self.cutter.cut(None, self.limits, unread, at_end)
     }
@@ -153,7 +155,8 @@ impl Framer {
         self.cutter = Cutter::new(self.framing);
     }
 
-    /// The framing in force: for [`Framing::Detect`] what was detected, or `Detect` while that is open.
+    /// The framing in use: for [`Framing::Detect`] the detected framing, or `Detect` while it is
+    /// not known.
     #[must_use]
     pub const fn framing(&self) -> Framing {
         self.cutter.framing()
@@ -161,16 +164,16 @@ impl Framer {
 
     /// Whether a frame has begun and is not complete; one that is being skipped counts.
     ///
-    /// Ending the stream now would cut it short. Use it to judge a peer that stalls.
+    /// If the stream ends now, that frame is cut short. Use it to judge a peer that stalls.
     #[must_use]
     pub const fn is_mid_frame(&self) -> bool {
         self.cutter.is_mid_frame(None)
     }
 
-    /// The most bytes that ever have to be presented at once: after [`Cut::Incomplete`] fewer than this remain
-    /// untaken. A buffer of this size is never full without progress.
+    /// The most bytes that ever have to be passed at once: after [`Cut::Incomplete`] fewer than
+    /// this remain untaken. So a buffer of this size always has room for more input.
     ///
-    /// It follows from the framing asked for, the limits and nothing else, and stays the same.
+    /// It depends only on the framing and the limits, and never changes.
     #[must_use]
     pub const fn max_input_bytes(&self) -> usize {
         let lines = Lines::max_input_bytes(self.limits);
@@ -182,7 +185,7 @@ impl Framer {
             Framing::Messages => self.limits.max_frame_bytes,
             Framing::Detect => max(max(lines, content_length), detect::MAX_INPUT_BYTES),
         };
-        // Even when both limits are zero a byte must come in to be refused.
+        // Even when both limits are zero, one byte must arrive before it can be refused.
         max(bytes, 1)
     }
 }
@@ -195,7 +198,7 @@ impl Cutter {
         }
     }
 
-    /// See [`Framer::cut`]; `only` is the framing that it was made with, where that is known when the program is built.
+    /// See [`Framer::cut`]; `only` is the framing of the framer, if it is known at compile time.
     pub(crate) fn cut(
         &mut self,
         only: Option<Framing>,
@@ -219,9 +222,8 @@ impl Cutter {
         cut
     }
 
-    /// The frame that begins here, and how many bytes are taken with it, if it is complete and
-    /// written as nearly every peer writes it. [`cut`](Self::cut) finds the same frame and takes
-    /// the same bytes.
+    /// Returns the frame that begins here, and the bytes taken with it, if it is complete and in
+    /// the most common form. [`cut`](Self::cut) would find the same frame and take the same bytes.
     #[inline]
     pub(crate) fn whole(
         &mut self,
@@ -241,9 +243,9 @@ impl Cutter {
         Some((body, taken))
     }
 
-    /// Whether the frame that has begun is still incomplete, as [`cut`](Self::cut) would find. It
-    /// looks only at a few bytes more than before, so a frame that comes in byte by byte costs
-    /// little for each. False also if that is not enough to tell; nothing has changed then.
+    /// Whether the frame that has begun is obviously still incomplete. It examines only a few new
+    /// bytes, so a frame that arrives byte by byte costs little per byte. Returns false if these
+    /// are not enough to decide; then nothing has changed.
     #[inline]
     pub(crate) fn goes_on(
         &mut self,
@@ -263,21 +265,21 @@ impl Cutter {
         }
     }
 
-    /// Whether there is any [`guess`](Self::guess): only of concatenated values.
+    /// Whether [`guess`](Self::guess) may find a frame: only in concatenated framing.
     #[inline]
     pub(crate) fn may_guess(&self, only: Option<Framing>) -> bool {
         !SMALL && may_be(only, Framing::Concatenated) && self.codec.concatenated().is_some()
     }
 
-    /// Where the next value stands, if it is an object that ends where a line does. A caller that
-    /// finds a whole value there takes it by [`pass`](Self::pass): it is the frame that
-    /// [`cut`](Self::cut) would have found by counting brackets. Any other caller cuts.
+    /// Guesses the next value, if it is an object that ends with its line. If the caller finds that
+    /// it is a whole value, it takes it by [`pass`](Self::pass): [`cut`](Self::cut) would have
+    /// found the same frame by counting brackets. Otherwise the caller calls `cut`.
     pub(crate) fn guess(&self, limits: FrameLimits, unread: &[u8]) -> Option<Range<usize>> {
         let codec = self.codec.concatenated();
         codec.and_then(|codec| codec.guess(unread, limits))
     }
 
-    /// Takes the first bytes of what was presented, after a right guess.
+    /// Takes the first bytes of the input, after a right guess.
     pub(crate) fn pass(&mut self, bytes: usize) {
         self.position = self.position.saturating_add(bytes as u64);
     }
@@ -332,14 +334,14 @@ impl Cutter {
             Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
                 codec.cut(unread, limits)
             }
-            // Only whole messages are left: no codec is ever of another framing.
+            // Only `Messages` is left: the codec always fits the framing.
             _ => Ok(messages::cut(unread, limits)),
         }
     }
 }
 
-/// Whether a cutter made for the framing `only` can have the codec of `framing`. Always true if
-/// `only` is not known.
+/// Whether a cutter for the framing `only` can have the codec of `framing`. Always true if `only`
+/// is not known.
 const fn may_be(only: Option<Framing>, framing: Framing) -> bool {
     match only {
         None => true,

@@ -1,12 +1,12 @@
-//! Putting frames into a stream: the header before a body, the line feed behind it.
+//! Writes frames into a stream: the header before a body, the delimiter after it.
 //!
-//! Here: room for a header, its number, the delimiter. Not here: the body, which the caller appends
-//! between `begin` and `finish`.
+//! This module reserves space for a header, writes its number, and appends the delimiter. The
+//! caller appends the body between `begin` and `finish`.
 //!
-//! The header stands directly before its body with the shortest number. Padding cannot make up for
-//! an unknown length: clangd reads leading zeros as octal, lsp-server refuses extra blanks. So a
-//! known length costs one copy. For an unknown one, room is left for a guess, and the body is moved
-//! by the difference.
+//! The header has the shortest form of the number and is followed directly by the body. The header
+//! cannot be padded to reserve space for an unknown length: clangd reads leading zeros as octal,
+//! and lsp-server refuses extra blanks. So space is reserved for a guessed length. If the guess has
+//! the wrong number of digits, the body is moved.
 //!
 //! ```text
 //!  begin     … earlier frames │ Content-Length: ___␍␊␍␊ │
@@ -46,8 +46,8 @@ impl FrameStart {
     }
 }
 
-/// Begins again the frame that stands from `start` on, without its delimiter: to be [finished](finish)
-/// anew.
+/// Reopens the finished frame that begins at `start` in `out`, and whose delimiter has been
+/// removed, so that more can be appended to its body. [`finish`] ends it again.
 pub(crate) fn reopen(framing: Framing, out: &[u8], start: usize) -> FrameStart {
     let header = match framing {
         Framing::ContentLength => {
@@ -64,7 +64,7 @@ pub(crate) fn reopen(framing: Framing, out: &[u8], start: usize) -> FrameStart {
     }
 }
 
-/// How many bytes stand behind a body.
+/// Returns the length of the delimiter after a body, in bytes.
 pub(crate) fn delimiter_bytes(framing: Framing) -> usize {
     match framing {
         Framing::ContentLength | Framing::Messages => 0,
@@ -72,9 +72,9 @@ pub(crate) fn delimiter_bytes(framing: Framing) -> usize {
     }
 }
 
-/// Begins a frame whose body will have about `body_len` bytes: append it, then [`finish`], which has
-/// nothing to move if the number of digits was right. A frame that is not finished is taken back by
-/// truncating `out`.
+/// Begins a frame whose body will have about `body_len` bytes. The caller appends the body and
+/// calls [`finish`], which moves the body only if the number of digits was wrong. To give a frame
+/// up, truncate `out`.
 #[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
     make_room(framing, out, body_len);
@@ -95,7 +95,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
     }
 }
 
-/// Makes room for a frame whose body will have about `body_len` bytes.
+/// Reserves capacity for a frame whose body will have about `body_len` bytes.
 #[inline]
 fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
     let frame_bytes = match framing {
@@ -108,7 +108,7 @@ fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
     }
 }
 
-/// Leaves room for a header with as many digits as `body_len` has.
+/// Reserves space for a header with as many digits as `body_len` has.
 #[inline(never)]
 fn leave_header(out: &mut Vec<u8>, body_len: usize) {
     out.extend_from_slice(NAME);
@@ -116,7 +116,8 @@ fn leave_header(out: &mut Vec<u8>, body_len: usize) {
     out.extend_from_slice(BLANK_LINE);
 }
 
-/// Makes room in the output. Where nothing waits in it, the old memory goes before the new comes.
+/// Reserves capacity in the output. If the output is empty, the old memory is freed before the new
+/// memory is allocated.
 #[cold]
 #[inline(never)]
 fn grow(out: &mut Vec<u8>, room: usize) {
@@ -144,7 +145,7 @@ pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
 fn write_length(start: FrameStart, out: &mut Vec<u8>) {
     let body_len = out.len().saturating_sub(start.body);
     let place = start.start + NAME.len()..start.body.saturating_sub(BLANK_LINE.len());
-    // A remainder of ten fits a byte.
+    // The remainder of a division by ten fits into a byte.
     let digit = |unit: usize| b'0' + (body_len / unit % 10) as u8;
     match (out.get_mut(place), body_len) {
         (Some(place @ [_, _]), 10..100) => place.copy_from_slice(&two_digits(body_len)),
@@ -167,11 +168,12 @@ fn two_digits(number: usize) -> [u8; 2] {
     (tens + ((number - 10 * tens) << 8) + u16::from_le_bytes(*b"00")).to_le_bytes()
 }
 
-/// Writes `number` with zeros before it that fill `place`. Says whether there was room for exactly its digits.
+/// Writes `number` into `place`, filled up with leading zeros. Returns whether `place` has exactly
+/// as many digits as `number`.
 #[inline(never)]
 fn fill(place: &mut [u8], mut number: usize) -> bool {
     for digit in place.iter_mut().rev() {
-        // A remainder of ten fits a byte.
+        // The remainder of a division by ten fits into a byte.
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }

@@ -56,7 +56,7 @@ impl<T> ClientExchange<T> {
     /// Makes the request a call.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be sent.
     pub fn call(
         &mut self,
         method: &str,
@@ -70,7 +70,7 @@ impl<T> ClientExchange<T> {
     /// Makes the request a notification.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be sent.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
         self.conn.notify(method, params)
     }
@@ -291,7 +291,7 @@ pub enum ReplyError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokenReply {
-    /// What is wrong with it.
+    /// The fault of the body.
     pub cause: MalformedCause,
     /// The body's first 256 bytes, for a log.
     pub text: String,

@@ -270,7 +270,7 @@ impl HeadScan {
         self.lengths
     }
 
-    /// Takes bytes as they come in. Those behind the head are passed over.
+    /// Takes bytes as they come in. Those after the head are passed over.
     pub fn take(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.is_over {

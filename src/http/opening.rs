@@ -27,7 +27,7 @@ pub enum Opening {
 ///
 /// A request begins with a method, a blank and a target (RFC 9112 clause 3). With a target that is
 /// a path or `*` it is told by the target's first byte, which no JSON and no header block has
-/// there; with any other by the version behind it. JSON and header blocks are told by their first
+/// there; with any other by the version after it. JSON and header blocks are told by their first
 /// byte that is no letter, which usually is their very first byte.
 ///
 /// ```

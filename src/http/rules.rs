@@ -24,7 +24,7 @@ const MEDIA_TYPES: [&str; 3] = [
     "application/jsonrequest",
 ];
 
-/// What an HTTP server can be told beforehand. The protocol itself is in [`Config`]: the limit on
+/// Options of an HTTP server. The protocol itself is in [`Config`]: the limit on
 /// bodies is its `max_message_bytes`, and the time that a client may leave a reply standing its
 /// `write_timeout`.
 ///

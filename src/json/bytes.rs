@@ -1,22 +1,21 @@
-//! One byte at a time: the twin of the vector module for machines where flash is dearer than time.
+//! Examines one byte at a time: for machines on which flash is scarcer than time.
 //!
-//! Bare-metal targets run it, and any target with `--cfg antiphon_small`, by which it is measured
-//! and tested. It has the names of the other twins and gives the answers that they give; see there.
-//! A block is one byte, so every search ends where it should without a case for what is shorter
-//! than a block.
+//! Bare-metal targets use it, and any target with `--cfg antiphon_small`, so that it can be
+//! measured and tested. It has the same names and returns the same results as `simd`; see there. A
+//! block is one byte, so no text is shorter than a block.
 
 use core::marker::PhantomData;
 use core::str::Utf8Error;
 
 use super::judge::{BESIDE, is_stop, marks};
 
-/// Bytes judged at once.
+/// How many bytes are examined at once.
 pub(super) const WIDTH: usize = 1;
 
-/// Bytes seen at once through a [window](Windows).
+/// How many bytes a [window](Windows) has.
 pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
-/// Bytes judged at once where a string goes on for long.
+/// How many bytes are examined at once in a long string.
 pub(super) const LONG: usize = WIDTH;
 
 /// Whether the byte of a block is a quote, a backslash or a control character.
@@ -35,7 +34,7 @@ impl Stops {
         Self::of(block)
     }
 
-    /// The stops of a long block in which escapes are likely, all of them; also whether there are any.
+    /// Returns all stops of a long block in which escapes are likely, and whether there are any.
     #[inline]
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let stops = Self::of(block);
@@ -54,26 +53,27 @@ impl Stops {
         self.first().filter(|&index| index < N)
     }
 
-    /// Without a stop at `index`, which lies in the block, and one right behind it: without any.
+    /// Returns the stops without one at `index` and after it: there are none left in a block of one
+    /// byte.
     #[inline]
     pub(super) fn without_two(self, _: usize) -> Self {
         Self(false)
     }
 
-    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    /// Returns the stops counted from the byte at `index`, which is at most the width.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0 && index == 0)
     }
 }
 
-/// Gives no length: a search would be more code.
+/// Returns no length: a search would be more code.
 #[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }
 
-/// A text without windows: the long way finds whatever a window would show.
+/// A text without windows: the general code reads it.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t>(PhantomData<&'t ()>);
 
@@ -83,7 +83,7 @@ impl<'t> Windows<'t> {
         Self(PhantomData)
     }
 
-    /// Never a window.
+    /// Returns no window.
     #[inline]
     pub(super) fn at(self, _: usize) -> Option<&'t [u8; WINDOW]> {
         None
@@ -96,13 +96,13 @@ pub(super) fn are_plain([first, last]: [u64; 2]) -> bool {
     marks(first) | marks(last) == 0
 }
 
-/// How many bytes can be passed over faster than by blocks: none.
+/// Returns how many bytes can be skipped faster than by blocks: none.
 #[inline]
 pub(super) fn free_of_stops(_: &[u8], _: usize) -> usize {
     0
 }
 
-/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+/// Returns a part of a text that begins and ends with an ASCII character, as every JSON value does.
 #[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let value = text.get(start..end)?;
@@ -113,7 +113,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     }
 }
 
-/// A stretch of a text without its first and last character: a string without its quotes.
+/// Returns a part of a text without its first and last character: a string without its quotes.
 #[inline]
 pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let string = value_of(text, start, end)?;

@@ -1,21 +1,20 @@
-//! Reading JSON: whole values with a stack of bits instead of frames, and what stands between
-//! tokens.
+//! Reads whole JSON values, and what is between tokens, with a stack of bits instead of recursion.
 //!
-//! Here: blanks, keys, and the loop that passes over one array or object of any nesting. Not here:
-//! strings, numbers and words (`tokens`), and which member of a message is which (`scan`).
+//! This module reads blanks and keys, and skips arrays and objects of any nesting. Strings, numbers
+//! and words are in `tokens`; which member of a message is which is decided in `scan`.
 //!
-//! Every byte is judged by RFC 8259. Nesting costs one bit a level. It costs a stack frame more
+//! Every byte is checked by RFC 8259. A level of nesting costs one bit. A recursive call is needed
 //! after every 63 levels, of which there are 128 at most, and where long strings begin.
 //!
 //! Each function takes a position and returns the next one, so the compiler keeps it in a register.
-//! The cursor itself only remembers what must be said of the whole text afterwards.
+//! The cursor itself only stores what must be known about the whole text afterwards.
 //!
-//! Reading at or behind the end yields a NUL byte. No token begins with or holds a raw NUL, so the
-//! end needs no test of its own on the good path; the failing path tells the two apart.
+//! Reading at or after the end yields a NUL byte. No valid token contains a raw NUL, so valid input
+//! needs no check for the end; the error path finds out whether it was the end.
 //!
-//! The good path is kept short. Whether the text is UTF-8 is found out once, before anything else
-//! (`utf8`), so strings are only searched for their end. What stands between tokens is handled
-//! inline if there are no blanks; everything else is a call away.
+//! Code for valid input is kept short. Whether the text is UTF-8 is checked once, before anything
+//! else (`utf8`), so for strings only their end is searched. If there are no blanks between tokens,
+//! they are read inline; everything else is in functions that are not inlined.
 //!
 //! Parts of the scanner are forced inline, here and in `grid`, `tokens`, `scan` and `simd`. Without
 //! it a block of long strings takes 37 % more instructions, and a small request 6 %
@@ -30,32 +29,32 @@ use super::string::JsonString;
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 use crate::target::rare;
 
-/// The deepest nesting ever allowed, whatever is configured.
+/// The deepest nesting that is ever allowed, whatever the configuration says.
 pub(super) const MAX_DEPTH: u8 = 128;
 
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t [u8],
     pub(super) windows: Windows<'t>,
     max_depth: u32,
-    /// What was passed over so far.
+    /// Facts about the text read so far.
     flags: TextFlags,
     /// Whether any string so far had an escape.
     pub(super) has_escapes: bool,
-    /// What went wrong, once something has.
+    /// The error, once there is one.
     failure: SyntaxError,
 }
 
-/// The stack of a reader inside one array.
+/// The initial stack of a reader inside one array.
 const IN_ARRAY: u64 = 0b10;
 
 /// The bracket that closes what `bracket` opens.
 #[inline]
 fn closing(bracket: u8) -> u8 {
-    // `[` and `]` as well as `{` and `}` have one character between them.
+    // `[` and `]`, like `{` and `}`, have one character between them.
     bracket + 2
 }
 
-/// Behind a comma at `pos`, where the window is, and a key, both plainly written: see [`plain_key`].
+/// Skips a comma at `pos`, where the window begins, and a plain key after it: see [`plain_key`].
 #[inline]
 fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
     if window[0] != b',' {
@@ -65,12 +64,12 @@ fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
     Some((pos + behind, byte))
 }
 
-/// Behind a key whose quote is at `AT`, and its colon: where the value or a blank begins, and the byte
-/// there. Only if the key is no longer than a block and has no escapes, and its colon follows at
-/// once; else the long way knows.
+/// Skips a key whose quote is at `AT`, and its colon. Returns the position of the value, or of a
+/// blank before it, and the byte there. Only for keys that are not longer than a block, have no
+/// escapes, and are followed directly by a colon; all others are left to the general code.
 #[inline]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
-    // Those that have to be noted are longer.
+    // Keys with serde_json's private prefix are longer.
     const { assert!(WIDTH <= RESERVED.len()) };
     let n = match AT {
         0 => stops_behind::<1>(window).first()?,
@@ -82,14 +81,14 @@ fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     (window[AT] == b'"' && end == b'"' && colon == b':').then_some((quote + 2, first))
 }
 
-/// How many of eight bytes are spaces, before one that is none.
+/// Counts the spaces at the beginning of eight bytes.
 #[inline]
 fn leading_spaces(eight: &[u8; 8]) -> usize {
     let others = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([b' '; 8]);
     (others.trailing_zeros() / 8) as usize
 }
 
-/// A failure whose cause the cursor knows. It is so small that a result with a position comes back
+/// A failure whose cause the cursor stores. It has no size, so a result with a position is returned
 /// in registers.
 #[derive(Debug)]
 pub(super) struct Failed;
@@ -106,7 +105,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// What went wrong, after a method has said that something did.
+    /// The error, after a method has failed.
     pub(super) fn failure(&self) -> SyntaxError {
         self.failure
     }
@@ -115,17 +114,17 @@ impl<'t> Cursor<'t> {
         self.text
     }
 
-    /// What was passed over so far: raw line breaks, keys that serde_json treats in secret ways.
+    /// Facts about the text read so far: raw line breaks, keys with serde_json's private prefix.
     pub(super) fn flags(&self) -> TextFlags {
         self.flags
     }
 
-    /// Begins anew with the flags, for a caller that wants those inside the value only.
+    /// Clears the flags, for a caller that needs those of the value only.
     pub(super) fn forget_flags(&mut self) {
         self.flags = TextFlags::NONE;
     }
 
-    /// The position of the first byte of the value: behind one byte-order mark and blanks.
+    /// Returns the position of the first byte of the value: after one byte-order mark and blanks.
     ///
     /// RFC 8259, clause 8.1: a parser may ignore a byte-order mark rather than fail.
     #[inline]
@@ -153,12 +152,12 @@ impl<'t> Cursor<'t> {
         Ok(pos)
     }
 
-    /// The text as a string.
+    /// Returns the text as a string.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text otherwise comes first, so only a text that is JSON in all else
-    /// is found not to be UTF-8.
+    /// Other faults of the text are reported first, so this error means that the text is valid JSON
+    /// except that it is not UTF-8.
     #[inline]
     pub(super) fn utf8(&mut self) -> Result<&'t str, Failed> {
         match text_of(self.text) {
@@ -177,7 +176,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Checks what can be judged only once the value has ended at `pos`.
+    /// Checks what can be checked only after the value has ended at `pos`.
     #[inline]
     pub(super) fn finish(&mut self, pos: usize) -> Result<(), Failed> {
         if pos == self.text.len() {
@@ -207,14 +206,14 @@ impl<'t> Cursor<'t> {
         self.token(pos).0
     }
 
-    /// Passes over blanks: where the next token begins, and its first byte.
+    /// Skips blanks. Returns where the next token begins, and its first byte.
     #[inline]
     pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
         self.blanks_before(pos, self.byte(pos))
     }
 
-    /// Passes over blanks from `pos` on, given the byte there. Returns where the next token begins,
-    /// and its first byte.
+    /// Skips blanks from `pos` on, given the byte there. Returns where the next token begins, and
+    /// its first byte.
     #[inline]
     fn blanks_before(&mut self, pos: usize, byte: u8) -> (usize, u8) {
         if byte > b' ' {
@@ -230,7 +229,7 @@ impl<'t> Cursor<'t> {
         loop {
             match self.byte(pos) {
                 b' ' => {
-                    // Indentation is long, and seen eight spaces at a time.
+                    // Indentation is long, so eight spaces are compared at a time.
                     let eight = self.windows.at(pos).and_then(|window| window.first_chunk());
                     pos += eight.map_or(1, leading_spaces);
                     continue;
@@ -243,7 +242,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the value that begins at `pos`, inside `open` containers.
+    /// Skips the value that begins at `pos`, inside `open` containers.
     #[inline]
     pub(super) fn value(&mut self, pos: usize, open: u32) -> Result<usize, Failed> {
         match self.byte(pos) {
@@ -252,7 +251,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the array or object that begins at `pos` with `bracket`, inside `open` containers.
+    /// Skips the array or object that begins at `pos` with `bracket`, inside `open` containers.
     #[inline]
     pub(super) fn container(
         &mut self,
@@ -263,9 +262,8 @@ impl<'t> Cursor<'t> {
         self.values::<false>(pos, bracket, open, 1)
     }
 
-    /// Passes over an array that probably holds only a few strings and numbers, as positional
-    /// params do. `values` reads the rest from the first element that is neither, or after a few
-    /// long strings.
+    /// Skips an array that probably has only a few strings and numbers, as positional params do.
+    /// `values` reads the rest from the first element of another kind, or after a few long strings.
     #[inline]
     pub(super) fn plain_array(&mut self, start: usize, open: u32) -> Result<usize, Failed> {
         self.enter(open, start)?;
@@ -296,13 +294,13 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the value that begins at `pos` with `first`, inside `open` containers, and over the
-    /// rest of those that the stack knows of.
+    /// Skips the value that begins at `pos` with `first`, inside `open` containers, and the rest of
+    /// the containers on the stack.
     ///
-    /// The stack holds one bit per container that is open: 1 an object, 0 an array, the innermost
-    /// lowest. The highest bit set stands for no container and says where the stack ends.
+    /// The stack has one bit per open container: 1 for an object, 0 for an array, the innermost
+    /// lowest. The highest bit set is not a container, but marks the end of the stack.
     ///
-    /// A value with long strings goes on being read `ON_GRID`, which loses where tokens are short.
+    /// A value with long strings is read further with `ON_GRID`, which is slower for short tokens.
     #[inline(never)]
     fn values<const ON_GRID: bool>(
         &mut self,
@@ -312,7 +310,7 @@ impl<'t> Cursor<'t> {
         mut stack: u64,
     ) -> Result<usize, Failed> {
         let windows = self.windows;
-        // `ON_GRID` is known when the program is built, so no code is left for the other case.
+        // `ON_GRID` is a constant, so the compiler removes the code of the other case.
         let mut grid = if ON_GRID {
             Some(Grid::at(self.text, pos))
         } else {
@@ -321,7 +319,7 @@ impl<'t> Cursor<'t> {
         let mut depth = open;
         let mut long_strings = 0;
         loop {
-            // The frequent kinds are tested first.
+            // The most frequent kinds are tested first.
             if first == b'"' {
                 pos = match &mut grid {
                     Some(grid) if ON_GRID => self.string_on(grid, pos)?,
@@ -344,7 +342,7 @@ impl<'t> Cursor<'t> {
                 self.enter(depth, pos)?;
                 let bracket = first;
                 if stack.leading_zeros() == 0 {
-                    // No bit is left: the rest of this value has a stack of its own.
+                    // No bit is left: the rest of this value gets a stack of its own.
                     pos = self.values::<ON_GRID>(pos, bracket, depth, 1)?;
                 } else {
                     (pos, first) = self.token(pos + 1);
@@ -362,7 +360,7 @@ impl<'t> Cursor<'t> {
             } else {
                 pos = self.word(pos, first)?;
             }
-            // A value has ended; so may any number of the containers around it.
+            // A value has ended, and perhaps some of the containers around it.
             loop {
                 if stack == 1 {
                     return Ok(pos);
@@ -398,7 +396,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Judges whether one more container may open at `pos` when `depth` are open already.
+    /// Checks whether one more container may open at `pos` when `depth` are open already.
     #[inline]
     pub(super) fn enter(&mut self, depth: u32, pos: usize) -> Result<(), Failed> {
         if depth >= self.max_depth {
@@ -407,7 +405,7 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
-    /// Passes over a key, which begins with `first`, and its colon: where the member's value
+    /// Skips a key, which begins with `first`, and its colon. Returns where the member's value
     /// begins, and its first byte.
     #[inline]
     fn key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
@@ -417,7 +415,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over a key as [`key`](Self::key) does, on the grid if there is one.
+    /// Skips a key as [`key`](Self::key) does, on the grid if there is one.
     #[inline(always)]
     fn key_on<const ON_GRID: bool>(
         &mut self,
@@ -435,8 +433,8 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over a key and its colon if the key is long, escaped or at the end of the text, or
-    /// has blanks behind it. Fails if there is no key.
+    /// Skips a key and its colon if the key is long, has escapes or is at the end of the text, or
+    /// if blanks follow it. Fails if there is no key.
     #[inline(never)]
     fn any_key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         if first != b'"' {
@@ -444,27 +442,27 @@ impl<'t> Cursor<'t> {
         }
         let end = self.string(pos)?.end;
         if end - pos > RESERVED.len() + 1 {
-            // A tail call, so that shorter keys save no registers for it.
+            // It is a tail call, so that shorter keys need not save registers for it.
             return self.long_key(pos, end);
         }
         self.colon(end)
     }
 
-    /// Passes over the colon of a key from `start` to `end`, and notes whether serde_json treats
-    /// the key in secret ways. Such keys are too long for the short cuts, so all of them come here.
+    /// Skips the colon of a key from `start` to `end`, and notes whether the key has serde_json's
+    /// private prefix. All such keys are too long for the fast paths, so they are read here.
     #[inline(never)]
     fn long_key(&mut self, start: usize, end: usize) -> Result<(usize, u8), Failed> {
         self.note_key(start, end);
         self.colon(end)
     }
 
-    /// Remembers whether a key, whose quotes are at `start` and before `end`, is one that serde_json
-    /// treats in secret ways.
+    /// Notes whether the key, whose quotes are at `start` and before `end`, has serde_json's
+    /// private prefix.
     pub(super) fn note_key(&mut self, start: usize, end: usize) {
         if matches!(self.byte(start + 1), b'$' | b'\\') {
             rare();
             let token = self.text.get(start..end).unwrap_or_default();
-            // It is cut from a text that is UTF-8, at quotes.
+            // The token was cut at quotes from a text that is UTF-8.
             let token = core::str::from_utf8(token).unwrap_or_default();
             if is_reserved(JsonString::of_token(token)) {
                 self.flags.note_reserved_key();
@@ -472,7 +470,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the colon behind a key: where the member's value begins, and its first byte.
+    /// Skips the colon after a key. Returns where the member's value begins, and its first byte.
     #[inline]
     pub(super) fn colon(&mut self, pos: usize) -> Result<(usize, u8), Failed> {
         let (pos, byte) = self.token(pos);
@@ -482,7 +480,7 @@ impl<'t> Cursor<'t> {
         Ok(self.token(pos + 1))
     }
 
-    // What follows is the failing path: it only finds out what to say.
+    // The rest is the error path, which only finds the right error.
 
     #[cold]
     #[inline(never)]
@@ -490,7 +488,7 @@ impl<'t> Cursor<'t> {
         self.wrong(SyntaxErrorKind::UnexpectedByte, pos)
     }
 
-    /// Tells the end of the text from a bad byte: both read as something unexpected.
+    /// Distinguishes the end of the text from a wrong byte, because both look unexpected.
     pub(super) fn wrong(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
         if pos >= self.text.len() {
             return self.fail(SyntaxErrorKind::UnexpectedEnd, self.text.len());

@@ -1,7 +1,7 @@
-//! The exact value of a number, for comparing two spellings of it. Not for calculating.
+//! The exact value of a number, to compare two spellings of it, not to calculate.
 //!
-//! Nothing is expanded and nothing goes through floating point, so a short text with a huge
-//! exponent costs no more than its length.
+//! Numbers are not expanded or converted to floating point, so a short text with a huge exponent
+//! costs no more than its length.
 
 /// The exact value of a JSON number, read off its text without expanding anything:
 /// `0.d₁d₂d₃… × 10^point`, where the digits have no zero at either end.
@@ -10,8 +10,8 @@ pub(crate) struct Decimal<'a> {
     negative: bool,
     whole: &'a [u8],
     fraction: &'a [u8],
-    /// Where the decimal point stands, counted from the first significant digit. `None` when the
-    /// exponent is beyond 38 digits: such numbers equal only their own spelling.
+    /// The position of the decimal point, counted from the first significant digit. `None` when the
+    /// exponent has more than 38 digits: such numbers equal only their own spelling.
     point: Option<i128>,
 }
 
@@ -113,7 +113,8 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// Reads an exponent such as `+05`; an absent one is 0, one beyond 38 digits none.
+/// Reads an exponent such as `+05`; an absent exponent is 0, and one of more than 38 digits is
+/// `None`.
 fn read_exponent(text: &[u8]) -> Option<i128> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

@@ -1,12 +1,12 @@
-//! From a validated text into a caller's type, by way of serde_json.
+//! Reads a validated text into a caller's type, by serde_json.
 //!
-//! The type reads what the scanner validated, and nothing else. With its feature `raw_value`, which
-//! this crate needs, and with `arbitrary_precision`, which any crate of a program can switch on for
-//! all, serde_json replaces an object of the form `{"$serde_json::private::RawValue":"…"}` by the
-//! document inside the string. A filter would then see another document than the handler behind it.
-//! And a few nested levels of this overflow the stack, because each starts a new depth count. So
-//! such keys are refused before serde_json sees them. The scan notes them as it passes over them,
-//! so decoding searches nothing.
+//! The type must read the same document that the scanner validated. With its feature `raw_value`,
+//! which this crate needs, and with `arbitrary_precision`, which any crate of a program can switch
+//! on for all, serde_json replaces an object of the form `{"$serde_json::private::RawValue":"…"}`
+//! by the document inside the string. Then a filter would see another document than the handler
+//! after it. And a few nested levels of this overflow the stack, because each starts a new count of
+//! the depth. So such keys are refused before serde_json reads them. The scan notes them, so
+//! decoding need not search for them.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -19,15 +19,15 @@ use super::text::Json;
 use super::walk::string_end;
 
 impl<'a> Json<'a> {
-    /// Reads the value into a type of the caller's.
+    /// Decodes the value into a type of the caller's.
     ///
     /// Strings without escapes may be borrowed from the text.
     ///
     /// # Errors
     ///
-    /// The value does not have the form the type asks for; or an object in it, at any depth, has a
-    /// key that begins with `$serde_json::private::`, by which serde_json would be made to read
-    /// another document than the one validated.
+    /// The value does not have the form that the type needs; or an object in it, at any depth, has
+    /// a key that begins with `$serde_json::private::`, which would make serde_json read another
+    /// document than the one validated.
     pub fn decode<D: serde::Deserialize<'a>>(self) -> Result<D, DecodeError> {
         decode(self)
     }
@@ -40,7 +40,7 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
     serde_json::from_str(json.as_str()).map_err(DecodeError::mismatch)
 }
 
-/// Reads a value by a seed, where only part of a type is at hand.
+/// Decodes a value by a serde seed, for a type of which only a part is known.
 pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
     json: Json<'a>,
     seed: S,
@@ -48,13 +48,13 @@ pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
     if has_reserved_key(json) {
         return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
-    // The text is one value, so nothing stands behind it.
+    // The text is exactly one value, so no text follows it.
     let mut text = serde_json::Deserializer::from_str(json.as_str());
     seed.deserialize(&mut text).map_err(DecodeError::mismatch)
 }
 
-/// Whether a value has a reserved key. The scan has seen whether the text has one. Only then is
-/// this value searched, because it may be a part of that text.
+/// Whether a value has a reserved key. The scan has noted whether the text has one. Only then this
+/// value is searched, because it may be a part of that text.
 #[inline]
 pub(super) fn has_reserved_key(json: Json<'_>) -> bool {
     json.flags().has_reserved_key() && finds_reserved_key(json)
@@ -98,7 +98,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// An error about a parameter, or about nothing that has a name.
+    /// Makes an error about a parameter; `parameter` is empty if it has no name.
     #[cold]
     pub(crate) fn about(kind: DecodeErrorKind, parameter: &str) -> Self {
         let detail = match parameter {
@@ -108,7 +108,7 @@ impl DecodeError {
         Self { kind, detail }
     }
 
-    /// What the decoder says.
+    /// Makes an error from serde_json's.
     #[cold]
     fn mismatch(error: serde_json::Error) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl DecodeError {
         }
     }
 
-    /// Names the parameter that the error is about.
+    /// Sets the name of the parameter that the error is about.
     #[cold]
     pub(crate) fn of_parameter(mut self, name: &str) -> Self {
         self.detail = format!("`{name}`: {}", self.detail).into_boxed_str();
@@ -170,7 +170,7 @@ impl core::error::Error for DecodeError {}
 pub enum DecodeErrorKind {
     /// A key begins with `$serde_json::private::`.
     ReservedKey,
-    /// The type asks for another form.
+    /// The type needs another form.
     Mismatch,
     /// A parameter that is not optional was left out.
     Missing,

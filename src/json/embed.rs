@@ -1,8 +1,8 @@
-//! Raw JSON as a part of other values: `Json` and `OwnedJson` through serde.
+//! Raw JSON as a part of other values: serde for `Json` and `OwnedJson`.
 //!
-//! Here: the private protocol of serde_json's `RawValue`, by which a text is inserted as it is. Raw
-//! JSON is written as the JSON that it is, or not at all: a format that does not know the protocol
-//! would silently write a struct with a strange name.
+//! This module uses the private protocol of serde_json's `RawValue`, by which a text is inserted
+//! unchanged. Any other format is refused, because it would silently write a struct with a strange
+//! name.
 
 use core::any::type_name;
 
@@ -20,7 +20,7 @@ use super::reserved::RAW_VALUE_TOKEN;
 use super::text::Json;
 
 impl Serialize for Json<'_> {
-    /// Inserts the text as it is.
+    /// Inserts the text unchanged.
     ///
     /// # Errors
     ///
@@ -36,15 +36,15 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// Whether a serializer inserts raw JSON as it is. Those that do have these errors, also where
-/// another one is wrapped around them.
+/// Whether a serializer inserts raw JSON unchanged. Those that do are recognised by their error
+/// types, even if another serializer is wrapped around them.
 fn knows_raw_json<S: Serializer>() -> bool {
     let error = type_name::<S::Error>();
     error == type_name::<serde_json::Error>() || error == type_name::<EncodeError>()
 }
 
 impl Serialize for OwnedJson {
-    /// Inserts the text as it is.
+    /// Inserts the text unchanged.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ impl Serialize for OwnedJson {
 }
 
 impl<'de> Deserialize<'de> for Json<'de> {
-    /// Borrows the text as it stands. That needs an input that is borrowed itself; from a reader or
-    /// a `serde_json::Value` only [`OwnedJson`] can be made.
+    /// Borrows the text unchanged. The input must be borrowed itself; from a reader or a
+    /// `serde_json::Value` only [`OwnedJson`] can be made.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for Json<'de> {
 }
 
 impl<'de> Deserialize<'de> for OwnedJson {
-    /// Keeps the text as it stands.
+    /// Copies the text unchanged.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! From strings, and from texts that are JSON already, to JSON text appended to a buffer; and the
-//! error of a value that has none. Values of other types: `serializer`.
+//! Appends strings, and texts that are JSON already, to a buffer as JSON; and the error of a value
+//! that has no JSON form. Values of other types are in `serializer`.
 //!
-//! The output has no blanks and no raw line breaks. A refused value leaves the buffer as it was.
-//! Nothing is allocated but the buffer's growth.
+//! The output has no blanks and no raw line breaks. After an error the buffer is as before. Memory
+//! is allocated only for the buffer's growth.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -21,8 +21,8 @@ pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
     out.push(b'"');
 }
 
-/// Appends the inside of a string, behind its quote. It is judged where it was, not in the output: what has just been
-/// written there in other sizes would have to be waited for.
+/// Appends the inside of a string, after its quote. The source is examined, not the copy in the
+/// output: the processor would have to wait for bytes that were just written in other sizes.
 #[inline]
 pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
     if is_plain(s.as_bytes()) {
@@ -32,7 +32,7 @@ pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
     }
 }
 
-/// Appends the inside of a string. What must be escaped is just what stops `skip_plain`.
+/// Appends the inside of a string. Exactly the stops of `skip_plain` must be escaped.
 #[inline(never)]
 pub(super) fn write_escaped(out: &mut Vec<u8>, s: &str) {
     let text = s.as_bytes();
@@ -74,8 +74,8 @@ fn hex_digit(nibble: u8) -> u8 {
 
 /// Appends a text that is JSON already.
 ///
-/// Raw line breaks become blanks, so that the output fits on one line. A valid text has them
-/// between tokens only, where one blank is as good as another.
+/// Raw line breaks become blanks, so that the output fits on one line. A valid text has them only
+/// between tokens, where every blank has the same meaning.
 #[inline]
 pub(crate) fn write_json(out: &mut Vec<u8>, json: Json<'_>) {
     let start = out.len();
@@ -92,7 +92,7 @@ pub(crate) fn write_json(out: &mut Vec<u8>, json: Json<'_>) {
 /// Says why a value has no JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncodeError {
-    /// One pointer, so that each part of a value comes back in a register.
+    /// One pointer, so that the result of each part of a value is returned in a register.
     why: Box<Why>,
 }
 
@@ -136,7 +136,7 @@ impl EncodeError {
         self.why.kind
     }
 
-    /// What the value's own `Serialize` said; empty for the other kinds.
+    /// The message of the value's own `Serialize`; empty for the other kinds.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.why.message
@@ -170,16 +170,16 @@ impl core::error::Error for EncodeError {}
 pub enum EncodeErrorKind {
     /// A map key is a sequence, a map, nothing, or bytes.
     KeyNotString,
-    /// A map key is an infinite number, or none.
+    /// A map key is an infinite number, or not a number.
     KeyNotFinite,
-    /// A key of a map begins with `$serde_json::private::`, by which serde_json at the other end
-    /// would be made to read another document.
+    /// A key of a map begins with `$serde_json::private::`, which would make serde_json at the
+    /// other end read another document.
     ReservedKey,
-    /// Text to be inserted as it is (`Json`, `RawValue`, a number of arbitrary precision) is not
+    /// Text to be inserted unchanged (`Json`, `RawValue`, a number of arbitrary precision) is not
     /// valid JSON.
     InvalidText,
     /// A `Serialize` wrote two keys or two values in a row, or ended a map between them.
     OutOfOrder,
-    /// A `Serialize` refused; see [`EncodeError::message`].
+    /// A `Serialize` returned an error; see [`EncodeError::message`].
     Custom,
 }

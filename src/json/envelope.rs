@@ -1,16 +1,16 @@
-//! What is known of one object of a message once it has been scanned: which members there are,
-//! where and what kind each is, and what in it is out of the ordinary.
+//! The result of scanning one object of a message: which members it has, their positions and kinds,
+//! and what is unusual about them.
 //!
-//! Here: the places, by which a message is read later. Not here: how they are found (`scan`), and
-//! what the members mean (`message`). The first occurrence of a repeated name is kept, and the
-//! repetition is remembered.
+//! A message is later read from these positions. They are found in `scan`; the meaning of the
+//! members is decided in `message`. The first occurrence of a repeated name is kept, and the
+//! repetition is noted.
 
 use core::ops::Range;
 
 use super::syntax::JsonKind;
 use crate::target::rare;
 
-/// A stretch of the scanned text, in bytes.
+/// A part of the scanned text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     /// The first byte.
@@ -20,7 +20,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so nothing is cut off.
+    /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so the numbers fit.
     #[inline]
     pub(super) fn new(start: usize, end: usize) -> Self {
         Self {
@@ -34,23 +34,24 @@ impl Span {
         self.start as usize..self.end as usize
     }
 
-    /// The stretch of `text`; empty if `text` is not the one that was scanned and is too short.
+    /// Returns this part of `text`; empty if `text` is another, shorter text than the one that was
+    /// scanned.
     #[inline]
     pub(crate) fn of(self, text: &str) -> &str {
         text.get(self.range()).unwrap_or_default()
     }
 }
 
-/// The value of one envelope member.
+/// The value of one member of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The whole value; the quotes of a string are part of it.
+    /// The whole value, including the quotes of a string.
     pub span: Span,
     /// What kind of value it is.
     pub kind: JsonKind,
 }
 
-/// What the member `jsonrpc` says.
+/// The value of the member `jsonrpc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     /// There is no such member.
@@ -63,7 +64,7 @@ pub(crate) enum Version {
     Other,
 }
 
-/// The name of an envelope member; all but the last have a place among the members.
+/// The name of an envelope member. All but the last have an index in `spans`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Id,
@@ -74,7 +75,7 @@ pub(super) enum Key {
     Jsonrpc,
 }
 
-/// A set of envelope member names.
+/// A set of names of envelope members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(u8);
 
@@ -109,40 +110,41 @@ impl Names {
     }
 }
 
-/// One top-level value, or one element of a batch.
+/// The envelope of one top-level value, or of one element of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     /// The whole value.
     pub span: Span,
-    /// Where the members' values stand, by [`Key`].
+    /// The positions of the members' values, by [`Key`].
     pub(super) spans: [Span; 5],
-    /// Which members there are, and what kind of value each is, by [`Key`].
+    /// The kinds of the members' values, by [`Key`]; `None` if there is no such member.
     pub(super) kinds: [Option<JsonKind>; 5],
-    /// What kind of value the whole is. Unless it is an object, the rest says nothing.
+    /// The kind of the whole value. Unless it is an object, the other fields mean nothing.
     pub kind: JsonKind,
     pub version: Version,
-    /// The names that occur more than once, and [`ESCAPED_METHOD`].
+    /// The names that occur more than once; and [`ESCAPED_METHOD`].
     pub(super) odd: Names,
     pub(super) error_parts: ErrorParts,
 }
 
-/// Stands among the names that occur more than once, to be asked for together with them: `method` is
-/// a string with escapes.
+/// A flag in the set of repeated names, so that both are checked together: `method` is a string
+/// with escapes.
 pub(super) const ESCAPED_METHOD: Names = Names(1 << 7);
 
-/// Where the parts of an error object stand that is written as nearly every peer writes it; `scan` says
-/// how.
+/// The positions of the parts of an error object that has the most common form; see `error_parts`
+/// in `scan`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorParts {
     pub code: i32,
-    /// The string, quotes included. Its start is 0 if the error is written otherwise, or is none.
+    /// The message, including its quotes. Its start is 0 if the error has another form, or if there
+    /// is none.
     pub message: Span,
-    /// Where the data begin, which go on to the bracket; 0 if there are none.
+    /// Where the data begin, which go on to the closing bracket; 0 if there are none.
     pub(super) data: u32,
 }
 
 impl ErrorParts {
-    /// The data of the error that stands at `error`.
+    /// Returns the data of the error at `error`.
     pub(crate) fn data(&self, error: Span) -> Option<Span> {
         let (start, end) = (self.data, error.end.saturating_sub(1));
         (start != 0).then_some(Span { start, end })
@@ -193,13 +195,13 @@ impl Envelope {
         self.member(Key::Error)
     }
 
-    /// Where the parts of the error stand, if it is written as nearly every peer writes it.
+    /// Returns the positions of the error's parts, if it has the most common form.
     #[inline]
     pub(crate) fn error_parts(&self) -> Option<&ErrorParts> {
         (self.error_parts.message.start != 0).then_some(&self.error_parts)
     }
 
-    /// The names that occur more than once; the members are the first occurrences.
+    /// Returns the names that occur more than once; the spans are those of the first occurrences.
     pub(crate) fn repeated(&self) -> Names {
         Names(self.odd.0 & !ESCAPED_METHOD.0)
     }
@@ -215,13 +217,13 @@ impl Envelope {
         self.odd.is_empty()
     }
 
-    /// Remembers what is out of the ordinary.
+    /// Notes something unusual.
     #[inline]
     pub(super) fn note(&mut self, odd: Names) {
         self.odd = self.odd.with(odd);
     }
 
-    /// Keeps a member, unless there is one of its name; whether there was none.
+    /// Stores a member, unless there is one of its name. Returns whether there was none.
     #[inline]
     pub(super) fn keep(&mut self, key: Key, start: usize, end: usize, kind: JsonKind) -> bool {
         let slot = self.kinds.get_mut(key as usize);

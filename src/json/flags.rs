@@ -1,14 +1,14 @@
-//! What is noted about a text while it is scanned, so that it need not be searched again.
+//! Facts about a text that are noted while it is scanned, so that it need not be searched again.
 
-/// What the scan has seen in a text. A flag may be set for the sake of a larger text around the
-/// value; a flag that is not set is certain.
+/// Facts about a text. A flag that is set may be due to a larger text around the value; a flag that
+/// is not set is always right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TextFlags(u8);
 
 impl TextFlags {
-    /// Nothing of what there are flags for.
+    /// No flags.
     pub(crate) const NONE: Self = Self(0);
-    /// Nothing is known of the text any more: anything may be in it.
+    /// Nothing is known of the text: it may have anything.
     pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY);
     const LINE_BREAKS: u8 = 1;
     const RESERVED_KEY: u8 = 2;
@@ -28,7 +28,7 @@ impl TextFlags {
         self.0 & Self::LINE_BREAKS != 0
     }
 
-    /// Whether an object has a key that serde_json treats in secret ways.
+    /// Whether an object has a key with serde_json's private prefix.
     #[inline]
     pub(super) fn has_reserved_key(self) -> bool {
         self.0 & Self::RESERVED_KEY != 0

@@ -1,21 +1,23 @@
-//! The stops of a text by blocks of a fixed grid, instead of blocks that begin where a token does.
+//! Finds the stops of a text. A *stop* is a byte at which a string may end or break a rule: a
+//! quote, a backslash or a control character.
 //!
-//! Here: which block is at hand, and the next stop in it. Not here: what a stop means (`tokens`,
-//! `cursor`). From any position, the grid gives the next stop from there.
+//! A grid reads the text in blocks of a fixed size at fixed places, and keeps the stops of one
+//! block. From any position, it returns the next stop. What a stop means is decided in `tokens` and
+//! `cursor`.
 //!
-//! Why: the place where a token begins is known only once the one before has ended, and a search
-//! from there waits for a load, a comparison and a count each time. A block of the grid is judged
-//! before it is known where its tokens begin, so in long strings only the count is waited for.
-//! Among short tokens a block at each of them is quicker.
+//! Other code searches from the beginning of each token. But the beginning of a token is known only
+//! after the token before it has ended, so each search waits for a load, a comparison and a count.
+//! The blocks of a grid do not depend on tokens, so the processor can prepare the next block in
+//! advance. For long strings that is faster, for short tokens it is slower.
 
 use super::plain::{LONG, Stops};
 use super::reserved::RESERVED;
 use crate::target::rare;
 
-/// Whether a [grid](Grid) pays at all: its blocks have to be long.
+/// Whether a [grid](Grid) is faster at all: only if its blocks are long.
 pub(super) const HAS_GRID: bool = LONG >= 64;
 
-/// A text with the stops of one block at hand.
+/// A text, and the stops of the block that was read last.
 pub(super) struct Grid<'t> {
     text: &'t [u8],
     /// Where the block begins: a multiple of its length.
@@ -24,7 +26,7 @@ pub(super) struct Grid<'t> {
 }
 
 impl<'t> Grid<'t> {
-    /// With the block at hand in which `pos` lies.
+    /// Begins with the block in which `pos` lies.
     #[inline]
     pub(super) fn at(text: &'t [u8], pos: usize) -> Self {
         let start = pos - pos % LONG;
@@ -35,10 +37,10 @@ impl<'t> Grid<'t> {
         }
     }
 
-    /// The first quote, backslash or control character at or behind `pos`, or the end of the text.
+    /// Returns the first stop at or after `pos`, or the end of the text.
     #[inline]
     pub(super) fn stop_from(&mut self, pos: usize) -> usize {
-        // One comparison for both sides.
+        // One comparison checks both ends of the block.
         if pos.wrapping_sub(self.start) >= LONG {
             self.move_to(pos);
         }
@@ -54,21 +56,21 @@ impl<'t> Grid<'t> {
         }
     }
 
-    /// Takes the block at hand in which `pos` lies.
+    /// Reads the block in which `pos` lies.
     #[inline]
     fn move_to(&mut self, pos: usize) {
         if pos < self.start {
             rare();
             self.start = pos - pos % LONG;
         }
-        // Step by step, so that the next block does not wait for `pos`.
+        // The loop goes block by block, so that the next block does not have to wait for `pos`.
         while pos >= self.start + LONG {
             self.start += LONG;
         }
         self.stops = stops_of(self.text, self.start);
     }
 
-    /// Behind a comma at `pos` and a key, as [`key`](Self::key) says.
+    /// Skips a comma at `pos` and the key after it, as [`key`](Self::key) does.
     #[inline]
     pub(super) fn next_key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos..pos + 2) != Some(b",\"") {
@@ -77,8 +79,10 @@ impl<'t> Grid<'t> {
         self.key_behind_quote(pos + 1)
     }
 
-    /// Behind a key whose quote is at `pos`, and its colon: where the value or a blank begins, and the byte there. Only if
-    /// the key has no escapes, is too short to be one that serde_json treats in secret ways, and its colon follows at once.
+    /// Skips a key whose quote is at `pos`, and its colon. Returns the position of the value, or of
+    /// a blank before it, and the byte there. Returns `None` if the key has escapes, if blanks
+    /// follow it, or if it is so long that it could begin with serde_json's private key prefix
+    /// ([`RESERVED`]).
     #[inline]
     pub(super) fn key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos) != Some(&b'"') {
@@ -87,7 +91,7 @@ impl<'t> Grid<'t> {
         self.key_behind_quote(pos)
     }
 
-    /// What [`key`](Self::key) says, where the quote has been seen.
+    /// Does the same as [`key`](Self::key), after the quote has been checked.
     #[inline(always)]
     fn key_behind_quote(&mut self, pos: usize) -> Option<(usize, u8)> {
         let end = self.key_end(pos + 1)?;
@@ -97,7 +101,7 @@ impl<'t> Grid<'t> {
         }
     }
 
-    /// The first stop of a key that begins at `pos`, if that is near enough.
+    /// Returns the first stop of a key that begins at `pos`, if it is near enough.
     #[inline]
     fn key_end(&mut self, pos: usize) -> Option<usize> {
         const MAX_LEN: usize = RESERVED.len() - 1;
@@ -111,7 +115,8 @@ impl<'t> Grid<'t> {
     }
 }
 
-/// The stops of the block that begins at `start`; behind the end of the text there are only stops.
+/// Returns the stops of the block that begins at `start`. Positions after the end of the text count
+/// as stops.
 #[inline]
 fn stops_of(text: &[u8], start: usize) -> Stops {
     let rest = text.get(start..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Bytes judged by themselves, or eight of them in a word: what every search in a text asks.
+//! Checks of a single byte, or of eight bytes in a word, that all searches use.
 
 use crate::target::SMALL;
 
@@ -7,10 +7,10 @@ pub(super) const fn is_stop(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Whether a byte behind a backslash is the whole escape: any but `u`.
+/// Whether a byte after a backslash completes the escape: any but `u`.
 #[inline]
 pub(super) fn is_short_escape(byte: u8) -> bool {
-    // No function: where there is a table, none would be called.
+    // This is a macro, because a function would be unused where there is a table.
     macro_rules! is_one {
         ($byte:expr) => {
             matches!(
@@ -19,7 +19,7 @@ pub(super) fn is_short_escape(byte: u8) -> bool {
             )
         };
     }
-    // Which one it is cannot be predicted, and a table has no branches.
+    // Which of these bytes it is cannot be predicted, and a table needs no branches.
     const TABLE: [bool; 256] = {
         let mut table = [false; 256];
         let mut byte = 0;
@@ -35,25 +35,25 @@ pub(super) fn is_short_escape(byte: u8) -> bool {
     TABLE[usize::from(byte)]
 }
 
-/// Whether a number may begin with a byte: a digit or a minus, and no value begins with the two that
-/// stand between them in ASCII.
+/// Whether a number may begin with a byte: a digit, a minus, or one of the two characters between
+/// them in ASCII, with which no value begins.
 #[inline]
 pub(super) fn begins_number(byte: u8) -> bool {
     matches!(byte, b'-'..=b'9')
 }
 
-/// What a [window](super::plain::Windows) has beside a block: a comma and a quote before it, and behind a name in it a quote, a
-/// colon and the first byte of a value.
+/// How many bytes a [window](super::plain::Windows) has besides a block: a comma and a quote before
+/// it; and after a name in it a quote, a colon and the first byte of a value.
 pub(super) const BESIDE: usize = 5;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = ONES * 0x80;
 
-/// The high bit of every stop in a word.
+/// Returns a word with the high bit of each byte set that is a stop.
 ///
-/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
-/// 0x22 and 0x23: one comparison covers quote and control characters. Each addition is to the low seven bits of a byte,
-/// so that no byte carries into its neighbour.
+/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space
+/// and `!` become 0x22 and 0x23: so one comparison finds the quote and control characters. Only the
+/// low seven bits of each byte are added, so that no byte carries into its neighbour.
 #[inline]
 pub(super) fn marks(word: u64) -> u64 {
     let low_bits = !HIGH;

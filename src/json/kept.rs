@@ -1,10 +1,10 @@
-//! Text that is kept: in place if it is short, in an allocation of its size if not.
+//! Text that is stored in place if it is short, and in an allocation of its exact size if not.
 //!
-//! Most ids, results and params are shorter than the memory that an allocation costs beside its
-//! content, and a burst of them is what an allocator is slowest at.
+//! Most ids, results and params are shorter than the memory that an allocation needs besides its
+//! content, and many allocations at once are slow.
 //!
-//! A short text is whole UTF-8, because it is copied from a `str`. It is still checked again each
-//! time it is read, which costs little for so few bytes.
+//! A short text is valid UTF-8, because it is copied from a `str`. It is still checked each time it
+//! is read, which costs little for so few bytes.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -18,17 +18,18 @@ pub(crate) enum Kept<const N: usize> {
     Long(Box<str>),
 }
 
-/// A text with zeros behind it, and last how many bytes it has.
+/// A text, zeros after it, and its length in the last byte.
 ///
-/// All of it is one array, and whole words: so it is moved by pieces that lie alike each time. A read that lies across two
-/// writes just made waits until both have reached the cache, which takes longer than to scan a short answer.
+/// It is one array of whole words, so it is always moved in pieces at the same positions. A read
+/// that overlaps two recent writes would wait until both have reached the cache, which takes longer
+/// than to scan a short answer.
 #[derive(Clone)]
 #[repr(align(8))]
 pub(crate) struct Short<const N: usize>([u8; N]);
 
 impl<const N: usize> Short<N> {
-    /// Fills an empty text with these, behind each other, if they are short enough. Says whether
-    /// they are.
+    /// Copies the parts into an empty text, one after another, if they are short enough. Returns
+    /// whether they are.
     #[inline]
     fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> bool {
         const { assert!(N % 8 == 0 && N <= 128) };
@@ -49,17 +50,17 @@ impl<const N: usize> Short<N> {
     #[inline]
     fn as_str(&self) -> &str {
         let Self(bytes) = self;
-        // Judged as a whole, which takes no loop; zeros and a number below 128 are ASCII.
+        // It is examined as a whole, without a loop; zeros and a length below 128 are ASCII too.
         let text = text_of(bytes).unwrap_or_default();
         text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }
 }
 
 impl<const N: usize> Kept<N> {
-    /// No text yet, to be filled.
+    /// An empty text, to be filled.
     pub(crate) const EMPTY: Self = Self::Short(Short([0; N]));
 
-    /// Fills an empty text with these, behind each other, where it lies.
+    /// Copies the parts into an empty text, one after another.
     #[inline]
     pub(crate) fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
         if let Self::Short(short) = self {
@@ -72,7 +73,7 @@ impl<const N: usize> Kept<N> {
         *self = Self::Long(text.into_boxed_str());
     }
 
-    /// Texts behind each other.
+    /// Makes a text of the parts, one after another.
     #[inline]
     pub(crate) fn new<const PARTS: usize>(parts: [&str; PARTS]) -> Self {
         let mut kept = Self::EMPTY;

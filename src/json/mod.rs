@@ -1,16 +1,23 @@
-//! JSON text: checked once, sliced, never reprinted.
+//! JSON text: validated once, sliced, never reprinted.
 //!
-//! Here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by the
-//! vector code of `simd` or its twins `swar` and `bytes`), [`Json`] and what can be read from it
-//! (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way out of them
-//! (`encode`, `serializer`, `number`), raw JSON as a part of those types (`embed`), the exact value
-//! of a number (`decimal`), and text that outlives its input (`owned`, `kept`). Not here: what a
-//! JSON-RPC message means. The scanner knows the six member names of an envelope and nothing else
-//! of the protocol.
+//! Text is validated by `scan`, which reads the members of a message's envelope, on top of `cursor`
+//! and `tokens`, which read single tokens. (The *envelope* is an object's members that JSON-RPC
+//! defines: `jsonrpc`, `method`, `params`, `id`, `result`, `error`.)
 //!
-//! Untrusted text is validated before anything else looks at it, and is never parsed into a tree.
-//! What is passed on is passed on byte for byte. No input nests calls more than four deep. This
-//! folder is the only place that names `serde_json`.
+//! * `plain`, `grid`: skip long stretches of text without quotes or escapes, block by block
+//! * `simd`, `swar`, `bytes`, `stops`, `judge`, `utf8`: examine one block, by vector code, by
+//!   machine words, or byte by byte
+//! * `text`, `string`, `walk`: [`Json`] and the ways to read it
+//! * `decode`, `encode`, `serializer`, `number`: conversion to and from the caller's types
+//! * `embed`: raw JSON as a part of these types
+//! * `decimal`: the exact value of a number
+//! * `owned`, `kept`: text that outlives its input
+//!
+//! What a JSON-RPC message means is decided elsewhere.
+//!
+//! Untrusted text is validated before anything else reads it, and is never parsed into a tree. Text
+//! that is passed on keeps every byte. The parser recurses at most four deep, however deep the
+//! input is nested. Only this folder uses `serde_json`.
 //!
 //! ```text
 //!   bytes ── scan ──▶ spans ──▶ Json<'a> ── decode ──▶ the caller's type

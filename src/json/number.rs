@@ -1,8 +1,8 @@
-//! Numbers of our own, written as decimal digits.
+//! Writes our own numbers as decimal digits.
 //!
-//! Not here: a peer's numbers, which are never read or reprinted. Writing allocates nothing.
-//! Integers are written without the machinery of `core::fmt`. Floats have the shortest digits that
-//! read back the same, laid out exactly as serde_json lays them out.
+//! A peer's numbers are never read or reprinted. Writing allocates nothing. Integers are written
+//! without `core::fmt`. Floats have the shortest digits that are read back as the same number, in
+//! exactly the form that serde_json writes.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -46,20 +46,22 @@ fn write_by_eights(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(&(digits | ZEROS).to_le_bytes());
 }
 
-/// Writes a number below 10⁸, without the zeros before it.
+/// Writes a number below 10⁸, without leading zeros.
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_up_to_eight(out: &mut Vec<u8>, n: u32) {
     let (digits, count) = short_digits(n);
     let end = out.len() + count;
-    // Copied at a fixed size, and cut.
+    // A fixed number of bytes is copied, and then truncated.
     out.extend_from_slice(&digits.to_le_bytes());
     out.truncate(end);
 }
 
-/// The digits of a number below 10⁸ without the zeros before it, the first one's byte lowest, and how many there are.
+/// Returns the digits of a number below 10⁸ without leading zeros, the first one's byte lowest, and
+/// how many there are.
 #[inline]
 pub(crate) fn short_digits(n: u32) -> (u64, usize) {
-    // Counted beside the digits, not from them: where the next byte goes does not wait for them.
+    // The length is computed separately from the digits, so that the next byte can be written
+    // without waiting for them.
     let longer = [10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
     let count = longer
         .iter()
@@ -76,10 +78,11 @@ const ZEROS: u64 = 0x30 * ONES;
 /// One in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The digits of a number below 10⁸, a byte each, the first one's lowest.
+/// Returns the digits of a number below 10⁸, a byte each, the first one's lowest.
 ///
-/// All at once: the number is split in two halves of four digits, these into pairs, these into digits. To
-/// divide by 100 and by 10 is to multiply and shift; the products of neighbours do not reach each other.
+/// They are computed all at once: the number is split into two halves of four digits, these into
+/// pairs, these into digits. Dividing by 100 and by 10 is done by multiplying and shifting; the
+/// products of neighbours do not overlap.
 fn eight_digits(n: u32) -> u64 {
     let halves = u64::from(n / 10_000) | u64::from(n % 10_000) << 32;
     let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
@@ -88,8 +91,9 @@ fn eight_digits(n: u32) -> u64 {
     tens | (pairs - 10 * tens) << 8
 }
 
-/// Writes a number digit by digit, in steps that a small machine has an instruction for and without
-/// a table. A library's division of 64 bits is larger than all other code that writes numbers.
+/// Writes a number digit by digit, with steps for which a small machine has an instruction, and
+/// without a table. A library's division of 64 bits would be larger than all other code that writes
+/// numbers.
 #[cfg(any(target_os = "none", antiphon_small, test))]
 fn write_one_by_one(out: &mut Vec<u8>, n: u64) {
     let mut digits = [0; 20];
@@ -132,7 +136,7 @@ const CHUNK: u128 = 10_000_000_000_000_000_000;
 
 pub(super) fn write_u128(out: &mut Vec<u8>, n: u128) {
     let Ok(small) = u64::try_from(n) else {
-        // At most three chunks of nineteen digits: this calls itself twice at the most.
+        // A number has at most three parts of nineteen digits, so this recurses at most twice.
         write_u128(out, n / CHUNK);
         write_padded(out, (n % CHUNK) as u64);
         return;
@@ -147,7 +151,7 @@ pub(super) fn write_i128(out: &mut Vec<u8>, n: i128) {
     write_u128(out, n.unsigned_abs());
 }
 
-/// Writes nineteen digits, zeros in front.
+/// Writes nineteen digits, with leading zeros.
 fn write_padded(out: &mut Vec<u8>, n: u64) {
     let mut divisor = 1_000_000_000_000_000_000u64;
     while divisor > 0 {
@@ -156,12 +160,12 @@ fn write_padded(out: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// What sets the two sizes of float apart.
+/// The differences between the two sizes of float.
 struct Format {
     /// Decimal exponents for which serde_json writes no exponent.
     plain: RangeInclusive<i32>,
-    /// From so many decimal places on, a power of two that lies halfway between two candidates
-    /// reads back from the lower one, too: 5^places ≥ 2^(mantissa bits + 1).
+    /// From this many decimal places on, a power of two that is halfway between two candidates is
+    /// read back from the lower one too: 5^places ≥ 2^(mantissa bits + 1).
     tie_places: i32,
 }
 
@@ -174,7 +178,7 @@ const F32: Format = Format {
     tie_places: 11,
 };
 
-/// Writes a finite number; anything else would not be JSON and is the caller's to handle.
+/// Writes a finite number; the caller handles others, because they have no JSON form.
 pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
     let bits = n.to_bits();
     let fraction = bits & (u64::MAX >> 12);
@@ -192,7 +196,7 @@ pub(super) fn write_f32(out: &mut Vec<u8>, n: f32) {
     write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F32);
 }
 
-/// Takes a float apart that `core` has written as `-d.ddde-x`, and lays it out anew.
+/// Reads a float that `core` has written as `-d.ddde-x`, and writes it in serde_json's form.
 ///
 /// The number is an odd integer times 2^`odd_power`. It lies exactly halfway between two decimals
 /// of p places if and only if that power is −(p+1): times 10^p it is an odd number of halves. In
@@ -266,11 +270,11 @@ fn push_zeros(out: &mut Vec<u8>, count: usize) {
     out.resize(out.len() + count, b'0');
 }
 
-/// Receives the pieces in which `core` writes a float, and sorts them.
+/// Receives the pieces in which `core` writes a float, and separates digits and exponent.
 #[derive(Default)]
 struct Scientific {
     negative: bool,
-    /// Shortest digits number at most 17.
+    /// The shortest form has at most 17 digits.
     digits: [u8; 20],
     len: usize,
     in_exponent: bool,
@@ -294,7 +298,7 @@ impl Write for Scientific {
                         self.len += 1;
                     }
                 }
-                // The point stands behind the first digit always.
+                // The point always comes after the first digit.
                 _ => {}
             }
         }

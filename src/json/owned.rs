@@ -26,8 +26,8 @@ use super::text::Json;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// It can be a field, where only part of a value is to be understood. As with [`Json`], only this
-/// crate and serde_json can read and write such a field:
+/// It can be a field, for a part of a value that your program need not understand. As with
+/// [`Json`], only this crate and serde_json can read and write such a field:
 ///
 /// ```
 /// use antiphon::{Json, OwnedJson};
@@ -62,41 +62,41 @@ impl Json<'_> {
 }
 
 impl OwnedJson {
-    /// No value yet, to be filled.
+    /// An empty value, to be filled.
     pub(crate) const EMPTY: Self = Self {
         text: Kept::EMPTY,
         flags: TextFlags::NONE,
     };
 
-    /// Copies a value here.
+    /// Copies a value into this one.
     #[inline]
     pub(crate) fn fill(&mut self, json: Json<'_>) {
         self.text.fill([json.as_str()]);
         self.flags = json.flags();
     }
 
-    /// Serialises a value, compactly.
+    /// Serialises a value in compact form.
     ///
     /// # Errors
     ///
     /// The value has no JSON form; a key in it begins with `$serde_json::private::`; or its own
-    /// `Serialize` refused.
+    /// `Serialize` returned an error.
     pub fn from_value<S: Serialize + ?Sized>(value: &S) -> Result<Self, EncodeError> {
         let mut out = Vec::new();
         write_value(&mut out, value)?;
         String::from_utf8(out)
             .map(|text| Self {
-                // What is written here stands on one line and has no reserved key.
+                // Text that is written here has no line breaks and no reserved keys.
                 flags: TextFlags::NONE,
                 text: text.into(),
             })
             .map_err(|_| EncodeError::invalid_text())
     }
 
-    /// Keeps text that was put together of values.
+    /// Makes a value from a text that was composed of values.
     ///
     /// # Errors
-    /// It nests deeper than JSON may.
+    /// The text nests deeper than the limit of 128.
     #[doc(hidden)]
     pub fn of_parts(text: Vec<u8>) -> Result<Self, EncodeError> {
         let text = String::from_utf8(text).ok();
@@ -104,13 +104,13 @@ impl OwnedJson {
         parsed.ok_or_else(EncodeError::invalid_text)
     }
 
-    /// The JSON string that says `text`.
+    /// Makes a JSON string of `text`.
     pub(crate) fn of_str(text: &str) -> Self {
         let mut quoted = Vec::new();
         write_str(&mut quoted, text);
         Self {
             flags: TextFlags::NONE,
-            // A string with some bytes of ASCII put in is one still.
+            // A string into which ASCII bytes were inserted is still UTF-8.
             text: String::from_utf8(quoted).unwrap_or_default().into(),
         }
     }
@@ -119,7 +119,7 @@ impl OwnedJson {
     ///
     /// # Errors
     ///
-    /// Says where and why the text is not one JSON value.
+    /// Returns where and why the text is not one JSON value.
     pub fn parse(text: String) -> Result<Self, SyntaxError> {
         let json = Json::parse_str(&text)?;
         if json.len() == text.len() {
@@ -132,7 +132,7 @@ impl OwnedJson {
         Ok(Self::from(json))
     }
 
-    /// The value, to look into.
+    /// Borrows the value, to read it.
     #[must_use]
     pub fn as_json(&self) -> Json<'_> {
         Json::from_scanned(self.text.as_str(), self.flags)
@@ -150,7 +150,7 @@ impl OwnedJson {
         self.as_json().kind()
     }
 
-    /// Gives the text away.
+    /// Returns the text.
     #[must_use]
     pub fn into_string(self) -> String {
         self.text.into_string()

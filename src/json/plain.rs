@@ -1,8 +1,8 @@
-//! Passing over the inside of a string, many bytes at a time.
+//! Skips the inside of a string, many bytes at a time.
 //!
-//! Here: which twin judges the bytes, and the search for the next byte that is not plain. Not here:
-//! what that byte means. A search stops at the first byte that is a quote, a backslash or a control
-//! character, or at the end, and nowhere else.
+//! This module selects the code that examines the bytes, and searches for the next stop: a quote, a
+//! backslash or a control character, or the end of the text. What a stop means is decided in
+//! `tokens`.
 //!
 //! `simd` is used on x86-64, `bytes` on bare metal, `swar` everywhere else. Built with
 //! `--cfg antiphon_portable` or `--cfg antiphon_small`, the crate uses `swar` or `bytes` on any
@@ -30,17 +30,17 @@ pub(super) use search::{Stops, free_of_stops, short_string};
 pub(super) use twin::{LONG, WIDTH, WINDOW, Windows};
 pub(crate) use twin::{inside_of, text_of, value_of};
 
-/// The stops of the block that begins behind the first `BEFORE` bytes of a window.
+/// Returns the stops of the block that begins after the first `BEFORE` bytes of a window.
 #[inline]
 pub(super) fn stops_behind<const BEFORE: usize>(window: &[u8; WINDOW]) -> Stops {
     const { assert!(BEFORE + WIDTH <= WINDOW) };
     let block = window.get(BEFORE..).and_then(<[u8]>::first_chunk);
-    // A window has room for both, and the compiler leaves the other case out.
+    // A window is large enough for both, and the compiler removes the other case.
     Stops::of(block.unwrap_or(&[0; WIDTH]))
 }
 
-/// The stops in the next [`LONG`] bytes of `text` from `pos` on, and where they end; or in the next [`WIDTH`] bytes, or
-/// in those that are left.
+/// Returns the stops in the next [`LONG`] bytes of `text` from `pos` on, and where these bytes end.
+/// If fewer are left, examines the next [`WIDTH`] bytes, or those that are left.
 #[inline]
 pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
     let rest = text.get(pos..).unwrap_or_default();
@@ -53,8 +53,9 @@ pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
     (stops_at_end(text, pos), text.len().max(pos))
 }
 
-/// The stops in the next [`LONG`] bytes, as [`long_stops_at`] finds them, for a text where escapes
-/// are likely. Short escapes may be left out of the stops. Also says whether there is any stop.
+/// Returns the stops in the next [`LONG`] bytes, as [`long_stops_at`] does, for a text where
+/// escapes are likely. Short escapes may be left out of the stops. Also returns whether there is
+/// any stop.
 #[inline]
 pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) {
     let rest = text.get(pos..).unwrap_or_default();
@@ -66,8 +67,8 @@ pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) 
     (stops, next, stops.first().is_some())
 }
 
-/// The stops where fewer bytes than a block are left: the last whole block is judged, and what lies before `pos` left
-/// out.
+/// Returns the stops if fewer bytes than a block are left: it examines the last whole block, and
+/// leaves out the stops before `pos`.
 #[inline]
 fn stops_at_end(text: &[u8], pos: usize) -> Stops {
     let left = text.len().saturating_sub(pos);
@@ -77,10 +78,10 @@ fn stops_at_end(text: &[u8], pos: usize) -> Stops {
     stops_of_few(text, pos)
 }
 
-/// The stops from `pos` on in a text that is shorter than a block.
+/// Returns the stops from `pos` on in a text that is shorter than a block.
 #[inline(never)]
 fn stops_of_few(text: &[u8], pos: usize) -> Stops {
-    // What fills the block up must not be a stop.
+    // The bytes that fill the block up must not be stops.
     let mut block = [b' '; WIDTH];
     let left = text.get(pos..).unwrap_or_default();
     if let Some(place) = block.get_mut(..left.len()) {
@@ -89,7 +90,7 @@ fn stops_of_few(text: &[u8], pos: usize) -> Stops {
     Stops::of(&block)
 }
 
-/// Finds the first `"`, `\` or control character at or after `pos`, or the end of `text`.
+/// Returns the first `"`, `\` or control character at or after `pos`, or the end of `text`.
 #[inline]
 pub(super) fn skip_plain(text: &[u8], pos: usize) -> usize {
     let mut pos = pos;
@@ -105,8 +106,8 @@ pub(super) fn skip_plain(text: &[u8], pos: usize) -> usize {
     }
 }
 
-/// Whether a text has no stop at all. Its last block may overlap the one before, so a text of a block or more is
-/// looked at where it stands.
+/// Whether a text has no stop at all. Its last block may overlap the one before, so a text of a
+/// block or more need not be copied.
 #[inline]
 pub(super) fn is_plain(text: &[u8]) -> bool {
     if text.len() >= LONG {
@@ -139,7 +140,7 @@ fn is_plain_word(text: &[u8]) -> bool {
     marks(halves[0] | halves[1] << 32) == 0
 }
 
-/// The naive twin that tests compare with.
+/// A simple version, with which tests compare.
 #[cfg(test)]
 pub(super) fn skip_plain_naive(text: &[u8], pos: usize) -> usize {
     let mut pos = pos;

@@ -1,8 +1,9 @@
-//! The names by which serde_json passes more than their text through serde.
+//! Private names of serde_json, which give a text another meaning.
 
 use super::string::JsonString;
 
-/// What every key that serde_json treats in secret ways begins with.
+/// The prefix of all private keys of serde_json. An object with such a key may be read as another
+/// document.
 pub(super) const RESERVED: &str = "$serde_json::private::";
 
 /// The name by which serde_json's serializer recognises text to be inserted verbatim.

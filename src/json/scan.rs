@@ -1,11 +1,11 @@
-//! One pass over a whole text: is it JSON, and where are the members of its envelopes?
+//! Validates a whole text in one pass, and finds the members of its envelopes.
 //!
-//! Here: the spans a message is later read from. Not here: the grammar of tokens (`cursor`), and
-//! any judgement of what the members say (`message`).
+//! The result is a list of spans, from which the message is read later. The grammar of tokens is in
+//! `cursor` and `tokens`; the meaning of the members is decided in `message`.
 //!
-//! Nothing is handed out before the last byte has been validated. A name counts however it is
-//! escaped. A repeated name is noticed and its first occurrence kept: if two readers took different
-//! occurrences, an attacker could show each of them another message.
+//! No span is returned before the last byte has been validated. A name is recognised however it is
+//! escaped. If a name is repeated, that is noted and its first occurrence is kept: if two readers
+//! used different occurrences, an attacker could send each of them another message.
 //!
 //! ```text
 //!   {"jsonrpc":"2.0","method":"sum","params":[1,2],"id":7}     Single: one envelope
@@ -28,26 +28,26 @@ use crate::target::{SMALL, rare};
 pub(crate) enum Shape {
     /// Anything but an array.
     Single,
-    /// An array of `items` elements; those beyond what is stored are counted, too.
+    /// An array of `items` elements, including those whose envelopes are not stored.
     Batch { items: usize },
 }
 
-/// What is known of a text besides its envelopes.
+/// The result of a scan, besides the envelopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scanned<'t> {
     /// The whole text, which is UTF-8.
     pub text: &'t str,
     pub shape: Shape,
-    /// What else was seen in it.
+    /// Other facts about the text.
     pub flags: TextFlags,
 }
 
 /// Validates a whole text (RFC 8259) and finds the members of its envelopes.
 ///
-/// `envelopes` is cleared and then holds one entry for the value, or one per element if the value
-/// is an array, at most `max_envelopes`; elements beyond are validated and counted. At most
-/// `max_depth` containers (read as 1 to 128) may be open at once. One leading byte-order mark is
-/// skipped. After an error `envelopes` is empty.
+/// `envelopes` is cleared and then has one entry for the value, or one per element if the value is
+/// an array, at most `max_envelopes`; further elements are validated and counted. At most
+/// `max_depth` containers (read as 1 to 128) may be open at once. One byte-order mark at the
+/// beginning is skipped. After an error `envelopes` is empty.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn scan<'t>(
     text: &'t [u8],
@@ -90,7 +90,7 @@ fn scan_text<'t>(
     })
 }
 
-/// Reads the batch whose bracket is at `start`; returns the position behind it.
+/// Reads the batch whose bracket is at `start`; returns the position after it.
 #[inline(never)]
 fn scan_batch(
     cursor: &mut Cursor<'_>,
@@ -116,7 +116,7 @@ fn scan_batch(
     }
 }
 
-/// Reads the value at `start`, inside `open` containers, and stores its envelope if there is room.
+/// Reads the value at `start`, inside `open` containers, and stores its envelope if there is space.
 #[inline]
 fn scan_item(
     cursor: &mut Cursor<'_>,
@@ -146,9 +146,9 @@ fn scan_item(
     Ok(end)
 }
 
-/// Makes room for one more envelope; the vector never reserves more than `max_envelopes`.
+/// Adds an empty envelope; the vector never reserves more than `max_envelopes`.
 ///
-/// The envelope is filled in its place, as it is too large to be handed about for free.
+/// The envelope is filled in place, because it is too large to be moved for free.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 fn next_slot(
     envelopes: &mut Vec<Envelope>,
@@ -168,13 +168,13 @@ fn next_slot(
     envelopes.last_mut()
 }
 
-/// How nearly every message begins, compared at once.
+/// The beginning of nearly every message, which is compared at once.
 const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 
-/// A member of an envelope up to its value: what its name says, and a position behind its colon.
+/// The name of an envelope's member, if it is known, and a position after its colon.
 type Named = (Option<Key>, usize);
 
-/// Reads the object at `start`, member by member; returns the position behind it.
+/// Reads the object at `start`, member by member; returns the position after it.
 #[inline]
 fn scan_object(
     cursor: &mut Cursor<'_>,
@@ -203,7 +203,7 @@ fn scan_object(
             Some((key @ (Key::Params | Key::Result), value)) => {
                 scan_body(cursor, key, value, open, envelope)?
             }
-            // No other key is named there.
+            // Only `error` is named there.
             Some((_, value)) => match scan_error(cursor, value, open, envelope)? {
                 Some(end) => end,
                 None => scan_member(cursor, (Some(Key::Error), value), open, envelope)?,
@@ -227,7 +227,7 @@ fn has_head(text: &[u8], start: usize) -> bool {
     !SMALL && text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
 }
 
-/// Reads a method, a string as a rule, at `value`; returns the position behind it.
+/// Reads a method, usually a string, at `value`; returns the position after it.
 #[inline]
 fn scan_method(
     cursor: &mut Cursor<'_>,
@@ -247,7 +247,7 @@ fn scan_method(
     Ok(end)
 }
 
-/// Reads an id, a number as a rule, at `value`; returns the position behind it.
+/// Reads an id, usually a number, at `value`; returns the position after it.
 #[inline]
 fn scan_id(
     cursor: &mut Cursor<'_>,
@@ -267,8 +267,8 @@ fn scan_id(
     Ok(end)
 }
 
-/// Reads params or a result at `value`; returns the position behind it. They are an array or an
-/// object as a rule, and a result often is a string or a number.
+/// Reads params or a result at `value`; returns the position after it. Usually they are an array or
+/// an object, and a result is often a string or a number.
 #[inline]
 fn scan_body(
     cursor: &mut Cursor<'_>,
@@ -295,9 +295,9 @@ fn scan_body(
     Ok(end)
 }
 
-/// Reads an error object at `start` as nearly every peer writes it: `{"code":…,"message":"…"}`, the message
-/// without escapes, perhaps `"data"` as the last member, nothing between tokens but one blank behind
-/// commas and colons. Gives nothing if it is written otherwise; then the long way judges it.
+/// Reads an error object at `start` in its most common form: `{"code":…,"message":"…"}`, the
+/// message without escapes, perhaps with `"data"` as the last member, and at most one blank after
+/// commas and colons. Returns `None` for any other form, which the general code reads.
 #[inline]
 fn error_parts(
     cursor: &mut Cursor<'_>,
@@ -335,7 +335,7 @@ fn error_parts(
     Ok(is_whole.then_some((end + 1, parts)))
 }
 
-/// A whole number of at most nine digits, which cannot overflow, and where it ends.
+/// Reads a whole number of at most nine digits, which cannot overflow. Returns it and its end.
 #[inline]
 fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
     let negative = text.get(start) == Some(&b'-');
@@ -348,7 +348,7 @@ fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
         number = number * 10 + i32::from(digit - b'0');
         pos += 1;
     }
-    // No digit, or a zero before others, is no number.
+    // A number has at least one digit, and no zero before others.
     let digits = pos - first;
     if digits == 0 || (digits > 1 && text.get(first) == Some(&b'0')) {
         return None;
@@ -356,8 +356,8 @@ fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
     Some((if negative { -number } else { number }, pos))
 }
 
-/// Reads an error at `value`, if it is written as nearly every peer writes it; returns the position
-/// behind it. Gives nothing for any other.
+/// Reads an error at `value`, if it has the most common form; returns the position after it.
+/// Returns `None` for any other form.
 #[inline(never)]
 fn scan_error(
     cursor: &mut Cursor<'_>,
@@ -374,7 +374,7 @@ fn scan_error(
     Ok(Some(end))
 }
 
-/// Reads the value of any member of an envelope; returns the position behind it.
+/// Reads the value of any member of an envelope; returns the position after it.
 #[inline(never)]
 fn scan_member(
     cursor: &mut Cursor<'_>,
@@ -410,8 +410,8 @@ fn scan_member(
     Ok(end)
 }
 
-/// Names a key behind a comma at `pos`, if all is written plainly: eight bytes from the comma on say
-/// which of five it is. Also gives the position behind its colon.
+/// Reads a key after a comma at `pos`, if it has no escapes or blanks: the eight bytes after the
+/// comma show which of five names it is. Also returns the position after its colon.
 #[inline]
 fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     const METHOD: u64 = u64::from_le_bytes(*b",\"method");
@@ -437,7 +437,7 @@ fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     }
 }
 
-/// Finds what stands behind a member at `pos`: the next one's key, or the end of the object.
+/// Reads what follows a member at `pos`: the next key, or the end of the object.
 #[inline(never)]
 fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>, Failed> {
     let (pos, byte) = cursor.token(pos);
@@ -451,7 +451,7 @@ fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>,
     }
 }
 
-/// Names any key, and gives a position behind its colon.
+/// Reads any key, and returns a position after its colon.
 #[inline(never)]
 fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
     if cursor.byte(start) != b'"' {
@@ -462,7 +462,7 @@ fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
     Ok((key, cursor.colon(end)?.0))
 }
 
-/// Which envelope member a key names; `start` and `end` enclose the quotes.
+/// Returns which envelope member a key names; `start` and `end` enclose the quotes.
 fn key_of(cursor: &mut Cursor<'_>, start: usize, end: usize, escaped: bool) -> Option<Key> {
     let token = cursor.text().get(start..end)?;
     if escaped || SMALL {
@@ -499,9 +499,9 @@ fn key_of_escaped(name: JsonString<'_>) -> Option<Key> {
         .map(|(_, key)| key)
 }
 
-/// A token with escapes, read as the string that it is.
+/// Reads a token with escapes as a string.
 fn escaped_string(token: &[u8]) -> JsonString<'_> {
-    // It is cut from a text that is UTF-8, at quotes.
+    // The token was cut at quotes from a text that is UTF-8.
     JsonString::of_token(core::str::from_utf8(token).unwrap_or_default())
 }
 

@@ -1,11 +1,11 @@
 //! A serde serializer that appends compact JSON to a `Vec<u8>`.
 //!
-//! serde_json's own needs `std::io` to write into a buffer that already exists; this one does not,
-//! and is smaller. Its output is byte for byte that of serde_json. It is valid JSON or an error,
-//! even if a `Serialize` breaks serde's rules. A value that failed leaves no trace.
+//! serde_json's own serializer needs `std::io` to append to an existing buffer; this one does not,
+//! and is smaller. It writes the same bytes as serde_json. The output is valid JSON, or an error is
+//! returned, even if a `Serialize` breaks serde's rules. If a value fails, nothing of it stays in
+//! the buffer.
 //!
-//! Not here: what may stand only at certain places, namely map keys and text that is JSON already
-//! (`serializer_parts`).
+//! Map keys, and text that is JSON already, are in `serializer_parts`.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Display};
@@ -18,11 +18,12 @@ use super::reserved::{NUMBER_TOKEN, RAW_VALUE_TOKEN, RESERVED};
 use super::serializer_parts::{KeyWriter, RawWriter};
 use super::writer::Writer;
 
-/// Appends a value, compactly, with the same bytes that serde_json would write.
+/// Appends a value in compact form, with the same bytes that serde_json would write, except that
+/// line breaks in raw JSON become blanks.
 ///
-/// Texts inserted by the `RawValue` protocol are validated, and their raw line breaks, if any,
-/// become blanks. After an error, or a panic of the value's own code, `out` has its former length.
-/// The depth of the value is the caller's business: serde recurses into it.
+/// Raw JSON (serde_json's `RawValue`) is validated, and its line breaks become blanks, because a
+/// message may have to fit on one line. After an error, or a panic in the value's own code, `out`
+/// has its former length. The depth of the value is not limited here: serde recurses into it.
 pub(crate) fn write_value<S: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     value: &S,
@@ -40,8 +41,8 @@ impl Writer<'_> {
         done
     }
 
-    /// Refuses a key, just written at `start`, that would make serde_json read another document.
-    /// None of its bytes is ever escaped.
+    /// Refuses the key that was just written at `start`, if serde_json would treat it as one of its
+    /// private keys and so read another document. None of the bytes of such a key is ever escaped.
     fn judge_key(&self, start: usize) -> Result<(), EncodeError> {
         let written = self.out.get(start + 1..).unwrap_or_default();
         if written.first() == Some(&b'$') && written.starts_with(RESERVED.as_bytes()) {
@@ -264,7 +265,7 @@ impl<'w, 'o> Serializer for &'w mut Writer<'o> {
         Ok(ObjectWriter::open(self, b"}}"))
     }
 
-    /// Escapes what a `Display` prints while it prints it, without a string in between.
+    /// Escapes the output of a `Display` while it is printed, without a temporary string.
     fn collect_str<D: Display + ?Sized>(self, value: &D) -> Result<(), EncodeError> {
         struct Escaper<'e>(&'e mut Vec<u8>);
         impl fmt::Write for Escaper<'_> {
@@ -369,7 +370,7 @@ impl ser::SerializeTupleVariant for ArrayWriter<'_, '_> {
 pub(super) struct ObjectWriter<'w, 'o> {
     writer: &'w mut Writer<'o>,
     empty: bool,
-    /// A key stands written that has no value yet.
+    /// A key has been written and its value has not.
     value_due: bool,
     close: &'static [u8],
 }

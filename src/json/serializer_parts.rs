@@ -1,8 +1,8 @@
-//! The serializers for places where not every value may stand.
+//! Serializers for places where only some values are allowed.
 //!
-//! Here: [`KeyWriter`] for a map key, which puts quotes around scalars, and [`RawWriter`] for the
-//! text inside serde_json's private struct tokens. A value that cannot stand there is refused,
-//! because there is no JSON for it.
+//! [`KeyWriter`] writes map keys, and puts quotes around scalars. [`RawWriter`] writes the text
+//! inside serde_json's private struct names. Other values are refused, because there is no JSON
+//! form for them.
 
 use core::fmt::Display;
 
@@ -15,7 +15,7 @@ use super::syntax::JsonKind;
 use super::text::Json;
 use super::writer::Writer;
 
-/// Answers the methods named with an error: the value is not of a kind that can stand here.
+/// Implements the named methods with an error, because such a value is not allowed here.
 macro_rules! refuse {
     ($error:expr; scalars $($method:ident($type:ty))*) => {
         $(fn $method(self, _value: $type) -> Result<(), EncodeError> { Err($error) })*
@@ -110,7 +110,7 @@ pub(super) struct KeyWriter<'w, 'o> {
     pub(super) writer: &'w mut Writer<'o>,
 }
 
-/// Writes scalars by the value writer, quotes around.
+/// Writes scalars with the value writer, in quotes.
 macro_rules! quote_keys {
     ($($method:ident($type:ty))*) => {
         $(fn $method(self, value: $type) -> Result<(), EncodeError> {
@@ -189,7 +189,7 @@ impl Serializer for KeyWriter<'_, '_> {
     refuse!(EncodeError::key_not_string(); compounds);
 }
 
-/// Inserts a text that claims to be JSON, after making sure.
+/// Inserts a text that should be JSON, after validating it.
 pub(super) struct RawWriter<'w, 'o> {
     pub(super) writer: &'w mut Writer<'o>,
     pub(super) number_only: bool,

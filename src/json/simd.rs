@@ -1,12 +1,12 @@
-//! Sixteen bytes at once, with the vector instructions that every x86-64 processor has (SSE2).
+//! Examines sixteen bytes at once, with vector instructions that every x86-64 processor has (SSE2).
 //!
-//! This is the only file with `unsafe` in it, for two reasons. The vector instructions are declared
-//! unsafe in a function that does not name the feature. And a `str` is made of bytes known to be
-//! ASCII without looking at them again. `swar` is the twin that other targets run and that tests
-//! compare with: it has the same names, gives the same answers and has no `unsafe`.
+//! This is the only file with `unsafe`, for two reasons. The vector instructions are unsafe in a
+//! function that does not name the feature. And it makes a `str` from bytes that are known to be
+//! ASCII without checking them again. Other targets use `swar`, with which tests compare: it has
+//! the same names, returns the same results and has no `unsafe`.
 //!
-//! Loads go through references to whole blocks, never through an address that was calculated. No
-//! processor is detected, and nothing here depends on which one it is.
+//! Blocks are loaded through references, never through a computed address. The code does not depend
+//! on the kind of processor.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/repository/floors.rs holds it to be the only one"
@@ -21,20 +21,20 @@ use core::str::Utf8Error;
 use super::judge::BESIDE;
 use super::utf8::{is_ascii, is_utf8};
 
-/// Bytes judged at once.
+/// How many bytes are examined at once.
 pub(super) const WIDTH: usize = 16;
 
-/// Bytes seen at once through a [window](Windows).
+/// How many bytes a [window](Windows) has.
 pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
-/// Bytes judged at once where a string goes on for long.
+/// How many bytes are examined at once in a long string.
 pub(super) const LONG: usize = 4 * WIDTH;
 
-/// A text that is read through windows: the next [`WINDOW`] bytes from any place, at once.
+/// A text that is read through windows: the next [`WINDOW`] bytes at any position, at once.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],
-    /// One behind the last place from which a window fits; 0 if there is none.
+    /// One after the last position of a window; 0 if there is none.
     end: usize,
 }
 
@@ -45,7 +45,7 @@ impl<'t> Windows<'t> {
         Self { text, end }
     }
 
-    /// The next [`WINDOW`] bytes from `pos` on, if that many are left.
+    /// Returns the next [`WINDOW`] bytes from `pos` on, if that many are left.
     #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
         // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most the length, and an array
@@ -74,7 +74,7 @@ pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
     }
 }
 
-/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+/// Returns a part of a text that begins and ends with an ASCII character, as every JSON value does.
 #[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     if start >= end {
@@ -82,22 +82,23 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     }
     let value = text.as_bytes().get(start..end)?;
     let is_cut_well = (value.first()? | value.last()?).is_ascii();
-    // SAFETY: an ASCII character is one byte: characters end before the first and behind the last.
+    // SAFETY: an ASCII character is one byte: characters end before the first and after the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
-/// A stretch of a text without its first and last character: a string without its quotes.
+/// Returns a part of a text without its first and last character: a string without its quotes.
 #[inline(always)]
 pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let [first, inside @ .., last] = value_of(text, start, end)?.as_bytes() else {
         return None;
     };
     let is_cut_well = (first | last).is_ascii();
-    // SAFETY: an ASCII character is one byte: characters begin behind the first, end before the last.
+    // SAFETY: an ASCII character is one byte: characters begin after the first, end before the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(inside) })
 }
 
-/// The text, if it is UTF-8; the error is the standard library's. ASCII is read at memory speed.
+/// Returns the text, if it is UTF-8; otherwise the standard library's error. ASCII is checked as
+/// fast as memory is read.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     if is_ascii(
@@ -113,14 +114,14 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     core::str::from_utf8(bytes)
 }
 
-/// Which bytes of a long block are beyond ASCII.
+/// Returns which bytes of a long block are beyond ASCII.
 #[inline]
 fn beyond_ascii(block: &[u8; LONG]) -> u64 {
     let [beyond] = masks(block, |bytes| [bytes]);
     beyond
 }
 
-/// Whether `BLOCKS` blocks behind each other are ASCII.
+/// Whether `BLOCKS` blocks one after another are ASCII.
 #[inline]
 fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);
@@ -133,17 +134,18 @@ fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     }
 }
 
-/// The blocks behind each other in a longer one.
+/// Splits a long block into blocks.
 #[inline]
 fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; BLOCKS] {
     core::array::from_fn(|n| {
         let part = long.get(n * WIDTH..).and_then(<[u8]>::first_chunk);
-        // The sizes fit wherever this is used, and the compiler leaves the other case out.
+        // The sizes fit wherever this is used, and the compiler removes the other case.
         part.unwrap_or(&[0; WIDTH])
     })
 }
 
-/// A bit for each byte of a long block, the first byte's lowest, for each of what `judge` marks in its parts.
+/// Returns, for each of the marks that `judge` makes, a bit for each byte of a long block, the
+/// first byte's lowest.
 #[inline]
 pub(super) fn masks<const N: usize>(
     block: &[u8; LONG],
@@ -158,7 +160,8 @@ pub(super) fn masks<const N: usize>(
     masks
 }
 
-/// A bit for each byte of a block, the first byte's lowest, for each of what `judge` marks in it.
+/// Returns, for each of the marks that `judge` makes, a bit for each byte of a block, the first
+/// byte's lowest.
 #[inline]
 pub(super) fn short_masks<const N: usize>(
     block: &[u8; WIDTH],
@@ -174,21 +177,22 @@ fn load(block: &[u8; WIDTH]) -> __m128i {
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// All ones in the place of every stop.
+/// Sets all bits of every byte that is a stop.
 #[inline]
 pub(super) fn marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
     unsafe { _mm_or_si128(low_marks(bytes), backslashes(bytes)) }
 }
 
-/// All ones in the place of every backslash.
+/// Sets all bits of every byte that is a backslash.
 #[inline]
 pub(super) fn backslashes(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
-/// All ones in the place of every quote and control character, with bit 1 flipped as in [`judge::marks`](super::judge::marks).
+/// Sets all bits of every byte that is a quote or a control character, with bit 1 flipped as in
+/// [`judge::marks`](super::judge::marks).
 #[inline]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.

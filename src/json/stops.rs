@@ -1,19 +1,19 @@
-//! Where the vector module's search in a string stops, as a bit for each byte of a block.
+//! The stops that the vector code has found, as a bit for each byte of a block.
 //!
-//! Here: what is read out of the bits. Not here: the instructions that make them (`simd`), so this
-//! file has no `unsafe`. A stop is passed over only if it is part of a short escape that lies whole
-//! in the block.
+//! This file reads the bits, and has no `unsafe`. The instructions that make them are in `simd`. A
+//! stop is skipped only if it belongs to a short escape that is completely in the block.
 
 use super::judge::is_short_escape;
 use super::simd::{
     LONG, WIDTH, WINDOW, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks,
 };
 
-/// Every other bit of a long block, the first byte's among them, and the last byte's bit.
+/// Every second bit of a long block, beginning with the first byte's; and the last byte's bit.
 const EVEN: u64 = 0x5555_5555_5555_5555;
 const LAST: u64 = 1 << (LONG - 1);
 
-/// Which bytes of a block are a quote, a backslash or a control character: a bit each, the first byte's lowest.
+/// Which bytes of a block are a quote, a backslash or a control character: one bit each, the first
+/// byte's lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stops(u64);
 
@@ -31,14 +31,15 @@ impl Stops {
         Self(stops)
     }
 
-    /// The stops of a block in which escapes are likely, without those of [short](is_short_escape) escapes that end in it.
-    /// Also whether there are any at all.
+    /// Returns the stops of a block in which escapes are likely, without those of
+    /// [short](is_short_escape) escapes that end in it. Also returns whether there are any stops at
+    /// all.
     #[inline]
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let [others, backslashes] = masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
         let all = others | backslashes;
-        // Of backslashes in a row every other one begins an escape. An addition to the first of a row carries out of it:
-        // that shows which rows begin at an even place.
+        // In a row of backslashes every second one begins an escape. Adding to the first bit of a
+        // row carries out of the row, which shows the rows that begin at an even position.
         let firsts = backslashes & !(backslashes << 1);
         let even_rows = backslashes & !backslashes.wrapping_add(firsts & EVEN);
         let escapes = (even_rows & EVEN) | (backslashes & !even_rows & !EVEN);
@@ -52,11 +53,12 @@ impl Stops {
         (Self(all & !(short | short << 1)), all != 0)
     }
 
-    /// The stops of a block without the first backslash and what stands right behind it; and whether these two may be passed
-    /// over: they are a [short](is_short_escape) escape, or stand behind the first stop that is left.
+    /// Returns the stops of a block without the first backslash and the byte after it. Also returns
+    /// whether these two may be skipped: because they are a [short](is_short_escape) escape, or
+    /// because they come after the first stop that is left.
     ///
-    /// Whether a string has an escape cannot be predicted, so nothing here branches on it. Finding
-    /// the first stop does not wait for what is escaped.
+    /// Whether a string has an escape cannot be predicted, so this code has no branch on it.
+    /// Finding the first stop does not wait for the escaped byte.
     #[inline]
     pub(super) fn behind_one_escape(block: &[u8; WIDTH]) -> (Self, bool) {
         let [others, backslashes] =
@@ -81,32 +83,34 @@ impl Stops {
         (near != 0).then(|| near.trailing_zeros() as usize)
     }
 
-    /// Without a stop at `index`, which lies in the block, and one right behind it.
+    /// Returns the stops without one at `index`, which is in the block, and without one directly
+    /// after it.
     #[inline]
     pub(super) fn without_two(self, index: usize) -> Self {
         Self(self.0 & !(0b11 << (index % LONG)))
     }
 
-    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    /// Returns the stops counted from the byte at `index`, which is at most the width.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0 >> index)
     }
 }
 
-/// How many bytes the string at the front of the window has, both quotes included, if it ends in
-/// the block behind its quote and has one escape at the most, a short one. Nothing for any other.
+/// Returns the length of the string at the beginning of the window, including both quotes, if it
+/// ends in the block after its quote and has at most one escape, a short one. Returns `None` for
+/// any other.
 #[inline]
 pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
     let block = window.get(1..).and_then(<[u8]>::first_chunk);
-    // A window has room for it, and the compiler leaves the other case out.
+    // A window is large enough for it, and the compiler removes the other case.
     let block = block.unwrap_or(&[0; WIDTH]);
     let (stops, is_good) = Stops::behind_one_escape(block);
     let end = stops.first()?;
     (is_good && block.get(end) == Some(&b'"')).then_some(end + 2)
 }
 
-/// How many bytes, in whole long blocks, `text` has from `pos` on without any stop.
+/// Counts the bytes, in whole long blocks, of `text` from `pos` on that have no stop.
 #[inline]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();

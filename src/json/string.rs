@@ -1,8 +1,8 @@
-//! A string token: what stands between two quotes of a valid text, with its escapes.
+//! A string token: the text between two quotes of a valid JSON text, with its escapes.
 //!
-//! Here: comparing and unescaping. Not here: finding the token (`cursor`, `walk`). Two strings are
-//! equal when they denote the same code points, whatever the escapes. A lone surrogate is a code
-//! point of its own, never silently replaced.
+//! This module compares and unescapes strings; `cursor` and `walk` find them. Two strings are equal
+//! when they denote the same code points, however they are escaped. A lone surrogate is a code
+//! point of its own, and never silently replaced.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -19,7 +19,8 @@ pub struct JsonString<'a> {
 }
 
 impl<'a> JsonString<'a> {
-    /// Takes a whole token, quotes included; anything shorter is read as the empty string.
+    /// Makes a string from a whole token, including its quotes; a shorter text is read as the empty
+    /// string.
     #[inline]
     pub(super) fn of_token(token: &'a str) -> Self {
         let inside = 1..token.len().saturating_sub(1).max(1);
@@ -28,7 +29,7 @@ impl<'a> JsonString<'a> {
         }
     }
 
-    /// The text between the quotes, escapes and all.
+    /// The text between the quotes, with its escapes.
     #[must_use]
     pub fn raw(self) -> &'a str {
         self.raw
@@ -39,7 +40,7 @@ impl<'a> JsonString<'a> {
     pub fn has_escapes(self) -> bool {
         let bytes = self.raw.as_bytes();
         if SMALL {
-            // `contains` would bring a search by words into flash.
+            // `contains` is faster, but its code is too large for the flash of a microcontroller.
             #[expect(clippy::manual_contains, reason = "it is the smaller code")]
             return bytes.iter().any(|&byte| byte == b'\\');
         }
@@ -77,13 +78,13 @@ impl<'a> JsonString<'a> {
             return Cow::Borrowed(self.raw());
         }
         let to_char = |point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER);
-        // An escape is longer than what it stands for, so this is room enough and nothing grows.
+        // An escape is longer than the character that it denotes, so the string never has to grow.
         let mut unescaped = String::with_capacity(self.raw.len());
         unescaped.extend(self.code_points().map(to_char));
         Cow::Owned(unescaped)
     }
 
-    /// The code points denoted, lone surrogates as they are; for comparing and hashing.
+    /// The code points of the string, including lone surrogates; for comparing and hashing.
     #[must_use]
     pub fn code_points(self) -> CodePoints<'a> {
         CodePoints {
@@ -100,7 +101,7 @@ impl fmt::Debug for JsonString<'_> {
 
 /// Iterates over the code points of a [`JsonString`].
 ///
-/// An escaped surrogate pair is one code point; a surrogate without its partner comes out as it
+/// An escaped surrogate pair is one code point; a surrogate without its partner is returned as it
 /// is, in the range 0xD800 to 0xDFFF, which no `char` can hold.
 #[derive(Clone)]
 pub struct CodePoints<'a> {
@@ -128,7 +129,7 @@ impl Iterator for CodePoints<'_> {
 }
 
 impl CodePoints<'_> {
-    /// Decodes the escape behind a backslash.
+    /// Decodes the escape after a backslash.
     fn escape(&mut self) -> u32 {
         let Some((&letter, rest)) = self.rest.split_first() else {
             return u32::from(b'\\');
@@ -145,7 +146,7 @@ impl CodePoints<'_> {
         }
     }
 
-    /// Decodes the four digits behind `\u`, and the partner if they are a leading surrogate.
+    /// Decodes the four digits after `\u`, and the partner if they are a leading surrogate.
     fn unicode_escape(&mut self) -> u32 {
         let unit = hex_unit(self.rest);
         self.rest = self.rest.get(4..).unwrap_or_default();
@@ -160,8 +161,8 @@ impl CodePoints<'_> {
         0x10000 + ((unit - 0xd800) << 10) + (partner - 0xdc00)
     }
 
-    /// Decodes a character of two to four bytes. The scanner names keys before the text is known
-    /// to be UTF-8, so this must not trust its input; what it makes of bad bytes is never used.
+    /// Decodes a character of two to four bytes. The scanner compares member names before it has
+    /// checked that the text is UTF-8, so the bytes may be invalid; then the result is never used.
     fn multi_byte(&mut self, first: u8) -> u32 {
         let (more, bits) = match first {
             0xf0.. => (3, first & 0x07),
@@ -180,7 +181,7 @@ impl CodePoints<'_> {
     }
 }
 
-/// The number that the first four bytes spell in hexadecimal; the scanner has checked the digits.
+/// Reads the first four bytes as a hexadecimal number; the scanner has checked the digits.
 fn hex_unit(digits: &[u8]) -> u32 {
     let digits = digits.iter().take(4);
     digits.fold(0, |unit, &digit| {

@@ -1,20 +1,20 @@
-//! Eight bytes at once in an ordinary register: the portable twin of the vector module.
+//! Examines eight bytes at once in an ordinary register: the portable version of the vector code.
 //!
-//! Targets without vector code of ours run it. Tests compare the vector module with it on every
-//! target that has both. It has the names of that module and gives the answers that it gives; see
-//! there. Every mark is exact, so the second stop of a word can be trusted as well as the first.
+//! Targets without vector code use it. Tests compare the vector code with it on every target that
+//! has both. It has the same names and returns the same results; see there. Every mark is exact, so
+//! all stops of a word can be used, not only the first.
 
 use core::str::Utf8Error;
 
 use super::judge::{BESIDE, marks};
 
-/// Bytes judged at once.
+/// How many bytes are examined at once.
 pub(super) const WIDTH: usize = 8;
 
-/// Bytes seen at once through a [window](Windows).
+/// How many bytes a [window](Windows) has.
 pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
-/// Bytes judged at once where a string goes on for long.
+/// How many bytes are examined at once in a long string.
 pub(super) const LONG: usize = WIDTH;
 
 /// Which bytes of a block are a quote, a backslash or a control character: the high bit of each, the first byte's
@@ -34,7 +34,7 @@ impl Stops {
         Self::of(block)
     }
 
-    /// The stops of a long block in which escapes are likely, all of them; also whether there are any.
+    /// Returns all stops of a long block in which escapes are likely, and whether there are any.
     #[inline]
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let stops = Self::of(block);
@@ -53,26 +53,27 @@ impl Stops {
         self.first().filter(|&index| index < N)
     }
 
-    /// Without a stop at `index`, which lies in the block, and one right behind it.
+    /// Returns the stops without one at `index`, which is in the block, and without one directly
+    /// after it.
     #[inline]
     pub(super) fn without_two(self, index: usize) -> Self {
         Self(self.0 & !(0xffff << (8 * (index % LONG))))
     }
 
-    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    /// Returns the stops counted from the byte at `index`, which is at most the width.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0.checked_shr(8 * index as u32).unwrap_or(0))
     }
 }
 
-/// Gives no length: without vector code the search costs more than it saves.
+/// Returns no length: without vector code the search costs more than it saves.
 #[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }
 
-/// A text that is read through windows: the next [`WINDOW`] bytes from any place, at once.
+/// A text that is read through windows: the next [`WINDOW`] bytes at any position, at once.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],
@@ -84,14 +85,14 @@ impl<'t> Windows<'t> {
         Self { text }
     }
 
-    /// The next [`WINDOW`] bytes from `pos` on, if that many are left.
+    /// Returns the next [`WINDOW`] bytes from `pos` on, if that many are left.
     #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
         self.text.get(pos..)?.first_chunk()
     }
 }
 
-/// Whether the compiler may use vector code of the target's for loops over bytes.
+/// Whether the compiler may use the target's vector code for loops over bytes.
 const VECTORS: bool = cfg!(any(
     target_feature = "sse2",
     target_feature = "neon",
@@ -104,7 +105,7 @@ pub(super) fn are_plain([first, last]: [u64; 2]) -> bool {
     marks(first) | marks(last) == 0
 }
 
-/// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
+/// Counts the bytes, in whole blocks of four, of `text` from `pos` on that have no stop.
 #[inline]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();
@@ -124,8 +125,8 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     count
 }
 
-/// Whether four blocks have a stop, for targets with vector code. All bytes are judged without a
-/// branch, so the compiler can use the vector code that the target has.
+/// Whether four blocks have a stop, for targets with vector code. All bytes are examined without a
+/// branch, so the compiler can use the vector code of the target.
 #[inline]
 pub(super) fn has_stops_by_bytes(blocks: &[u8; 4 * WIDTH]) -> bool {
     let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
@@ -139,7 +140,7 @@ pub(super) fn has_stops_by_words(blocks: &[u8; 4 * WIDTH]) -> bool {
     words.fold(0, |found, word| found | Stops::of(word).0) != 0
 }
 
-/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+/// Returns a part of a text that begins and ends with an ASCII character, as every JSON value does.
 #[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let is_ascii = |value: &str| {
@@ -152,7 +153,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     text.get(start..end).filter(|value| is_ascii(value))
 }
 
-/// A stretch of a text without its first and last character: a string without its quotes.
+/// Returns a part of a text without its first and last character: a string without its quotes.
 #[inline]
 pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let string = value_of(text, start, end)?;

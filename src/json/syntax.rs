@@ -1,4 +1,4 @@
-//! The words of the grammar: the six kinds of value, and what can be wrong with a text.
+//! The terms of the grammar: the six kinds of value, and the faults of a text.
 //!
 //! No parsing happens here.
 
@@ -22,8 +22,8 @@ pub enum JsonKind {
 }
 
 impl JsonKind {
-    /// Tells the kind from the first byte of a value; what starts no value is told as a number,
-    /// for the caller's next step is to read it as one and fail there.
+    /// Returns the kind by the first byte of a value. A byte that begins no value counts as a
+    /// number, because the caller then tries to read a number and fails.
     #[inline]
     pub(super) fn of_first_byte(byte: u8) -> Self {
         match byte {
@@ -50,7 +50,7 @@ impl JsonKind {
     }
 }
 
-/// Says where a text stops being JSON, and why.
+/// Returns where a text stops being JSON, and why.
 ///
 /// It never quotes the text, so it is safe to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// What stands where nothing has gone wrong.
+    /// A placeholder as long as there is no error.
     pub(super) const NONE: Self = Self {
         offset: 0,
         kind: SyntaxErrorKind::Empty,
@@ -71,7 +71,8 @@ impl SyntaxError {
         Self { offset, kind }
     }
 
-    /// Where the text went wrong, in bytes from its start (a byte-order mark counted).
+    /// The position of the fault, in bytes from the start of the text (including a byte-order
+    /// mark).
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
@@ -92,7 +93,7 @@ impl fmt::Display for SyntaxError {
 
 impl core::error::Error for SyntaxError {}
 
-/// Names what is wrong with a text that is not JSON.
+/// The kinds of faults of a text that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SyntaxErrorKind {
@@ -104,7 +105,7 @@ pub enum SyntaxErrorKind {
     UnexpectedEnd,
     /// The text is not UTF-8 (RFC 8259, clause 8.1).
     InvalidUtf8,
-    /// A backslash in a string is followed by none of the escapes of RFC 8259, clause 7.
+    /// A backslash in a string is not followed by one of the escapes of RFC 8259, clause 7.
     BadEscape,
     /// A number with a leading zero, or without a digit where one is needed (clause 6).
     BadNumber,

@@ -1,8 +1,8 @@
 //! `Json`: a slice that is known to be one valid JSON value.
 //!
-//! Here: making one, looking at it, embedding it in other output. Not here: the checking (`scan`,
-//! `cursor`) and typed reading (`decode`). The text is never changed, and never printed where it
-//! might be logged.
+//! This module makes such slices, reads them, and copies them into other output. They are checked
+//! in `scan` and `cursor`, and read into types in `decode`. The text is never changed, and never
+//! printed where it might be logged.
 
 use core::fmt;
 
@@ -14,8 +14,8 @@ use super::syntax::{JsonKind, SyntaxError};
 /// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
 ///
 /// It is two words and two flags: copy it freely. Numbers keep their digits, strings their escapes,
-/// objects their order and repetitions, so a value can be passed on byte for byte. Comparison is
-/// by bytes as well: `1` and `1.0` differ.
+/// objects their order and repetitions, so a value can be passed on byte for byte. Values are
+/// compared by bytes too: `1` and `1.0` differ.
 ///
 /// `Debug` prints kind and length only, because messages carry secrets; `Display` prints the text.
 ///
@@ -32,12 +32,12 @@ use super::syntax::{JsonKind, SyntaxError};
 /// # As a part of other values
 ///
 /// `Json` implements [`Serialize`](serde::Serialize) and [`Deserialize`](serde::Deserialize), so it
-/// can be a field: in the caller's own types, in `serde_json::json!` and in a `serde_json::Value`
-/// it is the JSON that it is. [`OwnedJson`](super::OwnedJson) shows an example.
+/// can be a field. In your own types, in `serde_json::json!` and in a `serde_json::Value` it is
+/// written as the JSON that it holds. [`OwnedJson`](super::OwnedJson) has an example.
 ///
 /// Only this crate and serde_json can read and write it. With any other format serializing and
-/// deserializing give an error that says so. serde buffers the contents of untagged enums and of
-/// flattened fields in a form of its own, so raw JSON cannot stand in those.
+/// deserializing return an error that says so. serde buffers the contents of untagged enums and of
+/// flattened fields in a form of its own, so these cannot have raw JSON.
 #[derive(Clone, Copy)]
 pub struct Json<'a> {
     /// One value, no blanks around it.
@@ -58,7 +58,7 @@ impl<'a> Json<'a> {
     ///
     /// # Errors
     ///
-    /// Says where and why the text is not one JSON value in UTF-8.
+    /// Returns where and why the text is not one JSON value in UTF-8.
     pub fn parse(text: &'a [u8]) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(text, MAX_DEPTH);
         Self::read(&mut cursor).map_err(|Failed| cursor.failure())
@@ -71,7 +71,7 @@ impl<'a> Json<'a> {
         let end = cursor.value(start, 0)?;
         let flags = cursor.flags();
         cursor.finish(end)?;
-        // The cursor only ever moves forward inside the text, so the range is good.
+        // The cursor only moves forward inside the text, so the range is valid.
         let text = text.get(start..end).unwrap_or_default();
         Ok(Self { text, flags })
     }
@@ -80,18 +80,18 @@ impl<'a> Json<'a> {
     ///
     /// # Errors
     ///
-    /// Says where and why the text is not one JSON value.
+    /// Returns where and why the text is not one JSON value.
     pub fn parse_str(text: &'a str) -> Result<Self, SyntaxError> {
         Self::parse(text.as_bytes())
     }
 
-    /// Takes one value of a text that `scan` accepted, with the flags of that text.
+    /// Makes a value from a part of a text that `scan` accepted, with the flags of that text.
     #[inline]
     pub(crate) fn from_scanned(text: &'a str, flags: TextFlags) -> Self {
         Self { text, flags }
     }
 
-    /// What the scan has seen in the text.
+    /// Facts about the text, from the scan.
     #[inline]
     pub(crate) fn flags(self) -> TextFlags {
         self.flags
@@ -133,16 +133,16 @@ impl<'a> Json<'a> {
         self.kind() == JsonKind::Null
     }
 
-    /// Whether a raw carriage return or line feed may stand between tokens.
+    /// Whether there may be a raw carriage return or line feed between tokens.
     ///
-    /// It may be true without need for a value cut from a larger text; false is certain.
+    /// True may be wrong for a value that was cut from a larger text; false is always right.
     #[must_use]
     #[inline]
     pub fn has_line_breaks(self) -> bool {
         self.flags.has_line_breaks()
     }
 
-    /// The value as a string token, if it is one.
+    /// The value as a string token, if it is a string.
     #[must_use]
     pub fn as_string(self) -> Option<JsonString<'a>> {
         (self.kind() == JsonKind::String).then(|| JsonString::of_token(self.text))

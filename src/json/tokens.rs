@@ -1,12 +1,12 @@
-//! Strings, numbers and words: the tokens that are values by themselves.
+//! Reads strings, numbers and words: the tokens that are values themselves.
 //!
-//! Here: where a token ends, and whether it is one. Not here: what stands between tokens
-//! (`cursor`), and what they mean. A token is judged to its last byte by RFC 8259, clauses 3, 6 and
-//! 7.
+//! This module finds where a token ends, and checks every byte of it by RFC 8259, clauses 3, 6 and
+//! 7. The text between tokens is read in `cursor`.
 //!
-//! The good path is kept short. A string without escapes that ends in the first blocks of vector
-//! code is handled inline. What cannot be predicted, such as whether a number has a sign or which
-//! word it is, costs no branch: a wrong guess costs the processor more than the rest of the work.
+//! Code for valid input is kept short. A string without escapes that ends in the first blocks of
+//! vector code is handled inline. The code does not branch on what cannot be predicted, such as
+//! whether a number has a sign or which word comes: a wrong prediction costs the processor more
+//! than the rest of the work.
 
 use super::cursor::{Cursor, Failed};
 use super::grid::{Grid, HAS_GRID};
@@ -17,31 +17,32 @@ use super::plain::{
 use super::syntax::SyntaxErrorKind;
 use crate::target::rare;
 
-/// Where a string token ended, and whether it has escapes.
+/// The end of a string token, and whether it has escapes.
 pub(super) struct StringToken {
     pub(super) end: usize,
     pub(super) escaped: bool,
 }
 
-/// How many long strings of a value are read before the rest of it is read on the grid.
+/// How many long strings of a value are read before the rest of the value is read on a
+/// [grid](super::grid).
 const FEW: u32 = 4;
 
-/// How the words begin, by [`word_place`].
+/// The first four bytes of each word, indexed by [`word_place`].
 const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];
 
-/// Two bits in which the first letters of the words differ.
+/// Returns two bits in which the first letters of the words differ.
 #[inline]
 fn word_place(first: u8) -> usize {
     usize::from(first >> 3 & 0b11)
 }
 
-/// Whether these are the digits of `\u`.
+/// Whether these are four hexadecimal digits.
 fn is_hexadecimal(digits: &[u8; 4]) -> bool {
     digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 impl Cursor<'_> {
-    /// Passes over the value that begins at `pos` with `first` and is no container.
+    /// Skips the value that begins at `pos` with `first` and is no array or object.
     #[inline]
     pub(super) fn scalar(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         if first == b'"' {
@@ -53,10 +54,10 @@ impl Cursor<'_> {
         self.word(pos, first)
     }
 
-    /// Passes over the string whose opening quote is at `pos`.
+    /// Skips the string whose opening quote is at `pos`.
     #[inline]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        // The first that is long is one of a few.
+        // At least one long string is allowed.
         let none = StringToken {
             end: pos,
             escaped: false,
@@ -64,8 +65,8 @@ impl Cursor<'_> {
         Ok(self.string_of_few(pos, &mut 0)?.unwrap_or(none))
     }
 
-    /// Passes over the string whose opening quote is at `pos`, and counts strings longer than a
-    /// block. Gives nothing for one of those after the first few.
+    /// Skips the string whose opening quote is at `pos`, and counts strings longer than a block.
+    /// Returns `None` for a long string after the first few.
     #[inline]
     pub(super) fn string_of_few(
         &mut self,
@@ -93,7 +94,7 @@ impl Cursor<'_> {
         self.end_of_string(pos, stops, next).map(Some)
     }
 
-    /// Passes over the string whose opening quote is at `pos`, on a grid. Returns where it ends.
+    /// Skips the string whose opening quote is at `pos`, on a grid. Returns where it ends.
     #[inline]
     pub(super) fn string_on(&mut self, grid: &mut Grid<'_>, pos: usize) -> Result<usize, Failed> {
         let stop = grid.stop_from(pos + 1);
@@ -104,15 +105,15 @@ impl Cursor<'_> {
         Ok(self.long_string(pos + 1)?.end)
     }
 
-    /// Passes over what is left of a string from `pos` on; what stands in it before is plain.
+    /// Skips the rest of a string from `pos` on; the part before has no escapes.
     #[inline(never)]
     fn long_string(&mut self, pos: usize) -> Result<StringToken, Failed> {
         let (stops, next) = long_stops_at(self.text, pos);
         self.end_of_string(pos, stops, next)
     }
 
-    /// Passes over what is left of a string, with the stops of the bytes from `pos` up to `next`.
-    /// The first stop usually is the quote that ends the string.
+    /// Skips the rest of a string, given the stops of the bytes from `pos` up to `next`. The first
+    /// stop usually is the quote that ends the string.
     #[inline]
     fn end_of_string(
         &mut self,
@@ -132,8 +133,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Passes over what is left of a string whose first stop is no quote, or that has no stop from
-    /// `pos` up to `next`.
+    /// Skips the rest of a string whose first stop is no quote, or that has no stop from `pos` up
+    /// to `next`.
     #[inline(never)]
     fn rest_of_string(
         &mut self,
@@ -155,8 +156,8 @@ impl Cursor<'_> {
                         if !is_short_escape(byte_at(at + 1)) {
                             self.unicode_escape(at)?;
                         }
-                        // What is escaped may look like a stop, in the next block, too. What follows it
-                        // does not: digits are none.
+                        // The escaped byte may look like a stop, even in the next block. The digits
+                        // that may follow it never look like stops.
                         stops = stops.without_two(n);
                         next = next.max(at + 2);
                     }
@@ -188,8 +189,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Judges the escape of four digits whose backslash is at `pos`, if it is one. A lone surrogate is
-    /// grammatical.
+    /// Checks the escape of four digits whose backslash is at `pos`, if it is one. A lone surrogate
+    /// is allowed by the grammar.
     #[inline(never)]
     fn unicode_escape(&mut self, pos: usize) -> Result<(), Failed> {
         let escape = self.text.get(pos + 1..).and_then(<[u8]>::first_chunk::<5>);
@@ -199,11 +200,11 @@ impl Cursor<'_> {
         }
     }
 
-    /// Passes over the number at `pos`, if there is one; it [begins](begins_number) with `first`.
-    /// `byte` is always the byte at `pos`, so only the sign is read twice.
+    /// Skips the number at `pos`, if there is one; `first` is a byte with which numbers
+    /// [begin](begins_number). `byte` is always the byte at `pos`, so only the sign is read twice.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        // A sign cannot be predicted, so it costs no branch.
+        // Whether there is a sign cannot be predicted, so there is no branch on it.
         let digit = pos + usize::from(first == b'-');
         let first = self.byte(digit);
         if !first.is_ascii_digit() {
@@ -218,7 +219,8 @@ impl Cursor<'_> {
             pos += 1;
             byte = self.byte(pos);
         }
-        // A control character that looks like a dot here is none there.
+        // With this bit set, a control character may look like a dot; `fraction` finds that it is
+        // none.
         if matches!(byte | 0x20, b'.' | b'e') {
             rare();
             return self.fraction(pos, byte);
@@ -226,7 +228,8 @@ impl Cursor<'_> {
         Ok(pos)
     }
 
-    /// Passes over what may stand behind a whole number; `byte` is the one at `pos`.
+    /// Skips a fraction and an exponent after a whole number, if there are any; `byte` is the one
+    /// at `pos`.
     #[inline(always)]
     fn fraction(&mut self, pos: usize, byte: u8) -> Result<usize, Failed> {
         let (mut pos, mut byte) = (pos, byte);
@@ -240,7 +243,7 @@ impl Cursor<'_> {
         Ok(pos)
     }
 
-    /// Passes over one digit or more: where they end, and the byte there.
+    /// Skips one digit or more. Returns where they end, and the byte there.
     #[inline(always)]
     fn digits(&mut self, mut pos: usize) -> Result<(usize, u8), Failed> {
         let mut byte = self.byte(pos);
@@ -254,8 +257,8 @@ impl Cursor<'_> {
         Ok((pos, byte))
     }
 
-    /// Passes over `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of
-    /// them it is cannot be predicted, so it costs no branch.
+    /// Skips `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of them
+    /// it is cannot be predicted, so there is no branch on it.
     #[inline]
     pub(super) fn word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         let word = WORDS[word_place(first)];
@@ -269,7 +272,7 @@ impl Cursor<'_> {
         Err(self.bad_word(pos, first))
     }
 
-    // What follows is the failing path: it only finds out what to say.
+    // The rest is the error path, which only finds the right error.
 
     #[cold]
     #[inline(never)]

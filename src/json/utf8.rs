@@ -1,11 +1,11 @@
-//! Whether a text is ASCII, as most are, or else UTF-8.
+//! Checks whether a text is ASCII, as most texts are, or else UTF-8.
 //!
-//! Here: the verdict, from what the vector module says of single blocks. Not here: what is wrong
-//! with a text that is not UTF-8; the standard library finds that again. The verdict is always the
-//! one that the standard library gives, because other code relies on it; the tests compare the two.
+//! The vector code examines single blocks; this module combines the results. If a text is not
+//! UTF-8, the standard library finds the error again. The result is always that of the standard
+//! library, because other code relies on it; tests compare the two.
 
-/// Whether a text is ASCII, as told by functions that judge four blocks of sixteen bytes, two, and
-/// one. Bytes behind the last whole block are covered by blocks at the end, which may overlap those
+/// Whether a text is ASCII, by functions that examine four, two and one block of sixteen bytes.
+/// Bytes after the last whole block are examined in a block at the end, which may overlap the one
 /// before.
 #[inline]
 pub(super) fn is_ascii(
@@ -27,8 +27,8 @@ pub(super) fn is_ascii(
     bytes.iter().fold(0, |or, byte| or | byte) < 0x80
 }
 
-/// Whether a text is UTF-8. Characters beyond ASCII are found by a bit for each byte of a block, and only they are
-/// looked at.
+/// Whether a text is UTF-8. A bit for each byte of a block marks characters beyond ASCII, and only
+/// these are decoded.
 #[inline(never)]
 pub(super) fn is_utf8(bytes: &[u8], beyond_ascii: impl Fn(&[u8; 64]) -> u64) -> bool {
     let mut pos = 0;
@@ -41,7 +41,7 @@ pub(super) fn is_utf8(bytes: &[u8], beyond_ascii: impl Fn(&[u8; 64]) -> u64) -> 
             let Some(len) = bytes.get(at..).and_then(character) else {
                 return false;
             };
-            // What of it is in the next block is passed over there.
+            // If the character goes on in the next block, its bytes are skipped there.
             beyond &= !(((1 << len) - 1) << n);
             next = next.max(at + len);
         }
@@ -51,8 +51,8 @@ pub(super) fn is_utf8(bytes: &[u8], beyond_ascii: impl Fn(&[u8; 64]) -> u64) -> 
     rest.is_some_and(|rest| core::str::from_utf8(rest).is_ok())
 }
 
-/// How many bytes the character beyond ASCII has with which `bytes` begin, by the table of RFC 3629, clause
-/// 4.
+/// Returns how many bytes the character beyond ASCII at the beginning of `bytes` has, by the table
+/// of RFC 3629, clause 4.
 #[inline]
 fn character(bytes: &[u8]) -> Option<usize> {
     let continues = |byte: &u8| byte & 0xc0 == 0x80;

@@ -1,8 +1,8 @@
-//! Stepping through the members and elements of a text that is known to be valid.
+//! Iterates over the members and elements of a text that is known to be valid.
 //!
-//! There is no recursion and no allocation. Since the text is valid, finding the end of a value
-//! only takes counting brackets outside strings. Were it not valid after all, the walk would end
-//! early or yield odd slices, and still neither panic nor loop.
+//! There is no recursion and no allocation. Since the text is valid, the end of a value is found by
+//! counting brackets outside strings. If the text were invalid, the iteration would end early or
+//! return wrong slices, but neither panic nor loop.
 
 use core::fmt;
 
@@ -12,13 +12,13 @@ use super::string::JsonString;
 use super::text::Json;
 
 impl<'a> Json<'a> {
-    /// The members of an object, in order; none for any other kind.
+    /// The members of an object, in order; no members for any other kind.
     #[must_use]
     pub fn members(self) -> Members<'a> {
         Members::of(self)
     }
 
-    /// The elements of an array, in order; none for any other kind.
+    /// The elements of an array, in order; no elements for any other kind.
     #[must_use]
     pub fn elements(self) -> Elements<'a> {
         Elements::of(self)
@@ -26,7 +26,7 @@ impl<'a> Json<'a> {
 
     /// The first member of an object whose name, after unescaping, is `name`.
     ///
-    /// Reads up to that member, each time it is called.
+    /// Each call reads from the beginning up to that member.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Json<'a>> {
         self.members()
@@ -35,7 +35,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Iterates over the members of an object, in the order of the text, repetitions included.
+/// Iterates over the members of an object, in the order of the text, including repeated names.
 ///
 /// Made by [`Json::members`].
 #[derive(Clone)]
@@ -101,7 +101,7 @@ impl fmt::Debug for Elements<'_> {
     }
 }
 
-/// Yields what stands between blanks, commas and colons inside one container.
+/// Returns the tokens and values between blanks, commas and colons of one container.
 #[derive(Clone)]
 struct Steps<'a> {
     text: &'a str,
@@ -112,7 +112,7 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     fn inside(json: Json<'a>, bracket: u8) -> Self {
         let text = json.as_str();
-        // Another kind of value has no steps: begin at its end.
+        // Another kind of value has nothing to return, so it starts at its end.
         let pos = if text.as_bytes().first() == Some(&bracket) {
             1
         } else {
@@ -147,7 +147,7 @@ fn skip_separators(text: &[u8], mut pos: usize) -> usize {
     pos
 }
 
-/// The end of the value that begins at `start`; always beyond `start`.
+/// Returns the end of the value that begins at `start`; always larger than `start`.
 pub(super) fn value_end(text: &[u8], start: usize) -> usize {
     match text.get(start) {
         Some(b'"') => string_end(text, start),
@@ -156,14 +156,14 @@ pub(super) fn value_end(text: &[u8], start: usize) -> usize {
     }
 }
 
-/// The end of the string whose opening quote is at `start`.
+/// Returns the end of the string whose opening quote is at `start`.
 pub(super) fn string_end(text: &[u8], start: usize) -> usize {
     let mut pos = start + 1;
     loop {
         pos = skip_plain(text, pos);
         match text.get(pos) {
             Some(b'"') => return pos + 1,
-            // The byte behind a backslash never ends a string; the digits of \u are plain.
+            // The byte after a backslash never ends a string; the digits after `\u` need no care.
             Some(b'\\') => pos += 2,
             Some(_) => pos += 1,
             None => return text.len(),

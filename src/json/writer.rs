@@ -1,4 +1,4 @@
-//! The buffer that a serializer writes to: one value whole, or nothing of it.
+//! The buffer of a serializer: it gets a whole value, or nothing of it.
 
 use alloc::vec::Vec;
 
@@ -6,19 +6,19 @@ use serde::ser::{Error as _, Serialize};
 
 use super::encode::EncodeError;
 
-/// Writes one value, and takes back what it wrote unless all of it went well.
+/// Writes one value, and removes what it wrote unless the whole value was written.
 pub(super) struct Writer<'o> {
     pub(super) out: &'o mut Vec<u8>,
     len_before: usize,
-    /// Some part failed. A `Serialize` may ignore that and go on; we may not, for half a value is
-    /// in the buffer.
+    /// A part has failed. A `Serialize` may ignore that and go on; but half a value is in the
+    /// buffer, so the result is an error.
     pub(super) failed: bool,
     complete: bool,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        // Also when the value's own code panicked.
+        // This is also the case if the value's own code panicked.
         if !self.complete {
             self.out.truncate(self.len_before);
         }

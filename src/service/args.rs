@@ -1,4 +1,4 @@
-//! The arguments of a method, found among the params by position or by name.
+//! Finds the arguments of a method in its params, by position or by name.
 
 use serde::Deserialize;
 use smallvec::SmallVec;
@@ -7,12 +7,12 @@ use super::missing::absent;
 use super::trace_context::META;
 use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
 
-/// The params of a request, each at the place of its parameter.
+/// The params of a request, sorted by the parameters of its method.
 ///
-/// An array gives the arguments by position, an object by name: exact, in any order. What is
-/// surplus, unknown or given twice is refused, before anything is decoded, but for a member `_meta`,
-/// which says something of the call, such as its trace. Up to eight arguments are found without an
-/// allocation.
+/// An array has the arguments by position, an object by name, in any order. Params that are
+/// surplus, unknown or given twice are refused before any is decoded. Only a member `_meta` is
+/// ignored, because it describes the call: its trace, for example. Up to eight arguments are found
+/// without an allocation.
 ///
 /// ```
 /// use antiphon::Json;
@@ -36,7 +36,7 @@ impl<'a, 'n> Arguments<'a, 'n> {
     ///
     /// # Errors
     /// [`Surplus`](DecodeErrorKind::Surplus), [`Unknown`](DecodeErrorKind::Unknown) or
-    /// [`Repeated`](DecodeErrorKind::Repeated), which say what the params have too much.
+    /// [`Repeated`](DecodeErrorKind::Repeated), if there are params that the method does not have.
     pub fn of(params: Option<Json<'a>>, names: &'n [&'static str]) -> Result<Self, DecodeError> {
         let mut values: SmallVec<[Option<Json<'a>>; 8]> = SmallVec::new();
         let Some(params) = params else {
@@ -71,11 +71,12 @@ impl<'a, 'n> Arguments<'a, 'n> {
         Ok(Self { names, values })
     }
 
-    /// Decodes the argument at a place, from 0.
+    /// Decodes the argument at index `place`, which begins at 0.
     ///
     /// # Errors
     /// [`Missing`](DecodeErrorKind::Missing) if it was left out and its type is not optional;
-    /// otherwise why it is not of the type. The [`detail`](DecodeError::detail) names the parameter.
+    /// otherwise the reason why it does not fit the type. The [`detail`](DecodeError::detail) names
+    /// the parameter.
     pub fn get<T: Deserialize<'a>>(&self, place: usize) -> Result<T, DecodeError> {
         let name = self.names.get(place).copied().unwrap_or_default();
         match self.values.get(place) {
@@ -84,7 +85,7 @@ impl<'a, 'n> Arguments<'a, 'n> {
         }
     }
 
-    /// The argument at a place as the peer wrote it, if it is there.
+    /// Returns the argument at index `place` as the peer wrote it, if it was given.
     pub fn raw(&self, place: usize) -> Option<Json<'a>> {
         self.values.get(place).copied().flatten()
     }

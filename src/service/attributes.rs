@@ -1,18 +1,18 @@
-//! What interceptors and handlers leave for each other.
+//! Values that interceptors and handlers pass to each other.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::{Any, TypeId};
 use core::fmt;
 
-/// Values by their type: what interceptors leave for each other and for handlers.
+/// A map from types to values, by which interceptors pass values to each other and to handlers.
 #[derive(Default)]
 pub struct Attributes {
     values: Vec<(TypeId, Box<dyn Any + Send + Sync>)>,
 }
 
 impl Attributes {
-    /// Makes one without values.
+    /// Makes an empty map.
     pub const fn new() -> Self {
         Self { values: Vec::new() }
     }
@@ -28,7 +28,7 @@ impl Attributes {
         self.values.push((TypeId::of::<T>(), Box::new(value)));
     }
 
-    /// Takes the value of a type away, and gives it back.
+    /// Removes the value of a type, and returns it.
     pub fn remove<T: 'static>(&mut self) -> Option<T> {
         let mut ids = self.values.iter().map(|(id, _)| *id);
         let place = ids.position(|id| id == TypeId::of::<T>())?;
@@ -50,7 +50,7 @@ impl Attributes {
     }
 }
 
-/// Shows how many there are: they may be secrets.
+/// Prints only how many values there are, because they may be secrets.
 impl fmt::Debug for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attributes")

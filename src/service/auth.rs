@@ -1,4 +1,4 @@
-//! Credentials of a client: a token that is asked for anew for each call.
+//! Credentials of a client: a token, which a function returns for each call.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -10,27 +10,27 @@ use super::cx::Cx;
 use super::decision::Decision;
 use super::intercept::Interceptor;
 
-/// What a client says to prove who it is: the value of the header `authorization`. Left as an attribute
-/// of a call, it is sent with its HTTP request. Debug output does not show it.
+/// The credentials of a client: the value of the header `authorization`. As an attribute of a call
+/// it is sent with the call's HTTP request. Debug output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authorization(String);
 
 impl Authorization {
-    /// Takes the value of the header.
+    /// Makes it of the header's value.
     ///
     /// # Errors
-    /// [`InvalidToken`] if a header cannot hold it: it has a line break or another control character, or
-    /// is not ASCII.
+    /// [`InvalidToken`] if a header cannot have this value: it has a line break or another control
+    /// character, or is not ASCII.
     pub fn new(value: impl Into<String>) -> Result<Self, InvalidToken> {
         let value = value.into();
         let is_sendable = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         is_sendable.then_some(Self(value)).ok_or(InvalidToken)
     }
 
-    /// Says `Bearer` and a token (RFC 6750 clause 2.1).
+    /// Makes it of `Bearer` and a token (RFC 6750 clause 2.1).
     ///
     /// # Errors
-    /// [`InvalidToken`] if it is empty, has a blank or what [`new`](Self::new) refuses.
+    /// [`InvalidToken`] if the token is empty, has a blank or is refused by [`new`](Self::new).
     pub fn bearer(token: &str) -> Result<Self, InvalidToken> {
         match token.is_empty() || token.contains(' ') {
             true => Err(InvalidToken),
@@ -50,7 +50,7 @@ impl fmt::Debug for Authorization {
     }
 }
 
-/// A token that no header can hold.
+/// The error for a token that no header can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidToken;
 
@@ -64,15 +64,16 @@ impl Error for InvalidToken {}
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// An interceptor that asks for a token at each call of ours, and leaves an [`Authorization`] with it.
+/// An interceptor that gets a token for each of our calls, and adds an [`Authorization`] with it to
+/// the call's attributes.
 ///
-/// An HTTP client sends that with the request of the call, before headers of the same name that it was
-/// configured with. For a WebSocket, give it to the options of the client as well: it is asked at each
-/// handshake then, and calls carry nothing. Where the source gives none, nothing is sent; where it
-/// fails, the call is not made and ends with the reason.
+/// An HTTP client sends it with the request of the call; it replaces a configured header of the
+/// same name. For a WebSocket, pass it to the options of the client instead: then the token is sent
+/// with each handshake, and calls carry none. If the function returns no token, none is sent; if it
+/// fails, the call is not sent and ends with the reason.
 ///
-/// The source is asked on the thread or task that calls, so it must not wait: keep a token in memory, and
-/// have it renewed elsewhere.
+/// The function runs on the thread or task that calls, so it must not block: keep the token in
+/// memory, and renew it elsewhere.
 ///
 /// ```
 /// use antiphon::service::BearerAuth;
@@ -87,7 +88,7 @@ pub struct BearerAuth {
 }
 
 impl BearerAuth {
-    /// Asks `source` for tokens.
+    /// Gets tokens from the function `source`.
     pub fn new(
         source: impl Fn() -> Result<Option<String>, Failed> + Send + Sync + 'static,
     ) -> Self {
@@ -96,10 +97,10 @@ impl BearerAuth {
         }
     }
 
-    /// Asks for a token now. `None` if there is none.
+    /// Gets a token now. `None` if there is none.
     ///
     /// # Errors
-    /// Why the source has failed, as it says itself; or [`InvalidToken`].
+    /// The error of the function; or [`InvalidToken`].
     pub fn authorization(&self) -> Result<Option<Authorization>, Failed> {
         let token = (self.source)()?;
         let bearer = token.map(|token| Authorization::bearer(&token));

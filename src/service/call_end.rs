@@ -1,19 +1,20 @@
-//! How a call has ended, for spans and measures.
+//! How a call has ended, for spans and metrics.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-/// How a call has ended, for spans and measures. Of what was said it has the code of the error only.
+/// How a call has ended, for spans and metrics. It has nothing of the answer but the code of an
+/// error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallEnd {
-    /// How long it took.
+    /// How long the call took.
     pub duration: Duration,
     /// The code of the error object, if there was one.
     pub code: Option<i64>,
-    /// One word for what there was instead of an answer: `cancelled` or `panicked`; for a call of this side
-    /// also as [`NoAnswer::as_str`](super::NoAnswer::as_str) says.
+    /// Set if there was no answer: `cancelled` or `panicked`; for a call of this side also the
+    /// names of [`NoAnswer::as_str`](super::NoAnswer::as_str).
     pub instead: Option<&'static str>,
     /// How many bytes of JSON the result or the error object has, before the router maps failures; 0 if
     /// there is none.
@@ -31,7 +32,8 @@ impl CallEnd {
         }
     }
 
-    /// Why it failed, as `error.type` in the conventions of OpenTelemetry; `None` if it did not.
+    /// Why the call failed, as `error.type` in the conventions of OpenTelemetry; `None` if it did
+    /// not fail.
     pub fn error_type(&self) -> Option<String> {
         let code = self.code.map(|code| code.to_string());
         code.or_else(|| self.instead.map(str::to_owned))

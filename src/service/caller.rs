@@ -1,4 +1,4 @@
-//! What a typed client calls with: any peer, client or batch.
+//! The interface of typed clients to a peer, a client or a batch.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -20,7 +20,8 @@ pub enum Encoding {
     ByPosition,
 }
 
-/// What typed clients call with. Adapters implement it for their peers, clients and batches.
+/// Sends the calls and notifications of typed clients. Adapters implement it for their peers,
+/// clients and batches.
 pub trait Caller {
     /// A call that has been made: a future, a handle, an entry of a batch.
     type Call<'c, R, E>
@@ -28,7 +29,7 @@ pub trait Caller {
         Self: 'c,
         R: DeserializeOwned + 'c,
         E: RpcError + 'c;
-    /// What tells whether a notification could be sent.
+    /// The value that reports whether a notification was sent.
     type Notified<'c>
     where
         Self: 'c;
@@ -48,11 +49,11 @@ pub trait Caller {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c;
 
-    /// Tells the other side something.
+    /// Sends a notification.
     fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Self::Notified<'c>;
 }
 
-/// A reference calls as what it refers to.
+/// A reference to a caller is a caller too.
 impl<C: Caller> Caller for &C {
     type Call<'c, R, E>
         = C::Call<'c, R, E>
@@ -82,7 +83,8 @@ impl<C: Caller> Caller for &C {
     }
 }
 
-/// What a typed client is made of: whom it calls with, how, and what stands before the names.
+/// The shared part of all generated clients: the [`Caller`], the encoding of params, and the prefix
+/// of method names.
 #[derive(Clone, Debug)]
 pub struct Stub<C> {
     caller: C,
@@ -91,7 +93,7 @@ pub struct Stub<C> {
 }
 
 impl<C: Caller> Stub<C> {
-    /// Calls with `caller`, by name.
+    /// Makes a stub that sends params by name through `caller`.
     pub fn new(caller: C, prefix: &'static str) -> Self {
         Self {
             caller,
@@ -100,19 +102,19 @@ impl<C: Caller> Stub<C> {
         }
     }
 
-    /// Sends params so, where the other side leaves the choice.
+    /// Sets how params are sent, if the other side accepts both encodings.
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
 
-    /// Sets what stands before the names of the methods; nothing if it is empty.
+    /// Sets the prefix of the methods' names; an empty one adds nothing.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Cow::Owned(prefix.into());
         self
     }
 
-    /// Calls a method with arguments of these names.
+    /// Calls a method. The arguments have these names.
     pub fn call<'c, R, E>(
         &'c self,
         method: &'static str,
@@ -127,7 +129,7 @@ impl<C: Caller> Stub<C> {
         self.caller.start(self.name(method), params.as_ref())
     }
 
-    /// Tells the other side something.
+    /// Sends a notification.
     pub fn notify<'c>(
         &'c self,
         method: &'static str,
@@ -184,7 +186,7 @@ impl<V: Values> Serialize for Named<'_, V> {
 
 /// The arguments of a call: a tuple of references to values.
 pub trait Values {
-    /// Writes each with its name.
+    /// Writes each value with its name.
     ///
     /// # Errors
     /// Those of the map.
@@ -194,7 +196,7 @@ pub trait Values {
         map: &mut M,
     ) -> Result<(), M::Error>;
 
-    /// Writes them in their order.
+    /// Writes the values in their order.
     ///
     /// # Errors
     /// Those of the sequence.

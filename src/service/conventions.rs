@@ -1,25 +1,26 @@
-//! Names that tools know: OpenTelemetry's semantic conventions for RPC and JSON-RPC, as they stand
-//! behind version 1.44.0. That version itself still calls the status code
+//! Names of OpenTelemetry's semantic conventions for RPC and JSON-RPC, as they are after version
+//! 1.44.0. Version 1.44.0 itself has another name for the status code:
 //! [`RPC_RESPONSE_STATUS_CODE`].
 
 use crate::config::VersionPolicy;
 
-/// The value of [`RPC_SYSTEM_NAME`], and the name of a span whose method nobody serves.
+/// The value of [`RPC_SYSTEM_NAME`], and the name of a span whose method is unknown.
 pub const SYSTEM_NAME: &str = "jsonrpc";
-/// The value of [`RPC_METHOD`] for every method that nobody serves: peers make up such names.
+/// The value of [`RPC_METHOD`] for every unknown method, because peers may invent any number of
+/// names.
 pub const OTHER: &str = "_OTHER";
 
-/// Which kind of RPC it is.
+/// The kind of RPC.
 pub const RPC_SYSTEM_NAME: &str = "rpc.system.name";
 /// The method, or [`OTHER`].
 pub const RPC_METHOD: &str = "rpc.method";
-/// The method as the peer wrote it, where [`RPC_METHOD`] is [`OTHER`]. On spans only.
+/// The method as the peer wrote it, if [`RPC_METHOD`] is [`OTHER`]. On spans only.
 pub const RPC_METHOD_ORIGINAL: &str = "rpc.method_original";
 /// The code of the error object, as a string.
 pub const RPC_STATUS_CODE: &str = "rpc.status_code";
-/// What [`RPC_STATUS_CODE`] was called up to version 1.44.0.
+/// The name of [`RPC_STATUS_CODE`] up to version 1.44.0.
 pub const RPC_RESPONSE_STATUS_CODE: &str = "rpc.response.status_code";
-/// Why a call failed: the code, or one word for what there was instead of an answer.
+/// Why a call failed: the code, or one word if there was no answer.
 pub const ERROR_TYPE: &str = "error.type";
 /// The id of the request, as a string.
 pub const JSONRPC_REQUEST_ID: &str = "jsonrpc.request.id";

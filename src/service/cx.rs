@@ -1,4 +1,5 @@
-//! A call on its way past interceptors: what adapters show of it, and what is known besides.
+//! A call as interceptors see it: the adapter's view of it, and the context that interceptors add
+//! to.
 
 use alloc::string::String;
 use core::net::SocketAddr;
@@ -9,26 +10,26 @@ use crate::id::OwnedId;
 use crate::json::{Json, OwnedJson};
 use crate::time::Instant;
 
-/// What an adapter shows of a call to interceptors that serve all adapters: a request or notification of
+/// A call as it is shown to interceptors that work with all adapters: a request or notification of
 /// the peer's, or [one of ours](Self::is_outgoing).
 pub trait AnyRequest {
-    /// The method asked for.
+    /// The method.
     fn method(&self) -> &str;
-    /// The params as they were written by the one who calls.
+    /// The params as their sender wrote them.
     fn params(&self) -> Option<Json<'_>>;
-    /// The id as the peer wrote it; none for a notification, and for a call of ours, which gets its id
-    /// when it is sent.
+    /// The id as the peer wrote it; `None` for a notification, and for a call of ours, which gets
+    /// its id when it is sent.
     fn id(&self) -> Option<OwnedId>;
-    /// Whether nothing is answered.
+    /// Whether it is a notification.
     fn is_notification(&self) -> bool;
-    /// The number of the connection; 0 for one that was made by itself, and for a call of ours that is
-    /// bound to none.
+    /// The number of the connection; 0 if there is no connection, and for a call of ours that is
+    /// not bound to one.
     fn connection(&self) -> u32;
-    /// The address at the other end, where it is known.
+    /// The address at the other end, if it is known.
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
     }
-    /// The name or address and the port of the server that this side calls, where they are known.
+    /// The name or address and the port of the server that this side calls, if they are known.
     fn server(&self) -> Option<(&str, u16)> {
         None
     }
@@ -37,13 +38,13 @@ pub trait AnyRequest {
         let _ = name;
         None
     }
-    /// The version of JSON-RPC, where only one is spoken.
+    /// The version of JSON-RPC, if only one is allowed.
     fn version(&self) -> Option<&'static str> {
         None
     }
-    /// The time, by the clock that durations are measured with.
+    /// The current time, by the clock with which durations are measured.
     fn now(&self) -> Instant;
-    /// Whether its handler panics now.
+    /// Whether its handler is panicking.
     fn is_panicking(&self) -> bool {
         false
     }
@@ -53,7 +54,8 @@ pub trait AnyRequest {
     }
 }
 
-/// A call on its way: since when, what is known of it, and what interceptors have left.
+/// The context of a call: when it began, what is known of it, and the attributes that interceptors
+/// have added.
 #[derive(Debug)]
 pub struct Cx {
     began: Instant,
@@ -64,7 +66,8 @@ pub struct Cx {
 }
 
 impl Cx {
-    /// Makes one for a call that begins now. `is_registered` says whether somebody serves its method.
+    /// Makes the context of a call that begins now. `is_registered` says whether its method is
+    /// known.
     pub const fn new(now: Instant, is_registered: bool) -> Self {
         Self {
             began: now,
@@ -80,23 +83,23 @@ impl Cx {
         self.began
     }
 
-    /// Whether somebody serves the method, or this side calls it. Names that nobody serves are what the
-    /// peer makes up: keep them out of the labels of metrics.
+    /// Whether the method is known, or this side calls it. Peers may invent unknown names: do not
+    /// use them as labels of metrics.
     pub const fn is_registered(&self) -> bool {
         self.is_registered
     }
 
-    /// What interceptors have left.
+    /// The attributes that interceptors have added.
     pub const fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// What interceptors have left, to add to it.
+    /// The attributes, to add to them.
     pub const fn attributes_mut(&mut self) -> &mut Attributes {
         &mut self.attributes
     }
 
-    /// How a call has ended that was given up, or whose handler panics.
+    /// Returns the end of a call that was cancelled, or whose handler is panicking.
     pub fn given_up<R: AnyRequest + ?Sized>(&self, request: &R) -> CallEnd {
         let why = match request.is_panicking() {
             true => "panicked",
@@ -106,22 +109,23 @@ impl Cx {
         CallEnd::new(duration, None, Some(why))
     }
 
-    /// Has another method served, or called.
+    /// Replaces the method that is served, or called.
     pub fn set_method(&mut self, method: impl Into<String>) {
         self.method = Some(method.into());
     }
 
-    /// Gives the handler other params, or the peer: an array or an object.
+    /// Replaces the params that are passed to the handler, or sent to the peer: an array or an
+    /// object.
     pub fn set_params(&mut self, params: OwnedJson) {
         self.params = Some(params);
     }
 
-    /// The method that is served or called instead of the one asked for.
+    /// The method that replaces that of the call, if it was set.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
 
-    /// The params that take the place of those of the call.
+    /// The params that replace those of the call, if they were set.
     pub fn params(&self) -> Option<Json<'_>> {
         self.params.as_ref().map(OwnedJson::as_json)
     }

@@ -16,27 +16,28 @@ use crate::json::OwnedJson;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decision {
-    /// The next one is asked, then the handler or the peer.
+    /// The call goes on: to the next interceptor, then to the handler or the peer.
     Continue,
-    /// This is the answer. Those behind it and the handler or the peer are not asked; a notification gets
-    /// none.
+    /// This is the answer. The interceptors after this one, and the handler or the peer, are not
+    /// called. A notification gets no answer.
     Answer(Result<OwnedJson, OwnedError>),
-    /// The interceptor itself has failed. A peer that called is answered *internal error*, and the cause is
+    /// The interceptor itself has failed. A request is answered *internal error*, and the cause is
     /// reported here; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
-    /// It is decided later, by what this comes to: a router waits for it, and those behind are asked then.
-    /// If the call is given up meanwhile, this is dropped. Nothing else can wait: there the call fails.
+    /// The decision is made later, by a future: a router waits for it, and calls the next
+    /// interceptors then. If the call is cancelled meanwhile, the future is dropped. Elsewhere
+    /// nothing can wait, and the call fails.
     Defer(Deferred),
 }
 
-/// A decision to be waited for.
+/// A decision that has to be awaited.
 pub struct Deferred(Pin<Box<dyn Future<Output = Resolve> + Send>>);
 
 type Resolve = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
 
 impl Deferred {
-    /// Decides by what `future` comes to: the call goes on, and what was found out is among its
-    /// [attributes](Cx::attributes), or it is answered with the error.
+    /// Decides by the result of `future`: with `Ok` the call goes on, and the value is added to its
+    /// [attributes](Cx::attributes); with an error the call is answered with it.
     pub fn new<T: Send + Sync + 'static>(
         future: impl Future<Output = Result<T, OwnedError>> + Send + 'static,
     ) -> Self {
@@ -54,7 +55,7 @@ impl Deferred {
     }
 }
 
-/// Gives what makes the decision.
+/// The output is the function that makes the decision.
 impl Future for Deferred {
     type Output = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
 
@@ -69,14 +70,15 @@ impl fmt::Debug for Deferred {
     }
 }
 
-/// What asking interceptors came to.
+/// The result of calling the interceptors.
 #[derive(Debug)]
 pub enum Asked {
     /// All of them let the call pass.
     Passed,
     /// One has answered.
     Answered(Result<ResultText, Failure>),
-    /// One decides later: [`Chain::decide`](super::Chain::decide) takes what it decides, and asks the others.
+    /// One decides later: [`Chain::decide`](super::Chain::decide) takes its decision, and calls the
+    /// others.
     Deferred(Deferred),
 }
 

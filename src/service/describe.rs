@@ -1,4 +1,4 @@
-//! What is known of a method: its name, its parameters, what it says about itself.
+//! The description of a method: its name, its parameters, its documentation.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use super::schema::SchemaOf;
 
 /// Describes a method: for its registration, `rpc.listMethods` and `rpc.discover`.
 ///
-/// It can be made when the program is built; `#[service]` does so.
+/// It can be made at compile time, as `#[service]` does.
 ///
 /// ```
 /// use antiphon::service::{MethodInfo, ParamInfo};
@@ -30,12 +30,12 @@ pub struct MethodInfo {
 }
 
 impl MethodInfo {
-    /// Describes a method that is answered, by its parameters in their order.
+    /// Describes a method that is answered. The parameters are in their order.
     pub const fn request(name: &'static str, params: &'static [ParamInfo]) -> Self {
         Self::new(name, params, false)
     }
 
-    /// Describes a method that is told something and answers nothing.
+    /// Describes a notification, which is never answered.
     pub const fn notification(name: &'static str, params: &'static [ParamInfo]) -> Self {
         Self::new(name, params, true)
     }
@@ -75,18 +75,18 @@ impl MethodInfo {
         self
     }
 
-    /// Sets its parameters, where they are known only when the program runs.
+    /// Sets its parameters, if they are known only at run time.
     pub fn with_params(mut self, params: impl Into<Cow<'static, [ParamInfo]>>) -> Self {
         self.params = params.into();
         self
     }
 
-    /// The name on the wire.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it answers nothing.
+    /// Whether it is a notification.
     pub const fn is_notification(&self) -> bool {
         self.is_notification
     }
@@ -96,7 +96,7 @@ impl MethodInfo {
         &self.params
     }
 
-    /// The documentation, or nothing.
+    /// The documentation, or an empty string.
     pub const fn doc(&self) -> &'static str {
         self.doc
     }
@@ -146,7 +146,7 @@ impl ParamInfo {
         self
     }
 
-    /// The name on the wire.
+    /// The name in messages.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -171,20 +171,20 @@ impl fmt::Debug for ParamInfo {
     }
 }
 
-/// Describes a set of methods that one value serves.
+/// Describes a set of methods that belong to one value.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceInfo {
     /// The name of the set, for names such as `Calculator.add`.
     pub name: &'static str,
-    /// What the set says about itself.
+    /// The documentation of the set.
     pub doc: &'static str,
-    /// What stands before the names of its methods unless the router says otherwise; empty for nothing.
+    /// The prefix of its methods' names, unless the router sets another; empty for none.
     pub prefix: &'static str,
-    /// Its methods. Their index names them.
+    /// Its methods. They are called by their index.
     pub methods: &'static [MethodInfo],
 }
 
-/// The name of a method behind a prefix; the bare name behind an empty one.
+/// Joins a prefix and the name of a method; without a prefix it is the bare name.
 pub(super) fn with_prefix(prefix: &str, name: &str) -> String {
     match prefix {
         "" => name.into(),

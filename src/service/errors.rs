@@ -1,4 +1,4 @@
-//! Errors of a program that are error objects on the wire, and back.
+//! Conversion between a program's errors and JSON-RPC's error objects.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -8,7 +8,8 @@ use crate::connection::SendError;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::{DecodeError, EncodeError};
 
-/// An error that is an error object on the wire: a server answers with it, a client gets it back.
+/// An error that is sent as an error object: a server answers with it, and a client receives it
+/// again.
 ///
 /// `#[derive(RpcError)]` writes both directions for an enum:
 ///
@@ -27,10 +28,10 @@ use crate::json::{DecodeError, EncodeError};
     note = "an error that the peer need not know becomes an internal error by `.internal()?`"
 )]
 pub trait RpcError: Into<OwnedError> {
-    /// Reads the error of a peer.
+    /// Converts the error of a peer.
     ///
     /// # Errors
-    /// The error itself, if it is none of these.
+    /// The error itself, if it is none of the known ones.
     fn from_error(error: OwnedError) -> Result<Self, OwnedError>;
 }
 
@@ -48,14 +49,14 @@ pub enum Failure {
     Params(DecodeError),
     /// The method answers with an error.
     Error(OwnedError),
-    /// Nobody serves the method: the peer gets this error, *method not found*.
+    /// The method is unknown: the peer gets this error, *method not found*.
     UnknownMethod(OwnedError),
     /// The result has no JSON form: the peer gets *internal error*.
     Encode(EncodeError),
-    /// The answer could not be sent, because it is larger than the output may be or for another limit: the
-    /// peer gets *internal error*.
+    /// The answer could not be sent, because of the limit on its size or another limit: the peer
+    /// gets *internal error*.
     Send(SendError),
-    /// An interceptor has failed: the peer gets *internal error*, a call of ours is not sent.
+    /// An interceptor has failed: the peer gets *internal error*; a call of ours is not sent.
     Interceptor(Box<dyn core::error::Error + Send + Sync>),
     /// A call of ours got no answer.
     NoAnswer(NoAnswer),
@@ -65,20 +66,20 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoAnswer {
-    /// There was none in time. The peer may still be working.
+    /// No answer came in time. The peer may still be working.
     TimedOut,
     /// The connection ended first. The peer may or may not have acted.
     Closed,
     /// No byte of the call left this side.
     Unsent,
-    /// The peer left the call out of its answer.
+    /// The peer answered the batch without an answer to this call.
     Missing,
-    /// What came is no answer.
+    /// The answer was not valid.
     Invalid,
 }
 
 impl NoAnswer {
-    /// Names it for logs and measures, as `error.type` in the conventions of OpenTelemetry.
+    /// The name for logs and metrics, as `error.type` in the conventions of OpenTelemetry.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TimedOut => "timeout",
@@ -105,7 +106,7 @@ impl fmt::Display for NoAnswer {
 impl core::error::Error for NoAnswer {}
 
 impl Failure {
-    /// What the peer is told.
+    /// The error object that is sent to the peer.
     pub fn as_error(&self) -> ErrorObject<'_> {
         match self {
             Self::Params(_) => ErrorObject::invalid_params(),
@@ -116,12 +117,13 @@ impl Failure {
         }
     }
 
-    /// Whether the method itself says that it is not known: an extension leaves the request to the next so.
+    /// Whether the method itself says that it is unknown: an extension passes a request to the next
+    /// one in this way.
     pub fn declines(&self) -> bool {
         matches!(self, Self::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
     }
 
-    /// What led to it, which the peer is not told.
+    /// The cause, which is not sent to the peer.
     pub fn cause(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Params(error) => Some(error),
@@ -133,7 +135,7 @@ impl Failure {
         }
     }
 
-    /// What the peer is told.
+    /// The error object that is sent to the peer.
     pub fn into_error(self) -> OwnedError {
         match self {
             Self::Params(_) => ErrorObject::invalid_params().into_owned(),
@@ -158,14 +160,15 @@ impl From<OwnedError> for Failure {
     }
 }
 
-/// Why a method that nobody serves has no result.
+/// The failure of an unknown method.
 pub(super) fn unknown_method() -> Failure {
     Failure::UnknownMethod(ErrorObject::method_not_found().into_owned())
 }
 
-/// Any error as an *internal error*, of which the peer learns nothing.
+/// Turns any error into an *internal error*, of which the peer is not sent the cause.
 pub trait Internal<T> {
-    /// Answers *internal error* (−32603) if this failed. The cause is reported here, and not sent.
+    /// Answers *internal error* (−32603) if the result is an error. The cause is reported here, and
+    /// not sent.
     ///
     /// # Errors
     /// The error to return.

@@ -1,4 +1,4 @@
-//! What a server says about itself: `rpc.listMethods` and `rpc.discover`.
+//! The built-in methods that describe a server: `rpc.listMethods` and `rpc.discover`.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -11,8 +11,8 @@ use super::openrpc::{self, Heading};
 use crate::encode::Encoded;
 use crate::json::{EncodeError, Json};
 
-/// What a server says about itself: answers `rpc.listMethods` with the sorted names of its methods,
-/// and `rpc.discover` with an OpenRPC document.
+/// Answers `rpc.listMethods` with the sorted names of the server's methods, and `rpc.discover` with
+/// an OpenRPC document.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     title: Cow<'static, str>,
@@ -32,7 +32,7 @@ impl Discovery {
     /// The name of the second.
     pub const DISCOVER: &str = "rpc.discover";
 
-    /// Names the server and its version, for the `info` of its document.
+    /// Sets the server's name and version, for the `info` of its document.
     pub fn new(title: impl Into<Cow<'static, str>>, version: impl Into<Cow<'static, str>>) -> Self {
         Self {
             title: title.into(),
@@ -52,8 +52,8 @@ impl Discovery {
         method == Self::LIST_METHODS || method == Self::DISCOVER
     }
 
-    /// Writes the result of an extension to the end of `result`. `methods` are those that the caller may
-    /// see, sorted by name.
+    /// Appends the result of an extension to `result`. `methods` are those that the caller may see,
+    /// sorted by name.
     ///
     /// # Errors
     /// *Method not found* for any other method; *invalid params* if there are any.
@@ -96,7 +96,7 @@ impl Discovery {
     ) -> Result<String, EncodeError> {
         let mut document = Vec::new();
         openrpc::write_document(&self.heading(), methods, &mut document)?;
-        // What is written is text.
+        // The document is valid text.
         Ok(String::from_utf8(document).unwrap_or_default())
     }
 }

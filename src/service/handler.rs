@@ -1,4 +1,5 @@
-//! Functions as handlers: what they take is read from the request, what they return is the answer.
+//! Functions as handlers: their arguments are read from the request, and their result is the
+//! answer.
 
 use alloc::vec::Vec;
 
@@ -13,22 +14,22 @@ use super::registry::RegisterError;
 use crate::error_object::OwnedError;
 use crate::json::Json;
 
-/// Something that a handler takes besides its params: the peer, shared state, who is there.
+/// An argument of a handler that is not made from params: the peer, shared state, the user.
 ///
-/// `R` is what an adapter shows of a request, `S` the router's state.
+/// `R` is the request as the adapter shows it, `S` the router's state.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can neither be read from params nor taken from the request",
     label = "implement `Deserialize` for it, or `FromCall`"
 )]
 pub trait FromCall<R: ?Sized, S: ?Sized>: Sized {
-    /// Takes it.
+    /// Makes the argument.
     ///
     /// # Errors
-    /// What the request is answered with instead of calling the handler.
+    /// The answer to the request, whose handler is then not called.
     fn from_call(request: &R, state: &S) -> Result<Self, OwnedError>;
 }
 
-/// The state that a router was made with, as an argument of a handler.
+/// The router's state, as an argument of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<S>(pub S);
 
@@ -38,7 +39,7 @@ impl<R: ?Sized, S: Clone> FromCall<R, S> for State<S> {
     }
 }
 
-/// How an argument is found; the compiler infers which it is.
+/// The ways to find an argument; the compiler infers which one is used.
 pub mod marker {
     /// One parameter.
     #[derive(Debug)]
@@ -46,19 +47,19 @@ pub mod marker {
     /// All params.
     #[derive(Debug)]
     pub enum AllParams {}
-    /// Something of the request or the router.
+    /// A value of the request or the router.
     #[derive(Debug)]
     pub enum FromRequest {}
 }
 
-/// An argument of a handler: a value of the params, all of them as [`Params`], or what implements
+/// An argument of a handler: one parameter, all params as [`Params`], or a type that implements
 /// [`FromCall`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
     label = "a parameter implements `DeserializeOwned`, anything else `FromCall`"
 )]
 pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
-    /// How many names it needs: 1 for a parameter.
+    /// How many names of parameters it needs: 1 for a parameter.
     const NAMES: usize = 0;
     /// Whether it takes all params.
     const IS_WHOLE: bool = false;
@@ -68,7 +69,7 @@ pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
         let _ = (names, params);
     }
 
-    /// Takes it.
+    /// Makes the argument.
     ///
     /// # Errors
     /// Why the handler cannot be called.
@@ -107,7 +108,7 @@ impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::AllParams
     const IS_WHOLE: bool = true;
 
     fn describe(_: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
-        // Whether a field may be left out is known to serde alone.
+        // Only serde knows whether a field may be left out.
         params.extend(Self::names().iter().copied().map(ParamInfo::optional));
     }
 
@@ -122,7 +123,8 @@ impl<R: ?Sized, S: ?Sized, T: FromCall<R, S>> Argument<R, S, marker::FromRequest
     }
 }
 
-/// A function that serves a method. `M` says how its arguments are found; the compiler infers it.
+/// A function that serves a method. `M` is the way in which its arguments are found; the compiler
+/// infers it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that can serve a method",
     label = "each argument must implement `DeserializeOwned` or `FromCall`, and there are at most ten"
@@ -130,7 +132,7 @@ impl<R: ?Sized, S: ?Sized, T: FromCall<R, S>> Argument<R, S, marker::FromRequest
 pub trait Handler<R: ?Sized, S: ?Sized, M>: 'static {
     /// What it returns.
     type Output;
-    /// How many parameters are to be named.
+    /// How many parameters must be named.
     const NAMES: usize;
     /// Whether it takes all params as one.
     const IS_WHOLE: bool;
@@ -138,7 +140,7 @@ pub trait Handler<R: ?Sized, S: ?Sized, M>: 'static {
     /// Describes its parameters.
     fn describe(names: &[&'static str]) -> Vec<ParamInfo>;
 
-    /// Takes the arguments and calls it.
+    /// Makes the arguments and calls the function.
     ///
     /// # Errors
     /// Why it could not be called.
@@ -201,7 +203,7 @@ functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8);
 functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9);
 functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9, A10 M10);
 
-/// Completes what is known of a method by its handler's parameters.
+/// Adds the parameters of its handler to the description of a method.
 ///
 /// # Errors
 /// The names do not fit the handler.
@@ -223,7 +225,7 @@ pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     Ok(info.with_params(H::describe(names)))
 }
 
-/// What a handler may return: a `Result`, or nothing.
+/// The return type of a handler: a `Result`, or nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an answer",
     label = "return `Result<T, E>` with `T: Serialize` and `E: Into<OwnedError>`, or `()`"
@@ -234,10 +236,10 @@ pub trait IntoResult {
     /// The error.
     type Error: Into<OwnedError>;
 
-    /// Gives the result or the error.
+    /// Returns the result or the error.
     ///
     /// # Errors
-    /// What the handler failed with.
+    /// The error of the handler.
     fn into_result(self) -> Result<Self::Value, Self::Error>;
 }
 
@@ -259,7 +261,8 @@ impl IntoResult for () {
     }
 }
 
-/// What a notification returns on both sides: nothing comes back, not even an error.
+/// The return type of a notification on both sides, which is never answered, not even with an
+/// error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotificationOk;
 

@@ -1,4 +1,4 @@
-//! What sees every call on its way in and on its way out.
+//! Interceptors, which see every call before it is handled and its answer afterwards.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -12,7 +12,7 @@ use super::methods::ResultText;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::OwnedJson;
 
-/// The answer on its way out of a server, or on its way in to the one who called.
+/// The answer to a call: before a server sends it, or before the caller gets it.
 #[derive(Debug)]
 pub struct Reply {
     outcome: Option<Result<ResultText, Failure>>,
@@ -21,7 +21,8 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// What a call came to, so long after it began. `None` if its handler answers later.
+    /// Makes a reply with the outcome of a call and its duration. The outcome is `None` if the
+    /// handler answers later.
     pub const fn new(outcome: Option<Result<ResultText, Failure>>, duration: Duration) -> Self {
         Self {
             outcome,
@@ -35,18 +36,18 @@ impl Reply {
         self.duration
     }
 
-    /// The result, as JSON text; none if the call failed or is answered later.
+    /// The result, as JSON text; `None` if the call failed or is answered later.
     pub fn result(&self) -> Option<&str> {
         let text = self.outcome.as_ref()?.as_ref().ok()?;
         core::str::from_utf8(text).ok()
     }
 
-    /// Why there is no result, as it is known here.
+    /// Why there is no result, with the cause that is known here.
     pub fn failure(&self) -> Option<&Failure> {
         self.outcome.as_ref()?.as_ref().err()
     }
 
-    /// Why there is no result, as the peer is told, or as it has told. None if a call of ours got
+    /// The error that is sent to the peer, or that the peer has sent. `None` if a call of ours got
     /// [no answer](Self::no_answer).
     pub fn error(&self) -> Option<ErrorObject<'_>> {
         match self.failure()? {
@@ -80,7 +81,8 @@ impl Reply {
         self.outcome.is_none()
     }
 
-    /// Answers something else, or has the one who called get it. One that is answered later stays so.
+    /// Replaces the answer that is sent, or that the caller gets. It does nothing for a call that
+    /// is answered later.
     pub fn replace(&mut self, answer: Result<OwnedJson, OwnedError>) {
         if let Some(outcome) = &mut self.outcome {
             *outcome = outcome_of(answer);
@@ -88,12 +90,12 @@ impl Reply {
         }
     }
 
-    /// Whether an interceptor has [replaced](Self::replace) what the call came to.
+    /// Whether an interceptor has [replaced](Self::replace) the answer.
     pub const fn is_replaced(&self) -> bool {
         self.is_replaced
     }
 
-    /// What is answered.
+    /// Returns the answer.
     pub fn into_outcome(self) -> Option<Result<ResultText, Failure>> {
         self.outcome
     }
@@ -106,12 +108,13 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
     }
 }
 
-/// Sees every call on its way, and its answer on the way back: for logs, limits, rights, measures.
+/// Sees every call before it is handled, and its answer afterwards: for logs, limits, permissions,
+/// metrics.
 ///
-/// A router's interceptors see what the peer calls, those of a connection or a client what this side
-/// calls; one that is written for any [`AnyRequest`](super::AnyRequest) serves both. Requests pass interceptors in the order
-/// in which they were registered, answers in reverse; each entry of a batch and each notification by
-/// itself, extensions too.
+/// A router's interceptors see the requests of the peer; those of a connection or a client see the
+/// calls of this side. An interceptor for any [`AnyRequest`](super::AnyRequest) works for both.
+/// Interceptors see requests in the order in which they were registered, and answers in reverse.
+/// They see each entry of a batch and each notification separately, and extensions too.
 ///
 /// ```
 /// use antiphon::OwnedError;
@@ -129,32 +132,33 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
 /// }
 /// ```
 pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
-    /// A call comes in, or goes out.
+    /// Called before a call is handled, or sent.
     fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let _ = (cx, request);
         Decision::Continue
     }
 
-    /// Its answer goes out, or has come in. Called if [`request`](Self::request) was, also when a call of
-    /// ours ends without an answer: see [`Reply::no_answer`]. A notification has the result `null`.
+    /// Called before an answer is sent, or passed to the caller, if [`request`](Self::request) was
+    /// called. Also when a call of ours ends without an answer: see [`Reply::no_answer`]. A
+    /// notification has the result `null`.
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let _ = (cx, request, reply);
     }
 
-    /// A call is answered whose handler had returned without an answer: see [`Reply::is_deferred`]. Called
-    /// some time after [`response`](Self::response), on whatever thread answers, and once, however the
-    /// answer ends.
+    /// Called when a request is answered whose handler had returned without an answer: see
+    /// [`Reply::is_deferred`]. It is called once, some time after [`response`](Self::response), on
+    /// the thread that answers.
     fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
         let _ = (cx, request, end);
     }
 
-    /// The call has ended unanswered: it was given up, the connection of its peer closed, or its handler
-    /// panicked. Called instead of [`response`](Self::response).
+    /// Called instead of [`response`](Self::response) when the call ends without an answer: it was
+    /// cancelled, its connection closed, or its handler panicked.
     fn given_up(&self, cx: &Cx, request: &R) {
         let _ = (cx, request);
     }
 
-    /// A connection has begun, and nothing that its peer says has been served yet. Over HTTP each
+    /// Called when a connection has begun, before anything from its peer is handled. Over HTTP each
     /// request is a connection of its own.
     fn opened(&self, connection: u32) {
         let _ = connection;
@@ -204,7 +208,7 @@ impl<R: ?Sized> Default for Chain<R> {
 }
 
 impl<R: ?Sized + 'static> Chain<R> {
-    /// Adds an interceptor behind the others.
+    /// Adds an interceptor after the others.
     pub fn push(&mut self, interceptor: impl Interceptor<R>) {
         let mut all = self.all.to_vec();
         all.push(Arc::new(interceptor));
@@ -216,8 +220,8 @@ impl<R: ?Sized + 'static> Chain<R> {
         self.all.is_empty()
     }
 
-    /// Asks them in their order until one answers, and counts in `asked` those that have been. One that
-    /// would decide later fails.
+    /// Calls the interceptors in their order until one answers, and counts the called ones in
+    /// `asked`. An interceptor that would decide later fails.
     pub fn request(
         &self,
         asked: &mut usize,
@@ -234,13 +238,13 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Asks those that have not been, in their order, until one answers or decides later, and counts in
-    /// `asked` those that have been.
+    /// Calls the remaining interceptors in their order, until one answers or decides later, and
+    /// counts the called ones in `asked`.
     pub fn ask(&self, asked: &mut usize, cx: &mut Cx, request: &R) -> Asked {
         self.decide(Decision::Continue, asked, cx, request)
     }
 
-    /// Takes what an interceptor has decided later, and goes on as [`ask`](Self::ask) does.
+    /// Takes a decision that was made later, and goes on as [`ask`](Self::ask) does.
     pub fn decide(
         &self,
         mut decision: Decision,
@@ -263,7 +267,8 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Shows the answer to the first `asked` of them, in reverse order, and takes each off the count before.
+    /// Passes the answer to the first `asked` of them, in reverse order, and subtracts each from
+    /// the count before it is called.
     pub fn response(&self, asked: &mut usize, cx: &Cx, request: &R, reply: &mut Reply) {
         while let Some(place) = asked.checked_sub(1) {
             *asked = place;
@@ -273,28 +278,28 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Tells the first `asked` of them, in reverse order, of an answer that came later.
+    /// Reports to the first `asked` of them, in reverse order, an answer that came later.
     pub fn answered(&self, asked: usize, cx: &Cx, request: &R, end: &CallEnd) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.answered(cx, request, end);
         }
     }
 
-    /// Tells the first `asked` of them, in reverse order, that there is no answer.
+    /// Reports to the first `asked` of them, in reverse order, that there is no answer.
     pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.given_up(cx, request);
         }
     }
 
-    /// Tells all of them, in their order, that a connection has begun.
+    /// Reports to all of them, in their order, that a connection has begun.
     pub fn opened(&self, connection: u32) {
         for interceptor in self.all.iter() {
             interceptor.opened(connection);
         }
     }
 
-    /// Tells all of them, in reverse order, that a connection has ended.
+    /// Reports to all of them, in reverse order, that a connection has ended.
     pub fn closed(&self, connection: u32) {
         for interceptor in self.all.iter().rev() {
             interceptor.closed(connection);

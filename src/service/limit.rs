@@ -48,7 +48,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token. False if there is none.
+    /// Takes a token. Returns false if there is none.
     pub fn take(&mut self, now: Instant) -> bool {
         let is_there = !self.is_empty(now);
         if is_there {

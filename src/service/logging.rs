@@ -1,4 +1,4 @@
-//! Tells a logger of every call.
+//! Passes every call to a logger.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,9 +12,10 @@ use super::intercept::{Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
 
-/// What is told of calls. Everything does nothing unless it is written.
+/// A logger of calls. Each method does nothing unless you write it.
 pub trait CallLog: Send + Sync + 'static {
-    /// A call comes in, or goes out. `params` are there only if payloads are wanted, and as they were redacted.
+    /// A call was received, or is sent. `params` are set only if payloads are wanted, and are
+    /// redacted.
     fn request(&self, call: &LoggedCall<'_>, params: Option<&str>) {
         let _ = (call, params);
     }
@@ -30,7 +31,8 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, duration, why);
     }
 
-    /// It has ended unanswered: it was given up, the connection of its peer closed, or its handler panicked.
+    /// The call ended without an answer: it was cancelled, the connection closed, or its handler
+    /// panicked.
     fn given_up(&self, call: &LoggedCall<'_>) {
         let _ = call;
     }
@@ -48,36 +50,37 @@ pub trait CallLog: Send + Sync + 'static {
     }
 }
 
-/// The call that a logger is told of.
+/// A call, as it is passed to a logger.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoggedCall<'c> {
-    /// The method asked for.
+    /// The method.
     pub method: &'c str,
-    /// Whether somebody serves it, or this side calls it.
+    /// Whether the method is known, or this side calls it.
     pub is_registered: bool,
     /// Whether this side calls the peer.
     pub is_outgoing: bool,
     /// The id as the peer wrote it; none for a notification and for a call of ours. Once the request is
     /// answered or given up, only [`Logging`] still has it.
     pub id: Option<OwnedId>,
-    /// The number of the connection. With the id it names the call.
+    /// The number of the connection. Together with the id it identifies the call.
     pub connection: u32,
-    /// The address at the other end, where it is known.
+    /// The address at the other end, if it is known.
     pub peer_addr: Option<SocketAddr>,
-    /// The name or address and the port of the server that this side calls, where they are known.
+    /// The name or address and the port of the server that this side calls, if they are known.
     pub server: Option<(&'c str, u16)>,
-    /// The version of JSON-RPC, where only one is spoken.
+    /// The version of JSON-RPC, if only one is allowed.
     pub version: Option<&'static str>,
 }
 
-/// What is shown of params and results.
+/// How params and results are logged.
 #[derive(Clone, Copy, Debug, Default)]
 enum Payloads {
-    /// Nothing.
+    /// They are not logged.
     #[default]
     Hidden,
-    /// What this makes of the method and its payload; nothing where it gives none.
+    /// The function makes the text to log from the method and its payload; with `None` nothing is
+    /// logged.
     Redacted(fn(&str, &str) -> Option<alloc::string::String>),
 }
 
@@ -90,13 +93,14 @@ pub struct Logging<L> {
 }
 
 impl<L: CallLog> Logging<L> {
-    /// Tells `log` of every call, without params and results.
+    /// Passes every call to `log`, without params and results.
     pub const fn new(log: L) -> Self {
         let payloads = Payloads::Hidden;
         Self { log, payloads }
     }
 
-    /// Shows what `redact` makes of params and results. Without this they are never shown.
+    /// Logs the text that `redact` makes from params and results. Without this they are never
+    /// logged.
     #[must_use]
     pub fn with_payloads(
         mut self,
@@ -128,7 +132,7 @@ impl<L: CallLog> Logging<L> {
 struct FirstId(OwnedId);
 
 impl<'c> LoggedCall<'c> {
-    /// Reads it off a call that an interceptor sees.
+    /// Makes it from a call that an interceptor sees.
     pub fn of<R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> Self {
         Self {
             method: request.method(),
@@ -142,8 +146,8 @@ impl<'c> LoggedCall<'c> {
         }
     }
 
-    /// The method, or `_OTHER` if nobody serves it: for what must not grow with the names that peers make
-    /// up, such as the series of metrics.
+    /// The method, or `_OTHER` if it is unknown: for labels of metrics, whose number must not grow
+    /// with names that peers invent.
     pub fn known_method(&self) -> &str {
         match self.is_registered {
             true => self.method,
@@ -151,7 +155,8 @@ impl<'c> LoggedCall<'c> {
         }
     }
 
-    /// The name of its span: the method, or the name of the protocol if nobody serves that.
+    /// The name of the call's span: the method, or the name of the protocol if the method is
+    /// unknown.
     pub fn span_name(&self) -> &str {
         match self.is_registered {
             true => self.method,

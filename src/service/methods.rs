@@ -1,4 +1,4 @@
-//! A set of methods that one value serves: what `#[service]` makes of a trait.
+//! A set of methods that belong to one value: `#[service]` makes it from a trait.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,15 +14,15 @@ use crate::encode::Encoded;
 use crate::error_object::OwnedError;
 use crate::json::{DecodeError, DecodeErrorKind, Json};
 
-/// Where the result of a method is written, as JSON text.
+/// The buffer for the result of a method, as JSON text.
 pub type ResultText = Vec<u8>;
 
-/// Serves a set of methods, each at once. `#[service]` implements it for a trait of plain functions.
+/// A set of methods that answer at once. `#[service]` implements it for a trait of plain functions.
 pub trait Methods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     /// Describes the set.
     fn info(&self) -> &'static ServiceInfo;
 
-    /// Calls the method at this place of the description, and writes its result.
+    /// Calls the method at this index of the description, and writes its result.
     ///
     /// # Errors
     /// Why there is no result.
@@ -36,12 +36,12 @@ pub trait Methods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     ) -> Result<(), Failure>;
 }
 
-/// Serves a set of methods that may wait. `#[service]` implements it for a trait of `async fn`s.
+/// A set of methods that may wait. `#[service]` implements it for a trait of `async fn`s.
 pub trait AsyncMethods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     /// Describes the set.
     fn info(&self) -> &'static ServiceInfo;
 
-    /// Calls the method at this place of the description, and writes its result.
+    /// Calls the method at this index of the description, and writes its result.
     ///
     /// # Errors
     /// Why there is no result.
@@ -55,7 +55,7 @@ pub trait AsyncMethods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Failure>> + Send + 'c;
 }
 
-/// A service on its way to a router, perhaps with a prefix of its own.
+/// A service that is to be registered, perhaps with a prefix of its own.
 #[derive(Clone, Debug)]
 pub struct Implementation<X> {
     methods: X,
@@ -63,7 +63,7 @@ pub struct Implementation<X> {
 }
 
 impl<X> Implementation<X> {
-    /// Registers its methods as the router names them.
+    /// Makes it without a prefix of its own: the router's naming is used.
     pub const fn new(methods: X) -> Self {
         Self {
             methods,
@@ -71,7 +71,7 @@ impl<X> Implementation<X> {
         }
     }
 
-    /// Sets what stands before the names of its methods, whatever the router's naming: `calc` makes
+    /// Sets the prefix of its methods' names, whatever the router's naming is: `calc` makes
     /// `calc.add`.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -79,16 +79,16 @@ impl<X> Implementation<X> {
         self
     }
 
-    /// What serves, and the prefix if it has one.
+    /// Returns the methods, and the prefix if there is one.
     pub fn into_parts(self) -> (X, Option<String>) {
         (self.methods, self.prefix)
     }
 }
 
-/// Writes what a method returned to the end of `result`.
+/// Appends the value that a method returned to `result`.
 ///
 /// # Errors
-/// The error that it returned, or that the result has no JSON form.
+/// The error that the method returned, or that the result has no JSON form.
 pub fn write_result(output: impl IntoResult, result: &mut ResultText) -> Result<(), Failure> {
     let value = output.into_result().map_err(Into::into)?;
     Encoded::write(&value, result).map_err(Failure::Encode)?;
@@ -105,7 +105,7 @@ pub fn error_with_data<T: Serialize>(
     error.clone().with_data(data).unwrap_or(error)
 }
 
-/// Says that an error is not the one that is looked for.
+/// Returns the error for an error object that is not the expected one.
 pub fn not_this_error() -> DecodeError {
     DecodeError::about(DecodeErrorKind::Mismatch, "")
 }

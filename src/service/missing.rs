@@ -1,4 +1,4 @@
-//! What a type makes of a parameter that was left out.
+//! The value of a parameter that was left out.
 
 use alloc::string::String;
 use core::fmt;
@@ -7,15 +7,15 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Gives the value that stands for a parameter which was left out: `None` for an `Option`, and for
-/// the types that accept it as that; no other type has one.
+/// Returns the value of a parameter that was left out: `None` for an `Option`, and similar values
+/// for types that accept a missing value; other types have none.
 pub(super) fn absent<'de, T: Deserialize<'de>>() -> Option<T> {
     T::deserialize(Absent).ok()
 }
 
 struct Absent;
 
-/// Only an optional value may be left out; the reason is never shown.
+/// The error for a type that has no such value. It is never shown.
 #[derive(Debug)]
 pub(super) struct Required;
 
@@ -59,7 +59,7 @@ impl<'de> Deserializer<'de> for Absent {
 }
 
 /// The names that a type reads from an object, as its implementation of `Deserialize` lists them;
-/// none for a type that does not read an object with fixed names.
+/// empty for a type that does not read an object with fixed names.
 pub(super) fn field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(Names) {
         Err(Found(names)) => names,
@@ -69,7 +69,7 @@ pub(super) fn field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str]
 
 struct Names;
 
-/// The names that were found, on the way out.
+/// Carries the names out of the deserialisation, as its error.
 #[derive(Debug)]
 struct Found(&'static [&'static str]);
 

@@ -1,9 +1,9 @@
-//! Methods with names and types: how params become arguments, errors become enums and back, and
-//! what a server says about itself.
+//! Methods with names and types: converts params to arguments, and errors to enums and back, and
+//! describes a server.
 //!
-//! Nothing here starts, waits or reads a clock. [`LocalRouter`] serves a [`Connection`](crate::Connection)
-//! by itself, on a microcontroller too; adapters build theirs, for tasks and threads, from the same
-//! [`Registry`] and [`Handler`].
+//! This module starts no task, never waits and reads no clock. [`LocalRouter`] serves a
+//! [`Connection`](crate::Connection) without an adapter, also on a microcontroller. The routers of
+//! the adapters, for tasks and threads, are built on the same [`Registry`] and [`Handler`].
 
 mod args;
 mod attributes;

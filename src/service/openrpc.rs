@@ -1,6 +1,7 @@
 //! The OpenRPC document of a server.
 //!
-//! Without the feature `openrpc` it names methods and parameters; with it, their types too.
+//! Without the feature `openrpc` it has the names of methods and parameters; with it, their schemas
+//! too.
 
 use alloc::vec::Vec;
 
@@ -10,7 +11,7 @@ use super::schema::SchemaOf;
 use crate::encode::Encoded;
 use crate::json::{self, EncodeError};
 
-/// What stands before the methods.
+/// The members before `methods`.
 pub(super) struct Heading<'d> {
     pub(super) openrpc: &'d str,
     pub(super) title: &'d str,
@@ -62,7 +63,7 @@ fn write_method(
     }
     out.extend_from_slice(b"],\"result\":{\"name\":\"result\",\"schema\":");
     match info.is_notification() {
-        // Nothing comes back; OpenRPC 1.0 wants a result all the same.
+        // A notification has no result, but OpenRPC 1.0 demands one.
         true => out.extend_from_slice(b"{\"type\":\"null\"}"),
         false => schemas.write(info.result(), out)?,
     }
@@ -92,7 +93,7 @@ fn write_text(out: &mut Vec<u8>, before: &[u8], text: &str) {
     json::write_str(out, text);
 }
 
-/// Makes schemas, and collects those that others refer to.
+/// Makes schemas, and collects the shared ones to which others refer.
 #[cfg(feature = "openrpc")]
 struct Schemas(schemars::SchemaGenerator);
 
@@ -118,7 +119,7 @@ impl Schemas {
     }
 }
 
-/// Without schemars nothing is known of types.
+/// Without schemars there are no schemas.
 #[cfg(not(feature = "openrpc"))]
 struct Schemas;
 

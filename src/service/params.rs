@@ -11,12 +11,12 @@ use serde::forward_to_deserialize_any;
 use super::missing::field_names;
 use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode_seed};
 
-/// All params of a request as one value of a handler: a struct, whose fields are the parameters.
+/// All params of a request as one argument of a handler: a struct, whose fields are the parameters.
 ///
-/// Names, order, defaults and whether others are refused come from serde. An array is read like an
-/// object whose names are the fields in their order; other types than structs read the params as they
-/// are. A struct whose fields have an `alias` can be read by name only, for serde does not tell an alias
-/// from a name.
+/// Names, order, defaults and the refusal of unknown names are those of serde. An array is read
+/// like an object whose names are the fields in their order; types other than structs read the
+/// params unchanged. A struct whose fields have an `alias` can be read by name only, because serde
+/// does not distinguish an alias from a name.
 ///
 /// ```
 /// use antiphon::Json;
@@ -33,10 +33,10 @@ use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode
 pub struct Params<T>(pub T);
 
 impl<T> Params<T> {
-    /// Decodes the params of a request; `null` stands for none.
+    /// Decodes the params of a request; `null` means no params.
     ///
     /// # Errors
-    /// Why they are not of the type.
+    /// Why they do not fit the type.
     pub fn decode<'de>(params: Option<Json<'de>>) -> Result<Self, DecodeError>
     where
         T: Deserialize<'de>,
@@ -61,7 +61,7 @@ impl<T> Params<T> {
         }
     }
 
-    /// The names of the fields; none for a type that is not a struct.
+    /// The names of the fields; empty for a type that is not a struct.
     pub fn names<'de>() -> &'static [&'static str]
     where
         T: Deserialize<'de>,
@@ -74,7 +74,7 @@ impl<T> Params<T> {
 struct Fields<'de> {
     names: core::slice::Iter<'static, &'static str>,
     elements: Elements<'de>,
-    /// The field whose name was read, and not yet its value.
+    /// The field whose name was read, and whose value was not.
     field: Option<(&'static str, Json<'de>)>,
 }
 
@@ -123,7 +123,7 @@ impl<'de> MapAccess<'de> for &mut Fields<'de> {
     }
 }
 
-/// Why a field or the whole was not read.
+/// Why a field or the whole could not be read.
 #[derive(Debug)]
 struct Failed(DecodeError);
 

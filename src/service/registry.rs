@@ -7,10 +7,10 @@ use core::fmt;
 
 use super::describe::{MethodInfo, ServiceInfo, with_prefix};
 
-/// What stands before the names of a service's methods.
+/// How the names of a service's methods are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// Nothing: `add`.
+    /// The bare name: `add`.
     #[default]
     Simple,
     /// A prefix: `calc.add`.
@@ -35,8 +35,8 @@ impl Naming {
 }
 
 impl ServiceInfo {
-    /// Its methods under the names that they are registered by: behind the prefix, if there is one,
-    /// else as `naming` says.
+    /// Returns its methods with the names under which they are registered: with its own prefix, if
+    /// it has one, else as `naming` says.
     ///
     /// # Errors
     /// The prefix is blank.
@@ -60,7 +60,7 @@ impl ServiceInfo {
     }
 }
 
-/// Methods by name, each with what serves it.
+/// Methods by name, each with its handler.
 ///
 /// ```
 /// use antiphon::service::{MethodInfo, RegisterError, Registry};
@@ -84,7 +84,7 @@ impl<H> Default for Registry<H> {
 }
 
 impl<H> Registry<H> {
-    /// Makes one without methods.
+    /// Makes a registry without methods.
     pub const fn new() -> Self {
         Self {
             methods: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl<H> Registry<H> {
         }
     }
 
-    /// Makes one for names that begin with `rpc.`.
+    /// Makes a registry for names that begin with `rpc.`.
     pub const fn reserved() -> Self {
         Self {
             methods: BTreeMap::new(),
@@ -100,7 +100,7 @@ impl<H> Registry<H> {
         }
     }
 
-    /// Lets names that begin with `rpc.` be registered: for a server without extensions.
+    /// Allows names that begin with `rpc.`: for a server without extensions.
     pub fn take_reserved(&mut self, takes_reserved: bool) {
         self.takes_reserved = takes_reserved;
     }
@@ -108,8 +108,8 @@ impl<H> Registry<H> {
     /// Registers a method.
     ///
     /// # Errors
-    /// Its name or the names of its parameters cannot be used, or the name is taken; what was
-    /// registered before stays.
+    /// The name or the names of the parameters are not valid, or the name is taken; then the
+    /// registry is unchanged.
     pub fn insert(&mut self, info: MethodInfo, handler: H) -> Result<(), RegisterError> {
         self.check(&info)?;
         if self.methods.contains_key(info.name()) {
@@ -137,34 +137,35 @@ impl<H> Registry<H> {
         Ok(())
     }
 
-    /// Registers a method, in the place of the one that has its name. Gives what served that.
+    /// Registers a method, and replaces the one that has its name. Returns the handler of the
+    /// replaced method.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert), but for a name that is taken.
+    /// As [`insert`](Self::insert), but the name may be taken.
     pub fn replace(&mut self, info: MethodInfo, handler: H) -> Result<Option<H>, RegisterError> {
         self.check(&info)?;
         let before = self.methods.insert(info.name().into(), (info, handler));
         Ok(before.map(|(_, handler)| handler))
     }
 
-    /// Removes a method, and gives what served it.
+    /// Removes a method, and returns its handler.
     pub fn remove(&mut self, name: &str) -> Option<H> {
         self.methods.remove(name).map(|(_, handler)| handler)
     }
 
-    /// What is known of a method, and what serves it.
+    /// Returns the description of a method, and its handler.
     pub fn entry(&self, name: &str) -> Option<(&MethodInfo, &H)> {
         self.methods
             .get(name)
             .map(|(info, handler)| (info, handler))
     }
 
-    /// What serves a method.
+    /// Returns the handler of a method.
     pub fn get(&self, name: &str) -> Option<&H> {
         self.methods.get(name).map(|(_, handler)| handler)
     }
 
-    /// What is known of all methods, sorted by name.
+    /// Returns the descriptions of all methods, sorted by name.
     pub fn infos(&self) -> impl Iterator<Item = &MethodInfo> {
         self.methods.values().map(|(info, _)| info)
     }
@@ -198,21 +199,21 @@ impl<H> Registry<H> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The name has no text.
+    /// The name is blank.
     BlankName,
-    /// The prefix has no text.
+    /// The prefix is blank.
     BlankPrefix,
     /// Another method has this name.
     Taken(String),
-    /// Names that begin with `rpc.` belong to JSON-RPC itself. JSON-RPC 2.0 §4.1.
+    /// Names that begin with `rpc.` are reserved for extensions. JSON-RPC 2.0 §4.1.
     Reserved(String),
-    /// A parameter of this method has a name without text.
+    /// A parameter of this method has a blank name.
     BlankParam(String),
     /// Two parameters of this method have the same name.
     RepeatedParam(String, &'static str),
-    /// This method has as many parameters as the first number says, and the second number of names.
+    /// This method has as many parameters as the first number, but names for as many as the second.
     WrongNumberOfNames(String, usize, usize),
-    /// The handler of this method takes all params as one and others beside them.
+    /// The handler of this method takes all params as one argument, and single parameters too.
     WholeAndParts(String),
 }
 

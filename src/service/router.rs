@@ -1,4 +1,4 @@
-//! Serves a connection by itself: no runtime, no thread.
+//! A router that serves a connection without a runtime and without threads.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -25,7 +25,7 @@ use crate::json::{Json, OwnedJson};
 use crate::time::Instant;
 
 /// Serves requests and notifications of a [`Connection`], at once and without a runtime. For
-/// microcontrollers and loops of one's own; adapters have a router for tasks and threads.
+/// microcontrollers and loops of your own; adapters have a router for tasks and threads.
 ///
 /// ```
 /// use antiphon::service::LocalRouter;
@@ -61,10 +61,10 @@ pub struct LocalRouter<S = ()> {
     result: ResultText,
 }
 
-/// What serves a method: writes the result, or says why there is none.
+/// The code that serves a method: it writes the result, or returns a failure.
 struct Served<S> {
     run: Arc<Run<S>>,
-    /// The place of the method in its service.
+    /// The index of the method in its service.
     place: usize,
 }
 
@@ -117,10 +117,10 @@ impl<S: 'static> LocalRouter<S> {
         expect(self.try_method(MethodInfo::request(name, &[]), names, handler))
     }
 
-    /// Serves what the other side tells.
+    /// Serves a notification.
     ///
     /// # Panics
-    /// As [`method`](Self::method).
+    /// See [`method`](Self::method).
     #[track_caller]
     pub fn notification<M, const N: usize, H>(
         self,
@@ -159,12 +159,12 @@ impl<S: 'static> LocalRouter<S> {
         Ok(self)
     }
 
-    /// Serves all methods of a service: what `into_service` gives of a trait with `#[service]`, whose
-    /// methods are plain functions.
+    /// Serves all methods of a service: the value that `into_service` returns for a trait with
+    /// `#[service]` whose methods are plain functions.
     ///
     /// # Panics
-    /// A name is taken; the message says which: give the service a
-    /// [`prefix`](Implementation::prefix) then.
+    /// A name is taken; the message has the name. Then give the service a
+    /// [`prefix`](Implementation::prefix).
     #[track_caller]
     pub fn service<X: Methods<(), S>>(self, service: Implementation<X>) -> Self {
         expect(self.try_service(service))
@@ -192,7 +192,7 @@ impl<S: 'static> LocalRouter<S> {
         Ok(self)
     }
 
-    /// Sets what `rpc.discover` and `rpc.listMethods` say, or switches both off.
+    /// Sets the answers to `rpc.discover` and `rpc.listMethods`, or switches both off.
     #[must_use]
     pub fn discovery(mut self, discovery: impl Into<Option<Discovery>>) -> Self {
         self.discovery = discovery.into();
@@ -290,14 +290,14 @@ impl<S: 'static> LocalRouter<S> {
         };
         self.result = result;
         if let Err(rejected) = sent {
-            // Refused too only by a connection that is closed, and then nobody waits.
+            // This fails only if the connection is closed; then no answer is needed.
             let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
             served = Err(Failure::Send(rejected.error));
         }
         served
     }
 
-    /// Serves a notification. Nothing is answered, not even if it is not known.
+    /// Serves a notification. It is never answered, not even if it is unknown.
     ///
     /// # Errors
     /// Why it was not served, for logs.
@@ -386,7 +386,7 @@ impl<S: 'static> LocalRouter<S> {
     /// it.
     ///
     /// # Errors
-    /// Why there is none; [`Failure::as_error`] is what the peer is told.
+    /// Why there is no result; [`Failure::as_error`] is the error for the peer.
     pub fn run(
         &self,
         method: &str,
@@ -397,7 +397,7 @@ impl<S: 'static> LocalRouter<S> {
             let start = result.len();
             let done = (served.run)(served.place, params, &self.state, result);
             if done.is_ok() && info.is_notification() {
-                // Who asks for an answer to what is told gets `null`.
+                // A request for a notification's method is answered `null`.
                 result.truncate(start);
                 result.extend_from_slice(b"null");
             }

@@ -1,10 +1,10 @@
-//! Whose turn it is: which connections of a server may begin requests.
+//! Decides which connections of a server may begin requests.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// One connection of a [`Scheduler`]: whether it stands in line, and how many of its requests wait.
+/// A connection of a [`Scheduler`]: whether it is in line, and how many of its requests wait.
 #[derive(Debug)]
 pub struct Member {
     number: u64,
@@ -13,23 +13,23 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether it stands in line, called or not.
+    /// Whether it is in line, or was called and has not come yet.
     pub const fn is_in_line(&self) -> bool {
         self.is_in_line
     }
 
-    /// How many of its requests wait, as was said last.
+    /// How many of its requests wait, as it was set last.
     pub const fn waiting(&self) -> usize {
         self.waiting
     }
 }
 
-/// Which connections of a server may begin requests, where so many run at once in all, and so many
-/// wait.
+/// Decides which connections of a server may begin requests, if the number of running requests and
+/// the number of waiting requests are limited.
 ///
-/// It hands out permits and starts nothing. Connections that find no permit stand in line, each once
-/// however much it has to do, and the first is called when a permit is free: `W` is what calls it. So
-/// one that floods the server costs the others no more than its turn.
+/// It gives permits and starts nothing itself. A connection that gets no permit stands in line,
+/// only once however many requests it has. When a permit is free, the first in line is called, by
+/// its `W`. So a connection that floods the server delays each other one only by its turn.
 ///
 /// ```
 /// use antiphon::service::Scheduler;
@@ -53,12 +53,13 @@ impl Member {
 pub struct Scheduler<W> {
     max_running: usize,
     max_waiting: usize,
-    /// Places that are taken, by those that were called and have not come for theirs too.
+    /// How many permits are taken, including those of connections that were called and have not
+    /// come yet.
     running: usize,
     waiting: usize,
-    /// Those that found no permit, and what calls them.
+    /// The connections in line, and how each is called.
     line: VecDeque<(u64, W)>,
-    /// Those that were called and have not come.
+    /// The connections that were called and have not come yet.
     called: Vec<u64>,
     next_number: u64,
 }
@@ -77,7 +78,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Takes a connection in, until it [leaves](Self::leave).
+    /// Adds a connection, until it [leaves](Self::leave).
     pub const fn join(&mut self) -> Member {
         self.next_number += 1;
         Member {
@@ -87,10 +88,10 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Gives permits to a connection that has `wanted` requests to begin, at least one: none takes more
-    /// than half of those that are free, so that others find some. Each is taken until it is given back
-    /// with [`end`](Self::end). If there is none, the connection stands in line, and asks again when
-    /// `call` calls it.
+    /// Returns how many permits a connection gets for its `wanted` requests (at least one): at most
+    /// half of the free ones, so that others get some too. Each permit is held until
+    /// [`end`](Self::end). If there is none, the connection stands in line, and asks again when it
+    /// is called by the value that `call` returns.
     pub fn begin(&mut self, member: &mut Member, wanted: usize, call: impl FnOnce() -> W) -> usize {
         if member.is_in_line {
             return usize::from(self.take_call(member));
@@ -125,7 +126,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Takes a connection out of the line that has nothing to begin any more.
+    /// Removes a connection from the line that has no more requests to begin.
     pub fn step_out(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
         if !member.is_in_line {
             return;
@@ -138,7 +139,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Notes that so many requests of a connection wait, and says how many of them are too many.
+    /// Sets how many requests of a connection wait, and returns how many of them exceed the limit.
     pub fn set_waiting(&mut self, member: &mut Member, waiting: usize) -> usize {
         let others = self.waiting - member.waiting;
         let room = self.max_waiting.saturating_sub(others);
@@ -147,7 +148,7 @@ impl<W> Scheduler<W> {
         waiting - member.waiting
     }
 
-    /// Lets a connection go, that has given its permits back.
+    /// Removes a connection, which has returned its permits.
     pub fn leave(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
         self.step_out(member, called);
         self.set_waiting(member, 0);

@@ -1,10 +1,10 @@
-//! Schemas of types, where the feature `openrpc` gives them and a type has one.
+//! Schemas of types, with the feature `openrpc` and for types that have one.
 
 use core::fmt;
 
 use crate::json::{EncodeError, OwnedJson};
 
-/// The JSON schema of a type, made when it is asked for; or none.
+/// The JSON schema of a type, made on demand; or no schema.
 #[derive(Clone, Copy)]
 pub struct SchemaOf(#[cfg_attr(not(feature = "openrpc"), allow(dead_code))] Option<MakeSchema>);
 
@@ -15,7 +15,7 @@ pub(super) type MakeSchema = fn(&mut schemars::SchemaGenerator) -> Option<schema
 type MakeSchema = core::convert::Infallible;
 
 impl SchemaOf {
-    /// Nothing is said about the type.
+    /// No schema.
     pub const UNKNOWN: Self = Self(None);
 
     /// The schema of a type that has one.
@@ -24,15 +24,16 @@ impl SchemaOf {
         Self(Some(|generator| Some(generator.subschema_for::<T>())))
     }
 
-    /// What `schema_of!` finds out.
+    /// The schema that `schema_of!` has found.
     #[cfg(feature = "openrpc")]
     #[doc(hidden)]
     pub const fn made_by(make: MakeSchema) -> Self {
         Self(Some(make))
     }
 
-    /// The schema of draft 07 as JSON, for tools and documents of a program's own. What is nested stands
-    /// in place unless it refers to itself. `{}`, which allows everything, if nothing is known.
+    /// Returns the schema as JSON of draft 07, for tools and documents of your program. Nested
+    /// schemas are inlined, unless they refer to themselves. If there is no schema, it is `{}`,
+    /// which allows every value.
     ///
     /// ```
     /// use antiphon::service::SchemaOf;
@@ -54,7 +55,7 @@ impl SchemaOf {
         OwnedJson::from_value(&schema)
     }
 
-    /// `{}`, for without the feature `openrpc` nothing is known of types.
+    /// Returns `{}`, because without the feature `openrpc` there are no schemas.
     ///
     /// # Errors
     /// None.
@@ -76,8 +77,9 @@ impl SchemaOf {
     }
 }
 
-/// Makes schemas, of which those that others refer to stand under a path of the document. They are of
-/// draft 07, as OpenRPC's are. What can be written in place is: many clients cannot follow references.
+/// Makes a generator. Schemas to which others refer are written under `path` of the document. They
+/// are of draft 07, as OpenRPC's are, and are inlined where possible, because many clients cannot
+/// follow references.
 #[cfg(feature = "openrpc")]
 pub(super) fn generator(path: &'static str) -> schemars::SchemaGenerator {
     let settings = schemars::generate::SchemaSettings::draft07().with(|settings| {
@@ -88,7 +90,7 @@ pub(super) fn generator(path: &'static str) -> schemars::SchemaGenerator {
     settings.with_transform(standard_only).into_generator()
 }
 
-/// The formats of draft 07 that validators know, and `uuid`.
+/// The formats of draft 07 that validators know; and `uuid`.
 #[cfg(feature = "openrpc")]
 const FORMATS: [&str; 14] = [
     "date",
@@ -107,8 +109,8 @@ const FORMATS: [&str; 14] = [
     "uuid",
 ];
 
-/// Removes the formats of schemars's own, such as `double`. Validators that do not know a format
-/// refuse the whole schema: ajv 6 does, on which OpenRPC's own generator and mock server stand.
+/// Removes schemars's own formats, such as `double`. Some validators refuse the whole schema
+/// because of an unknown format: ajv 6 does, which OpenRPC's own generator and mock server use.
 #[cfg(feature = "openrpc")]
 fn remove_other_formats(schema: &mut schemars::Schema) {
     let format = schema.get("format").and_then(|format| format.as_str());
@@ -123,8 +125,8 @@ impl fmt::Debug for SchemaOf {
     }
 }
 
-/// Finds out whether a type has a schema: the method of the first trait is found before that of the
-/// second, which needs one more reference.
+/// Finds out whether a type has a schema. The method of the first trait is preferred, because the
+/// second needs one more reference.
 #[cfg(feature = "openrpc")]
 #[doc(hidden)]
 pub mod probe {
@@ -162,7 +164,7 @@ pub mod probe {
     }
 }
 
-/// The schema of a type if it has one: with the feature `openrpc`, when it implements
+/// Returns the schema of a type if it has one: with the feature `openrpc`, when it implements
 /// `schemars::JsonSchema`.
 #[cfg(feature = "openrpc")]
 #[doc(hidden)]
@@ -177,7 +179,7 @@ macro_rules! schema_of {
     };
 }
 
-/// The schema of a type if it has one; without the feature `openrpc` none has.
+/// Returns no schema, because the feature `openrpc` is off.
 #[cfg(not(feature = "openrpc"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,5 +1,5 @@
-//! Where a call stands in a trace, as it travels: W3C's Trace Context, in headers or in the member
-//! `_meta` of params.
+//! The trace of a call as it is sent: W3C's Trace Context, in headers or in the member `_meta` of
+//! params.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -7,14 +7,14 @@ use core::fmt;
 
 use crate::json::{Json, JsonKind, OwnedJson};
 
-/// The member of params that says something about the call, and is no parameter.
+/// The member of params that describes the call, and is not a parameter.
 pub(super) const META: &str = "_meta";
 
-/// The longest `tracestate` that is kept, in bytes: what W3C's Trace Context asks for at least
+/// The longest `tracestate` that is kept, in bytes: the minimum that W3C's Trace Context demands
 /// (clause 3.3.1.5).
 const MAX_STATE: usize = 512;
 
-/// The span that a call belongs to, in another program: W3C's Trace Context.
+/// The span, in another program, to which a call belongs: W3C's Trace Context.
 ///
 /// ```
 /// use antiphon::service::TraceContext;
@@ -39,7 +39,7 @@ impl TraceContext {
     /// The name of the header or member that [`with_state`](Self::with_state) takes.
     pub const TRACESTATE: &str = "tracestate";
 
-    /// Makes one. `None` if an id is all zeros, which stands for no trace.
+    /// Makes a context. `None` if an id is all zeros, which means no trace.
     pub fn new(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Self> {
         (trace_id != [0; 16] && span_id != [0; 8]).then_some(Self {
             trace_id,
@@ -58,13 +58,13 @@ impl TraceContext {
             hex(parts.next()?)?,
             hex::<1>(parts.next()?)?[0],
         )?;
-        // A later version may have more parts; 255 is none.
+        // A later version may have more parts; version 255 is not allowed.
         let is_known = version == 0 && parts.next().is_none();
         (is_known || (1..u8::MAX).contains(&version)).then_some(context)
     }
 
-    /// Adds the value of `tracestate`, which this side only hands on. One of more than 512 bytes, or with
-    /// other characters than printable ASCII, is left out.
+    /// Adds the value of `tracestate`, which this side only passes on. It is left out if it has
+    /// more than 512 bytes, or characters other than printable ASCII.
     #[must_use]
     pub fn with_state(mut self, tracestate: &str) -> Self {
         let is_printable = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
@@ -74,7 +74,7 @@ impl TraceContext {
         self
     }
 
-    /// Reads both fields, by a function that looks them up.
+    /// Reads both fields, with a function that looks them up.
     pub fn extract(field: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let context = Self::parse(&field(Self::TRACEPARENT)?)?;
         Some(match field(Self::TRACESTATE) {
@@ -83,7 +83,7 @@ impl TraceContext {
         })
     }
 
-    /// Writes both fields, the second only if there is something in it.
+    /// Writes both fields, the second only if it is not empty.
     pub fn inject(&self, put: &mut dyn FnMut(&str, &str)) {
         put(Self::TRACEPARENT, &alloc::format!("{self}"));
         if !self.state.is_empty() {
@@ -91,12 +91,12 @@ impl TraceContext {
         }
     }
 
-    /// Names the trace.
+    /// The id of the trace.
     pub const fn trace_id(&self) -> [u8; 16] {
         self.trace_id
     }
 
-    /// Names the span in it.
+    /// The id of the span.
     pub const fn span_id(&self) -> [u8; 8] {
         self.span_id
     }
@@ -106,7 +106,7 @@ impl TraceContext {
         self.flags
     }
 
-    /// Whether the caller keeps the trace.
+    /// Whether the caller records the trace.
     pub const fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
@@ -132,7 +132,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// Reads so many bytes in lower-case hexadecimal digits.
+/// Reads `N` bytes written as lower-case hexadecimal digits.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -147,13 +147,13 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     digits.next().is_none().then_some(bytes)
 }
 
-/// A text among what params say of their call.
+/// Reads a text from the `_meta` of params.
 pub(super) fn meta_text(params: Option<Json<'_>>, name: &str) -> Option<String> {
     params?.get(META)?.get(name)?.decode().ok()
 }
 
-/// Params that say more of their call: `fields` stand in `_meta`, in the place of those of their names.
-/// `None` for params by position, which have no room for it.
+/// Adds `fields` to the `_meta` of params, and replaces those of the same names. `None` for params
+/// by position, which cannot have `_meta`.
 pub(super) fn with_meta(
     params: Option<Json<'_>>,
     fields: &[(String, String)],
@@ -178,13 +178,13 @@ pub(super) fn with_meta(
         push_member(&mut text, name, OwnedJson::of_str(value).as_str());
     }
     text.push_str("}}");
-    // What is put together of valid parts is valid.
+    // Text that is composed of valid parts is valid.
     OwnedJson::parse(text).ok()
 }
 
 /// Writes a member of an object that has begun. `name` is escaped already.
 fn push_member(text: &mut String, name: &str, value: &str) {
-    // No value ends like an object begins.
+    // Text that ends with a brace here has no member yet.
     if !text.ends_with('{') {
         text.push(',');
     }

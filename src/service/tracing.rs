@@ -1,4 +1,4 @@
-//! Spans: what a call belongs to in the trace of a request that passes several programs.
+//! Spans of calls, in traces that go through several programs.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -11,33 +11,33 @@ use super::intercept::{Interceptor, Reply};
 use super::logging::LoggedCall;
 use super::trace_context::{meta_text, with_meta};
 
-/// What makes spans. Everything but [`start`](Self::start) does nothing unless it is written.
+/// Makes spans. Every method but [`start`](Self::start) does nothing unless you write it.
 ///
-/// [`Tracing`] calls it for each call: `antiphon_net` has one for the crate `tracing`, `antiphon-otel` one
-/// for OpenTelemetry.
+/// [`Tracing`] calls it for each call. `antiphon_net` has one for the crate `tracing`,
+/// `antiphon-otel` has one for OpenTelemetry.
 pub trait Tracer: Send + Sync + 'static {
-    /// A span that has begun. It ends when it is dropped, if nothing has ended it before.
+    /// A span that has begun. If it was not ended before, it ends when it is dropped.
     type Span: Send + Sync + 'static;
-    /// What is known of the caller's span.
+    /// The caller's span, as far as it is known.
     type Parent;
 
-    /// Finds the caller's span, by a function that looks up fields such as `traceparent`: those in `_meta`
-    /// of the params, then the headers that the call came with.
+    /// Reads the caller's span, with a function that looks up fields such as `traceparent`: in the
+    /// `_meta` of the params, then in the headers of the call.
     fn extract(&self, field: &dyn Fn(&str) -> Option<String>) -> Option<Self::Parent> {
         let _ = field;
         None
     }
 
-    /// Begins a span for a call. `parent` is the caller's; a call of this side has none, and belongs to the
-    /// span that is entered here.
+    /// Begins a span for a call. `parent` is the caller's span. A call of this side has none; it
+    /// belongs to the current span here.
     fn start(&self, call: &LoggedCall<'_>, parent: Option<Self::Parent>) -> Self::Span;
 
-    /// Gives the fields by which the peer finds the span, for a call of this side.
+    /// Writes the fields by which the peer finds the span of a call of this side.
     fn inject(&self, span: &Self::Span, put: &mut dyn FnMut(&str, &str)) {
         let _ = (span, put);
     }
 
-    /// Does a step of the handler inside the span: calls `step` once.
+    /// Runs a step of the handler inside the span: calls `step` once.
     fn enter(&self, span: &Self::Span, step: &mut dyn FnMut()) {
         let _ = span;
         step();
@@ -49,8 +49,8 @@ pub trait Tracer: Send + Sync + 'static {
     }
 }
 
-/// The fields by which the peer finds the span of a call of this side, left as an attribute of the call:
-/// HTTP clients send them as headers.
+/// The fields by which the peer finds the span of a call of this side. They are an attribute of the
+/// call; HTTP clients send them as headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpanFields(Vec<(String, String)>);
 
@@ -63,10 +63,10 @@ impl SpanFields {
     }
 }
 
-/// An interceptor that makes a span of every call: of the peer's in a router, of this side's in a client.
-/// Handlers run inside theirs, so that what they call belongs to the same trace.
+/// An interceptor that makes a span of every call: the peer's in a router, this side's in a client.
+/// Handlers run inside their spans, so the calls that they make belong to the same trace.
 ///
-/// What params and results say is in no span.
+/// Spans never contain params or results.
 #[derive(Clone, Debug)]
 pub struct Tracing<T> {
     tracer: T,
@@ -74,7 +74,7 @@ pub struct Tracing<T> {
 }
 
 impl<T: Tracer> Tracing<T> {
-    /// Makes spans by `tracer`.
+    /// Makes spans with `tracer`.
     pub const fn new(tracer: T) -> Self {
         Self {
             tracer,
@@ -82,9 +82,9 @@ impl<T: Tracer> Tracing<T> {
         }
     }
 
-    /// Tells the peer of the span of a call in the member `_meta` of its params, if they are given by name or
-    /// there are none. Over HTTP the peer is told in headers without this, and only so; a stream has no
-    /// headers, and a peer that does not know `_meta` may refuse it as a parameter.
+    /// Sends the span of a call in the member `_meta` of its params, if they are by name or absent.
+    /// Over HTTP headers are used instead, even without this. A stream has no headers; a peer that
+    /// does not know `_meta` may refuse it as a parameter.
     #[must_use]
     pub const fn with_meta(mut self) -> Self {
         self.uses_meta = true;
@@ -92,7 +92,7 @@ impl<T: Tracer> Tracing<T> {
     }
 }
 
-/// The span of a call, among its attributes.
+/// The span of a call, stored in its attributes.
 struct Current<T: Tracer>(T::Span);
 
 impl<R: AnyRequest + ?Sized, T: Tracer> Interceptor<R> for Tracing<T> {

@@ -1,4 +1,4 @@
-//! Answers: by a handler, for a handler that gave none, and instead of one.
+//! Answers to requests: from handlers, and in place of handlers that gave none.
 
 use super::machine::Session;
 use super::report::{Report, RequestDetails};
@@ -16,9 +16,9 @@ impl<W> Session<W> {
     ///
     /// # Errors
     /// [`SendError::Closed`] or [`SendError::NotOpen`] if no answer is awaited any more. It is no
-    /// error if the peer has cancelled the request under a dialect that wants no answer to it. Any
-    /// other error says what was wrong with the result: the peer gets *internal error* instead, and
-    /// a report says so.
+    /// error if the peer has cancelled the request and the dialect wants no answer to it. Any other
+    /// error means that the result could not be sent: the peer gets *internal error* instead, and a
+    /// report has the reason.
     pub fn respond(&mut self, ticket: Ticket, result: impl Payload) -> Result<(), SendError> {
         self.answer(ticket, |conn, token| conn.respond(token, result))
     }
@@ -26,7 +26,7 @@ impl<W> Session<W> {
     /// Answers a request with an error.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_err(
         &mut self,
         ticket: Ticket,
@@ -35,10 +35,10 @@ impl<W> Session<W> {
         self.answer(ticket, |conn, token| conn.respond_err(token, error))
     }
 
-    /// Answers that the request's method is unknown.
+    /// Answers that the method of the request is unknown.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_unknown_method(
         &mut self,
         ticket: Ticket,
@@ -49,27 +49,27 @@ impl<W> Session<W> {
         })
     }
 
-    /// Answers that the request was cancelled, as the dialect says it.
+    /// Answers that the request was cancelled, with the dialect's error.
     ///
     /// # Errors
-    /// As [`respond`](Self::respond).
+    /// See [`respond`](Self::respond).
     pub fn respond_cancelled(&mut self, ticket: Ticket) -> Result<(), SendError> {
         self.answer(ticket, |conn, token| conn.respond_cancelled(token))
     }
 
-    /// Answers *busy*, as the dialect says it, because the shell has no room to begin the request.
+    /// Answers *busy*, with the dialect's error, because the driver has no capacity for the
+    /// request.
     pub fn refuse(&mut self, ticket: Ticket) {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let busy = self.conn.config().dialect.error_profile.busy();
-        // It is refused only if no answer is awaited any more.
+        // It fails only if no answer is awaited any more.
         let _ = self.respond_err(ticket, &busy);
         if let Some(about) = about {
             self.report(Report::NoCapacity(about));
         }
     }
 
-    /// Refuses so many of the requests that wait, those that came last first: see
-    /// [`refuse`](Self::refuse).
+    /// Refuses this many of the requests that wait, the newest first: see [`refuse`](Self::refuse).
     pub fn refuse_last(&mut self, requests: usize) {
         for _ in 0..requests {
             let Some(request) = self.queue.pop_last_request() else {
@@ -80,31 +80,31 @@ impl<W> Session<W> {
         }
     }
 
-    /// Answers for a handler that gave no answer: *internal error*, or that the request was
-    /// cancelled if the peer has given it up. A report says so.
+    /// Answers for a handler that gave no answer: *internal error*, or, if the peer has cancelled
+    /// the request, that it was cancelled. Makes a report.
     pub fn abandon(&mut self, ticket: Ticket) {
         if let Some(about) = self.answer_for(ticket) {
             self.report(Report::Unanswered(about));
         }
     }
 
-    /// Gives a request back that was cancelled before the shell could begin it: it is answered as
-    /// cancelled, and the service hears nothing of it.
+    /// Takes back a request that was cancelled before the driver could begin it. It is answered as
+    /// cancelled, and the service never sees it.
     ///
     /// # Errors
-    /// It was not cancelled, and may begin.
+    /// Returns the ticket if the request was not cancelled: then it may begin.
     pub fn give_back(&mut self, ticket: Ticket) -> Result<(), Ticket> {
         if !self.is_cancelled(ticket.key()) {
             return Err(ticket);
         }
         self.queue.remove_cancelled(ticket.key());
-        // It is refused only if no answer is awaited any more.
+        // It fails only if no answer is awaited any more.
         let _ = self.respond_cancelled(ticket);
         Ok(())
     }
 
     /// Answers for a handler that panicked, as [`abandon`](Self::abandon) does, and reports the
-    /// panic. None for one that served no request.
+    /// panic. The ticket is `None` if the handler served no request.
     pub fn handle_panic(&mut self, ticket: Option<Ticket>) {
         let about = ticket.and_then(|ticket| self.answer_for(ticket));
         self.report(Report::Panicked(about));
@@ -145,7 +145,7 @@ impl<W> Session<W> {
         };
         let (token, error) = (rejected.value, rejected.error);
         if error == SendError::NotOpen && self.is_silenced(key) {
-            // The dialect answers a cancelled request with silence.
+            // The dialect wants no answer to a cancelled request.
             self.let_go(key, bytes);
             return Ok(());
         }
@@ -176,26 +176,27 @@ impl<W> Session<W> {
         }
     }
 
-    /// Reports that a handler failed for a reason that the peer is not told.
+    /// Reports that a handler failed for a reason that is not sent to the peer.
     pub fn report_failure(&mut self, ticket: &Ticket, error: OwnedError) {
         if let Some(about) = self.about(ticket.key(), &ticket.method, ticket.begun) {
             self.report(Report::Failed(about, error));
         }
     }
 
-    /// The id of an open request, as the peer wrote it. `None` once no answer is awaited.
+    /// Returns the id of an open request, as the peer wrote it, or `None` if no answer is awaited
+    /// any more.
     pub fn request_id(&self, request: RequestKey) -> Option<OwnedId> {
         self.conn.request_id(request).map(Into::into)
     }
 
     /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no
-    /// report. Gives what a report would say of the request; none if its answer is not awaited.
+    /// report. Returns the details for a report, or `None` if no answer is awaited any more.
     pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestDetails> {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let key = ticket.key();
         let is_cancelled = self.is_cancelled(key);
         self.let_go(key, ticket.bytes);
-        // Each is refused only if no answer is awaited any more.
+        // Each fails only if no answer is awaited any more.
         if is_cancelled {
             let _ = self.conn.respond_cancelled(ticket.token);
         } else {
@@ -205,7 +206,7 @@ impl<W> Session<W> {
         about
     }
 
-    /// What a report says of an open request.
+    /// Returns the details of an open request for a report.
     pub(super) fn about(
         &self,
         key: RequestKey,
@@ -220,7 +221,7 @@ impl<W> Session<W> {
         Some(RequestDetails::new(method.as_str(), id.into(), duration))
     }
 
-    /// Forgets a request that is answered or never will be.
+    /// Forgets a request that has been answered, or that needs no answer any more.
     fn let_go(&mut self, request: RequestKey, bytes: usize) {
         let was_paused = self.is_paused();
         self.cancelled.retain(|cancelled| *cancelled != request);
@@ -228,7 +229,7 @@ impl<W> Session<W> {
         self.resume_after(was_paused);
     }
 
-    /// Whether the peer has given a request up, and is right to hear nothing more of it.
+    /// Whether the peer has cancelled the request, and the dialect wants no answer to it.
     fn is_silenced(&self, request: RequestKey) -> bool {
         let is_answered = matches!(self.phase.closed(), None | Some(Closed::EndOfInput));
         is_answered && !self.phase.is_over() && self.cancelled.contains(&request)
@@ -238,7 +239,7 @@ impl<W> Session<W> {
 /// Answers for a request if writing its answer panics.
 struct Unwinding<'s, W> {
     session: &'s mut Session<W>,
-    /// None once the answer is written.
+    /// `None` after the answer was written.
     request: Option<(RequestKey, usize, Method, Instant)>,
 }
 
@@ -250,7 +251,7 @@ impl<W> Drop for Unwinding<'_, W> {
         let session = &mut *self.session;
         session.lost = session.about(key, &method, begun);
         session.let_go(key, bytes);
-        // It is refused only if no answer is awaited any more.
+        // It fails only if no answer is awaited any more.
         session.conn.abandon(key);
         session.poll_end();
     }

@@ -5,9 +5,9 @@
 //!    └──────────────────────────────────────────────────────▲
 //! ```
 //!
-//! What has arrived is read before a deadline ends anything: a shell says
-//! [`handle_timeout`](Session::handle_timeout) only when it has. A clock that has jumped proves
-//! nothing, since the process may have been stopped, and its peer with it.
+//! Input that has arrived is read before a deadline ends anything: a driver calls
+//! [`handle_timeout`](Session::handle_timeout) only after it has read. If the clock has jumped, the
+//! process may have been stopped, and the peer with it, so deadlines are extended once.
 
 use core::time::Duration;
 
@@ -19,16 +19,16 @@ use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::input::Input;
 use crate::time::Instant;
 
-/// How late a deadline is seen if the process did not run. An ordinary timer is late by a few
-/// milliseconds.
+/// A deadline that is noticed this late shows that the process did not run. An ordinary timer is
+/// late by a few milliseconds.
 const STALL_MIN: Duration = Duration::from_millis(100);
 
-/// The most time that is granted after the clock has jumped.
+/// The most extra time after the clock has jumped.
 const MAX_GRACE: Duration = Duration::from_secs(10);
 
-/// How much more time is granted, once, if a deadline is noticed `late` after it has passed. From
-/// 100 ms on the clock is taken to have jumped: this is then `late` again, 10 s at the most. Below
-/// that it is zero.
+/// Returns the extra time, granted once, for a deadline that is noticed `late` after it has passed.
+/// If it is 100 ms or more, the clock is assumed to have jumped: the extra time is `late`, but 10 s
+/// at most. Otherwise it is zero.
 pub fn grace(late: Duration) -> Duration {
     if late < STALL_MIN {
         return Duration::ZERO;
@@ -37,19 +37,19 @@ pub fn grace(late: Duration) -> Duration {
 }
 
 impl<W> Session<W> {
-    /// Tells the present, and ends nothing: there may be more to read. Spans that begin are counted
-    /// from it.
+    /// Sets the current time, and ends nothing, because there may be more to read. New timeouts are
+    /// counted from this time.
     pub fn handle_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.conn.handle_time(now);
     }
 
-    /// Tells the present, and that all that had arrived by now has been given to
-    /// [`handle_input`](Self::handle_input): what is due ends.
+    /// Sets the current time, and lets deadlines take effect. All input that has arrived must have
+    /// been given to [`handle_input`](Self::handle_input) before.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_time(now);
         if self.is_paused() {
-            // The peer is not listened to.
+            // Reading is paused, so the peer's deadlines do not run.
             self.restart_times();
         }
         let now = self.judge();
@@ -61,7 +61,7 @@ impl<W> Session<W> {
             layer.handle_timeout(now);
             self.handle_layer(&[]);
         }
-        // One end may be the beginning of another that is due as well.
+        // The end of one phase may begin another, whose deadline has passed too.
         while self.phase_due() <= now {
             let before = self.phase;
             self.end_phase();
@@ -73,8 +73,8 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next; none for never. A
-    /// wake-up may find nothing due.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called next; `None` for
+    /// never. It may then find that no deadline has passed.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.phase.is_over() {
             return None;
@@ -84,11 +84,11 @@ impl<W> Session<W> {
         (due != Instant::FAR_FUTURE).then_some(due)
     }
 
-    /// Tells that nothing more comes in: the peer has ended its direction.
+    /// Reports that the peer has ended its stream.
     pub fn handle_eof(&mut self) {
         match self.phase {
             Phase::Opening | Phase::Open | Phase::Draining => self.end_input(),
-            // Its last words have been heard.
+            // Everything that the peer sent before has been read.
             Phase::LastWords { .. } => self.close_now(CloseReason::TransportFailed),
             Phase::Closing { .. } => self.end_layer_input(),
             Phase::InputEnded { .. } | Phase::Over(_) => {}
@@ -105,7 +105,7 @@ impl<W> Session<W> {
             let Some(fault) = half_closed else {
                 return self.end_layer_input();
             };
-            // It ended without a close, but what it asked is answered.
+            // It ended without a close, but its requests are answered.
             self.note_fault(fault);
         }
         self.phase = Phase::InputEnded { since: self.now };
@@ -118,7 +118,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Tells that reading has failed.
+    /// Reports that reading has failed.
     pub fn handle_read_failed(&mut self, fault: impl Into<Fault>) {
         let is_closed = matches!(&self.wire, Wire::Layered(layer) if layer.is_closed());
         if !is_closed {
@@ -131,9 +131,9 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Tells that the peer itself is gone, such as a child that has exited: it awaits no answer and
-    /// gives none. Everything that it had sent must have been handed in before. The fault, if there
-    /// is one, is reported.
+    /// Reports that the peer itself has ended, such as a child process that has exited: it awaits
+    /// no answers and gives none. All input from it must have been handed in before. The fault, if
+    /// there is one, is reported.
     pub fn handle_peer_gone(&mut self, fault: Option<Fault>) {
         if let Some(fault) = fault {
             self.note_fault(fault);
@@ -143,7 +143,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Ends the session at once, without a word to the peer: it never got a transport, or lost it.
+    /// Ends the session at once and sends nothing: the transport could not be opened, or was lost.
     pub fn abort(&mut self, fault: Option<Fault>) {
         if let Some(fault) = fault {
             self.note_fault(fault);
@@ -156,18 +156,19 @@ impl<W> Session<W> {
         }
     }
 
-    /// Brings the session as far towards its end as it may come now.
+    /// Moves the session to its next phases, as far as that is possible now.
     pub(super) fn advance(&mut self) {
         if self.writing == Writing::Failed {
             self.throw_output_away();
         }
         if self.phase == Phase::Draining {
-            // What was open to the last may just have been answered, written or given up.
+            // Open calls and requests may just have been answered or given up, and output been
+            // written.
             self.pump(&mut Input::none());
         }
         if let Phase::InputEnded { .. } = self.phase {
-            // What came in is served first, so that the service can still speak of it; but what
-            // waits for an answer of the peer's is not kept waiting.
+            // Input that arrived before is handled first, so that its handlers can still send.
+            // Handlers that wait for an answer of the peer are not waited for.
             let is_served = self.queue.is_empty() && !self.is_serving;
             if is_served || self.conn.calls_open() > 0 {
                 self.tell_end();
@@ -192,30 +193,30 @@ impl<W> Session<W> {
         }
     }
 
-    /// Tells the connection that the input has ended.
+    /// Reports the end of the input to the connection.
     fn tell_end(&mut self) {
         self.conn.handle_eof();
         let rest = self.take_rest();
         self.pump(&mut Input::stream(&rest));
     }
 
-    /// Ends the conversation, if it has not ended.
+    /// Closes the connection, if it is not closed.
     pub(super) fn close_now(&mut self, reason: CloseReason) {
         self.conn.close(reason);
         self.pump(&mut Input::none());
     }
 
-    /// Takes the end of the conversation.
+    /// Takes the end of the connection.
     pub(super) fn note_closed(&mut self, why: Closed) {
         let since = self.phase.ended_at().unwrap_or(self.now);
         self.phase = Phase::Closing { why, since };
         if is_unread(why) {
-            // What is being written will never be taken.
+            // The bytes that are being written will never be taken.
             self.writing = Writing::Failed;
         }
     }
 
-    /// Takes an end that a command has brought about: nothing comes in that would show it.
+    /// Takes an end that was caused by a command, because no input will report it.
     pub(super) fn poll_end(&mut self) {
         if self.conn.has_ended() && self.phase.closed().is_none() {
             self.pump(&mut Input::none());
@@ -223,7 +224,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Remembers what broke the transport, unless this side meant to end the conversation.
+    /// Stores the error of the transport, unless this side was already closing.
     pub(super) fn note_fault(&mut self, fault: Fault) {
         let is_meant = matches!(
             self.phase.closed(),
@@ -235,8 +236,8 @@ impl<W> Session<W> {
         }
     }
 
-    /// The time up to which deadlines may end something: the present, unless the clock has just
-    /// jumped over one.
+    /// Returns the time up to which deadlines may end something: the current time, unless the clock
+    /// has just jumped past a deadline.
     fn judge(&mut self) -> Instant {
         let (due, now) = (self.earliest(), self.now);
         if due > now {
@@ -248,7 +249,7 @@ impl<W> Session<W> {
         if now < granted {
             return Instant::from_nanos(due.as_nanos().saturating_sub(1));
         }
-        // What is due later is judged anew.
+        // Later deadlines get extra time of their own.
         self.granted = None;
         now
     }
@@ -263,7 +264,8 @@ impl<W> Session<W> {
         due.fold(self.write_due().min(self.phase_due()), Instant::min)
     }
 
-    /// When a write that hangs is given up. After the end, the end's own time bounds it.
+    /// Returns when a write that makes no progress is given up. After the end of the connection,
+    /// the deadline of the end counts instead.
     fn write_due(&self) -> Instant {
         match (self.phase.closed(), self.writing) {
             (None, Writing::Busy(since)) => after(since, self.config.config.timeouts.write_timeout),
@@ -271,7 +273,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// When the present phase ends by itself.
+    /// Returns when the current phase ends without an event.
     fn phase_due(&self) -> Instant {
         let drain_time = self.config.config.timeouts.drain_timeout;
         match self.phase {

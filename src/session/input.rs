@@ -1,8 +1,8 @@
-//! What comes in: bytes become messages, answers settle their calls, and everything else waits for
-//! the service.
+//! Input: bytes become messages, answers end their calls, and all other messages wait for the
+//! service.
 //!
-//! All that one read has brought is taken before anything of it begins: a cancel finds its request
-//! still waiting if both came together.
+//! Everything that one read has brought is taken before any of it is handled. So a cancel that
+//! arrives together with its request finds the request still waiting.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -17,12 +17,12 @@ use crate::http::{Opening, opening};
 use crate::input::Input;
 use crate::websocket::Heartbeat;
 
-/// How much memory for unfinished input stays with a session that has none.
+/// The most capacity for unfinished input that is kept while there is no such input.
 const REST_BYTES_KEPT: usize = 64 * 1024;
 
 impl<W> Session<W> {
-    /// Takes what came in: any bytes of a stream, or one whole message. Takes all of it; after the
-    /// end it is thrown away.
+    /// Takes received input: any bytes of a stream, or one whole message. Takes all of it; after
+    /// the end of the session it is dropped.
     pub fn handle_input(&mut self, bytes: &[u8]) {
         if self.is_paused() {
             self.restart_times();
@@ -60,7 +60,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Takes the messages that `bytes` begins with, and says how many bytes they had.
+    /// Takes the messages at the beginning of `bytes`, and returns how many bytes they had.
     fn take_stream(&mut self, bytes: &[u8]) -> usize {
         let safe = if self.is_at_start {
             self.look_at_start(bytes)
@@ -71,16 +71,16 @@ impl<W> Session<W> {
         self.pump(&mut input);
         match self.phase.is_listening() {
             true => input.consumed(),
-            // Nothing more is read.
+            // No more messages are taken.
             false => bytes.len(),
         }
     }
 
-    /// How many of the first bytes of a stream may be read as messages. A stream that begins like
-    /// an HTTP request is closed.
+    /// Returns how many of the first bytes of a stream may be read as messages. If the stream
+    /// begins like an HTTP request, closes it.
     fn look_at_start(&mut self, bytes: &[u8]) -> usize {
         match opening(bytes) {
-            // A frame that is as long as any can be is waited for no longer.
+            // A frame of the greatest allowed length must not be held back.
             Opening::Undecided(safe) if bytes.len() < self.config.config.max_input_bytes() => safe,
             Opening::Undecided(_) | Opening::Other => {
                 self.is_at_start = false;
@@ -95,9 +95,9 @@ impl<W> Session<W> {
         }
     }
 
-    /// Gives bytes to the layer, and takes what comes of them and of the time.
+    /// Gives bytes to the layer, and handles its events.
     pub(super) fn handle_layer(&mut self, mut bytes: &[u8]) {
-        // It is put back below: its messages are taken by the rest of the session.
+        // It is put back below, because the rest of the session takes its messages.
         let Wire::Layered(mut layer) = mem::replace(&mut self.wire, Wire::Messages) else {
             return;
         };
@@ -119,7 +119,7 @@ impl<W> Session<W> {
                     self.close_now(CloseReason::PeerMisbehaved);
                 }
                 LayerEvent::Notify(method) => {
-                    // Output that is full, or an end, shows by itself.
+                    // If the output is full or the session has ended, this is noticed elsewhere.
                     let _ = self.conn.notify(method, ());
                 }
                 LayerEvent::Ended(end) => self.end_with_layer(end),
@@ -135,7 +135,7 @@ impl<W> Session<W> {
                 if let Some(failure) = failure {
                     self.report(Report::Layer(failure));
                 }
-                // Nothing more can be said to the peer, and its end is an end of input.
+                // No more can be sent, so the end of the layer counts as the end of the input.
                 self.conn.handle_eof();
                 self.pump(&mut Input::none());
                 CloseReason::Done
@@ -156,7 +156,7 @@ impl<W> Session<W> {
         self.pump(&mut Input::none());
     }
 
-    /// Takes every event that `input` and the time hold.
+    /// Takes every event that the input and the time have caused.
     pub(super) fn pump(&mut self, input: &mut Input<'_>) {
         while let Some(event) = self.conn.poll_event(input) {
             self.take(event);
@@ -164,7 +164,7 @@ impl<W> Session<W> {
         self.look_at_queue();
     }
 
-    /// Takes the events of a layer's message. The layer keeps its heartbeats to itself.
+    /// Takes the events of one message of a layer. Heartbeats of the layer are not passed on.
     fn pump_layered(&mut self, layer: &mut dyn Layer, input: &mut Input<'_>) {
         while let Some(event) = self.conn.poll_event(input) {
             let heartbeat = match &event {
@@ -176,7 +176,7 @@ impl<W> Session<W> {
                 Heartbeat::Heard => self.has_heard = true,
                 Heartbeat::Answer(method) => {
                     self.has_heard = true;
-                    // Output that is full, or an end, shows by itself.
+                    // If the output is full or the session has ended, this is noticed elsewhere.
                     let _ = self.conn.notify(method, ());
                 }
             }
@@ -184,7 +184,7 @@ impl<W> Session<W> {
         self.look_at_queue();
     }
 
-    /// Closes the session if far too much waits although a call is open.
+    /// Closes the session if twice the limits of the queue are exceeded although a call is open.
     fn look_at_queue(&mut self) {
         if self.queue.is_overflowing() && !self.is_paused() && self.phase.is_listening() {
             self.report(Report::QueueOverflow);
@@ -205,7 +205,7 @@ impl<W> Session<W> {
                     let id = request.id.into();
                     let about = RequestDetails::new(&request.method, id, Default::default());
                     let busy = self.conn.config().dialect.error_profile.busy();
-                    // It is refused only if no answer is awaited any more.
+                    // It fails only if no answer is awaited any more.
                     let _ = self.conn.respond_err(request.token, &busy);
                     self.report(Report::QueueFull(about));
                 }
@@ -225,7 +225,7 @@ impl<W> Session<W> {
             Event::Cancelled(cancelled) => {
                 if let Some(request) = self.queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
-                        // It is refused only if no answer is awaited any more.
+                        // It fails only if no answer is awaited any more.
                         let _ = self.conn.respond_cancelled(request.into_token());
                     }
                 } else if !self.cancelled.contains(&cancelled.key) {
@@ -243,8 +243,8 @@ impl<W> Session<W> {
         }
     }
 
-    /// Takes a notification that tells of the progress of a watched call, and moves its deadline. False if
-    /// it is another one.
+    /// Takes a notification that reports the progress of a watched call, and moves the call's
+    /// deadline. Returns false for any other notification.
     fn take_progress(&mut self, notification: &NotificationRef<'_>) -> bool {
         let style = self.conn.config().dialect.progress;
         let progress = self.progress.as_mut();
@@ -270,31 +270,31 @@ impl<W> Session<W> {
         }
     }
 
-    /// Whether nothing is to be read: too much waits for the service, and no answer is awaited.
+    /// Whether reading is paused: too much waits for the service, and no call is open.
     pub(super) fn is_paused(&self) -> bool {
         let is_reading = matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
         is_reading && self.queue.is_full() && self.conn.calls_open() == 0
     }
 
-    /// Gives the peer time anew if it was not listened to until now.
+    /// Restarts the peer's time limits if reading was paused until now.
     pub(super) fn resume_after(&mut self, was_paused: bool) {
         if was_paused && !self.is_paused() {
             self.restart_times();
         }
     }
 
-    /// Has everything that the peer is given time for begin anew.
+    /// Restarts all of the peer's time limits.
     pub(super) fn restart_times(&mut self) {
         self.conn.restart_frame_time();
         match &mut self.wire {
             Wire::Layered(layer) => layer.restart_times(self.now),
-            // A frame's time begins when its beginning is seen.
+            // The time of a frame begins when its first byte is seen.
             Wire::Stream if !self.rest.is_empty() => self.handle_stream(&[]),
             Wire::Stream | Wire::Messages => {}
         }
     }
 
-    /// The bytes that were left when the input ended.
+    /// Returns the bytes that were left when the input ended.
     pub(super) fn take_rest(&mut self) -> Vec<u8> {
         mem::take(&mut self.rest)
     }
@@ -304,7 +304,7 @@ impl<W> Session<W> {
 fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
     match event {
         Event::Malformed(_) | Event::Closed(_) => false,
-        // A call may also settle by itself.
+        // A call may also end without a message, by a timeout for example.
         Event::Response(response) => !matches!(
             response.outcome,
             Outcome::TimedOut | Outcome::Aborted | Outcome::Unsent

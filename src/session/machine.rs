@@ -1,4 +1,4 @@
-//! The session itself: what it holds, what can be asked of it, and what its owner can have it do.
+//! The session itself: its state, its getters and its commands.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -23,14 +23,15 @@ use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedRequest};
 use crate::time::Instant;
 
-/// A [`Connection`] with everything that a driver needs around it, whatever runs the driver.
+/// A [`Connection`] with everything that a driver needs around it: for threads, tasks or tests.
 ///
-/// `W` is what a shell keeps for a call until it settles: a slot, a channel, a continuation.
+/// `W` is the value that a driver keeps for each call until it ends: a slot, a channel, a
+/// continuation.
 ///
-/// A session takes all input and keeps what is not a whole message yet; hands work out in the order
-/// of arrival and within limits; answers for what handlers forget; and leads the conversation to its
-/// end, one [`Phase`] after another. It has no lock, clock, waker or I/O in it. A shell reads, writes,
-/// waits and runs handlers, and tells the session of each:
+/// A session buffers input until a message is whole, returns the work for the service in the order
+/// of arrival and within limits, answers for handlers that give no answer, and ends the connection
+/// in order, one [`Phase`] after another. It has no lock, clock, waker or I/O. The driver reads,
+/// writes, waits and runs handlers, and reports each to the session:
 ///
 /// ```
 /// use antiphon::session::{Session, SessionConfig, Wire, Work};
@@ -60,47 +61,47 @@ pub struct Session<W> {
     /// The first bytes may still begin an HTTP request.
     pub(super) is_at_start: bool,
     pub(super) queue: Queue<W>,
-    /// The service was given work and has not asked for more since.
+    /// The service was given work and has not asked for more since then.
     pub(super) is_serving: bool,
     pub(super) settled: VecDeque<Settled<W>>,
-    /// Open calls whose end keeps its place among the service's work.
+    /// Open calls whose outcome is delivered in order with the service's work.
     pub(super) in_order: BTreeSet<u64>,
-    /// Calls whose progress is awaited; none before the first one.
+    /// Calls whose progress is awaited; `None` before the first one.
     pub(super) progress: Option<Box<Progress>>,
-    /// What the handshake has told; none before messages can be exchanged.
+    /// The data of the handshake; `None` before messages can be exchanged.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
     pub(super) lost: Option<RequestDetails>,
-    /// Requests that the service has begun and the peer has given up.
+    /// Requests that the service has begun and the peer has cancelled.
     pub(super) cancelled: Vec<RequestKey>,
     pub(super) writing: Writing,
-    /// How much of the output has been taken to be written, and how much has been written, in the
-    /// connection's marks.
+    /// How many bytes of output have been taken by the driver, and how many have been written,
+    /// counted as in the connection.
     pub(super) taken: u64,
     pub(super) written: u64,
-    /// What broke the transport.
+    /// The error that broke the transport.
     pub(super) fault: Option<Fault>,
-    /// The latest time told.
+    /// The latest time that was set.
     pub(super) now: Instant,
-    /// Deadlines that are due end nothing before this, because the clock has jumped over them.
+    /// Passed deadlines take no effect before this time, because the clock has jumped.
     pub(super) granted: Option<Instant>,
     /// Whether the peer has sent a valid message.
     pub(super) has_heard: bool,
 }
 
-/// What is under way in the direction of output.
+/// The state of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
-    /// Nothing: output may be taken.
+    /// No write is under way: output may be taken.
     Idle,
-    /// Output was taken, and the write last got on at this time.
+    /// A write is under way; it made its last progress at this time.
     Busy(Instant),
-    /// A write has failed. What else there is to write is thrown away.
+    /// A write has failed. The rest of the output is dropped.
     Failed,
 }
 
 impl<W> Session<W> {
-    /// Begins a conversation over `wire`. Spans begin at `now`.
+    /// Begins a session over `wire`. Timeouts are counted from `now`.
     pub fn new(config: SessionConfig, wire: Wire, now: Instant) -> Self {
         let mut conn = Connection::new(config.config);
         conn.handle_time(now);
@@ -145,9 +146,9 @@ impl<W> Session<W> {
     pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work<W>> {
         let was_paused = self.is_paused();
         let next = match self.phase {
-            // Nothing waits for anything any more.
+            // At the end nothing has to wait any more.
             Phase::Over(_) => self.queue.pop(),
-            // The service is told that the session is open before anything else.
+            // The first work of all is `Work::Opened`.
             Phase::Opening => None,
             _ => self.queue.pop_in_order(may_begin_request, self.is_held()),
         };
@@ -166,17 +167,17 @@ impl<W> Session<W> {
         }
     }
 
-    /// The next cancel, past everything else that waits. For a service that is at work on a
-    /// notification, when [`poll_work`](Self::poll_work) is not to be called.
+    /// Returns the next cancel, even if other work comes before it. For use while a notification is
+    /// being handled, when [`poll_work`](Self::poll_work) must not be called.
     pub fn poll_cancelled(&mut self) -> Option<Work<W>> {
         match self.queue.pop_cancelled()? {
             Next::Work(work) => Some(work),
-            // Only cancels are looked for.
+            // Only cancels are taken here.
             Next::Request(_) => None,
         }
     }
 
-    /// Whether anything waits for the service.
+    /// Whether any work waits for the service.
     pub fn has_work(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -186,7 +187,7 @@ impl<W> Session<W> {
         self.queue.requests()
     }
 
-    /// Whether a request is what the service does next, if it may begin one.
+    /// Whether the next work is a request that may begin.
     pub fn is_request_next(&self) -> bool {
         let is_open = !matches!(self.phase, Phase::Opening | Phase::Over(_));
         is_open && self.queue.is_request_next() && !self.is_held()
@@ -199,7 +200,7 @@ impl<W> Session<W> {
             && (self.conn.requests_open() > self.queue.requests() || self.queue.has_cancels())
     }
 
-    /// Whether anything waits for a service that has asked for work and was given none.
+    /// Whether work waits, and the service has asked for work and was given none.
     pub fn wants_service(&self) -> bool {
         self.has_work() && !self.is_serving
     }
@@ -209,13 +210,13 @@ impl<W> Session<W> {
         self.queue.has_cancels()
     }
 
-    /// Whether messages could be exchanged, now or before the end.
+    /// Whether messages can be, or could be, exchanged.
     pub fn has_opened(&self) -> bool {
         self.handshake.is_some()
     }
 
-    /// What the handshake has told; empty where there is none, before [`Work::Opened`] and when it
-    /// has been taken.
+    /// Takes the data of the handshake. Empty if there was no handshake, before [`Work::Opened`],
+    /// and after it was taken.
     pub fn take_handshake(&mut self) -> Handshake {
         let told = self.handshake.as_mut();
         told.map(core::mem::take).unwrap_or_default()
@@ -234,7 +235,7 @@ impl<W> Session<W> {
         (message, ticket)
     }
 
-    /// The next call that has settled.
+    /// Returns the next call that has ended.
     pub fn poll_settled(&mut self) -> Option<Settled<W>> {
         self.settled.pop_front()
     }
@@ -242,7 +243,7 @@ impl<W> Session<W> {
     /// Calls a method: see [`Connection::call`].
     ///
     /// # Errors
-    /// As [`Connection::call`]; the waiter comes back.
+    /// As [`Connection::call`]; the waiter is returned.
     pub fn call(
         &mut self,
         method: &str,
@@ -256,12 +257,12 @@ impl<W> Session<W> {
         called
     }
 
-    /// Calls a method, like [`call`](Self::call). The end of the call comes out of
-    /// [`poll_work`](Self::poll_work) as [`Work::Settled`], in its place among what the peer has
-    /// sent before and after it.
+    /// Calls a method, like [`call`](Self::call). The call's outcome is returned by
+    /// [`poll_work`](Self::poll_work) as [`Work::Settled`], in order with the messages that the
+    /// peer sent before and after the answer.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// See [`call`](Self::call).
     pub fn call_in_order(
         &mut self,
         method: &str,
@@ -274,10 +275,10 @@ impl<W> Session<W> {
         Ok(call)
     }
 
-    /// Has what the peer tells of the progress of an open call come out of
-    /// [`poll_progress`](Self::poll_progress), until the call settles or is cancelled. The call's params ask for
-    /// it under `token`: see [`ProgressStyle::ask`](crate::ProgressStyle::ask). What is told under other
-    /// tokens, or later, is a notification like any other.
+    /// Has the progress of an open call returned by [`poll_progress`](Self::poll_progress), until
+    /// the call ends or is cancelled. The call's params must ask for progress under `token`: see
+    /// [`ProgressStyle::ask`](crate::ProgressStyle::ask). Progress under other tokens, or later, is
+    /// an ordinary notification.
     ///
     /// ```
     /// use antiphon::session::{Session, Wire};
@@ -309,7 +310,7 @@ impl<W> Session<W> {
         });
     }
 
-    /// What the peer has told of the progress of a call, in order.
+    /// Returns the next progress of a watched call, in order.
     pub fn poll_progress(&mut self) -> Option<(CallId, OwnedJson)> {
         self.progress.as_mut()?.pop()
     }
@@ -339,7 +340,7 @@ impl<W> Session<W> {
         self.conn.set_deadline(call, deadline)
     }
 
-    /// Gives a call up, and tells the peer where the dialect does: see [`Connection::cancel`].
+    /// Gives a call up, and sends a cancel if the dialect has one: see [`Connection::cancel`].
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
         self.in_order.remove(&call.number());
         if let Some(progress) = &mut self.progress {
@@ -350,8 +351,7 @@ impl<W> Session<W> {
         waiter
     }
 
-    /// Tells the peer that a call is no longer wanted; its answer still settles the call: see
-    /// [`Connection::ask_cancel`].
+    /// Sends a cancel for a call, and still waits for its answer: see [`Connection::ask_cancel`].
     ///
     /// # Errors
     /// As [`Connection::ask_cancel`].
@@ -359,39 +359,39 @@ impl<W> Session<W> {
         self.conn.ask_cancel(call)
     }
 
-    /// Tells that a request which the shell has taken waits for a thread: notifications behind it
-    /// are kept back until it [begins](Self::handle_begun).
+    /// Reports that a request which the driver has taken waits for a thread. Notifications after it
+    /// are held back until it [begins](Self::handle_begun).
     pub fn postpone(&mut self) {
         self.queue.postpone();
     }
 
-    /// Tells that a request which had to wait has begun, or never will.
+    /// Reports that a request which had to wait has begun, or never will.
     pub fn handle_begun(&mut self) {
         self.queue.begin_postponed();
     }
 
-    /// Puts a report of the shell's among the service's work.
+    /// Adds a report of the driver to the service's work.
     pub fn report(&mut self, report: Report) {
         self.queue.push_report((report, 0));
     }
 
-    /// Whether the answer to a request is no longer awaited.
+    /// Whether the peer has cancelled the request.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.phase.is_over() || self.cancelled.contains(&request)
     }
 
-    /// Where the session is in its life.
+    /// The current phase of the session.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether more should be read now. False while too much waits for the service.
+    /// Whether the driver should read. False while too much waits for the service.
     pub fn may_read(&self) -> bool {
         !self.is_paused()
     }
 
-    /// Whether reading is still of use. For a while after the end it is: what comes in is thrown
-    /// away, so that a peer that is still writing sees the end.
+    /// Whether input is still of use. For a while after the end it is read and dropped, so that a
+    /// peer that is still writing notices the end.
     pub fn wants_input(&self) -> bool {
         match self.phase {
             Phase::InputEnded { .. } | Phase::Over(_) => false,
@@ -404,7 +404,8 @@ impl<W> Session<W> {
         }
     }
 
-    /// How long the peer's end of the stream is awaited after ours. Zero if the peer does not read.
+    /// How long to wait for the peer to end its stream after ours has ended. Zero if the peer does
+    /// not read.
     pub fn linger(&self) -> Duration {
         match self.phase.closed() {
             Some(why) if is_unread(why) => Duration::ZERO,
@@ -412,7 +413,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// What broke the transport, if anything did before the session was meant to end.
+    /// The error that broke the transport before the session was meant to end, if there was one.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }
@@ -422,18 +423,18 @@ impl<W> Session<W> {
         self.has_heard
     }
 
-    /// Whether new output would be refused for want of room.
+    /// Whether new output would be refused because the output is full.
     pub fn is_full(&self) -> bool {
         let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
         waiting > self.config.config.limits.soft_max_outbox_bytes as u64
     }
 
-    /// Bytes ever queued: a mark for [`is_written`](Self::is_written).
+    /// How many bytes were ever queued: a mark for [`is_written`](Self::is_written).
     pub fn transmit_queued(&self) -> u64 {
         self.conn.transmit_queued()
     }
 
-    /// Whether all that was queued up to `mark` has been written; none if it never will be.
+    /// Whether all output up to `mark` has been written; `None` if it never will be.
     pub fn is_written(&self, mark: u64) -> Option<bool> {
         match self.writing {
             _ if self.written >= mark => Some(true),
@@ -443,12 +444,12 @@ impl<W> Session<W> {
         }
     }
 
-    /// How many calls of ours wait for an answer.
+    /// How many of our calls are open.
     pub fn calls_open(&self) -> usize {
         self.conn.calls_open()
     }
 
-    /// How many requests of the peer's wait for ours.
+    /// How many of the peer's requests are open.
     pub fn requests_open(&self) -> usize {
         self.conn.requests_open()
     }
@@ -458,8 +459,7 @@ impl<W> Session<W> {
         self.conn.config()
     }
 
-    /// Ends the conversation in good order: takes nothing new from either side, answers what is
-    /// open, and closes.
+    /// Begins a drain: takes no new requests and calls, answers what is open, and closes.
     pub fn drain(&mut self) {
         if matches!(self.phase, Phase::Opening | Phase::Open) {
             self.phase = Phase::Draining;
@@ -468,15 +468,15 @@ impl<W> Session<W> {
         self.poll_end();
     }
 
-    /// Ends the conversation at once. What is queued is still written.
+    /// Closes the session at once. Queued output is still written.
     pub fn close(&mut self, reason: CloseReason) {
         self.close_now(reason);
         self.advance();
     }
 }
 
-/// Whether the session ended because the peer does not read. Nothing more can be said to it, and
-/// nothing it says is of use.
+/// Whether the session ended because the peer does not read. Then nothing more can be sent, and its
+/// input is of no use.
 pub(super) fn is_unread(why: Closed) -> bool {
     matches!(
         why,

@@ -1,18 +1,18 @@
-//! A connection with everything a driver needs around it, whatever runs the driver.
+//! A connection with everything that a driver needs around it: for threads, tasks or tests.
 //!
-//! A [`Session`] is to a shell what a [`Connection`](crate::Connection) is to a protocol: the part
-//! that every shell needs and that needs no shell. Threads, tasks and tests drive the same one.
+//! A [`Session`] is the common part of all drivers, and needs no driver itself: tests drive it
+//! directly. It is built around a [`Connection`](crate::Connection), which is the protocol.
 //!
 //! | file | has |
 //! |---|---|
-//! | `machine` | the session: work, calls, and what can be asked of it |
-//! | `answer` | answers, by handlers and for them |
-//! | `phase` | the states of its life |
-//! | `input` | bytes to messages, messages to callers and to the service |
-//! | `output` | what is written next, and what became of it |
+//! | `machine` | the session: its state, work, calls and getters |
+//! | `answer` | answers, by handlers and in their place |
+//! | `phase` | the phases of its life |
+//! | `input` | turns bytes into messages, and passes messages to callers and to the service |
+//! | `output` | the bytes to be written next, and the result of writing |
 //! | `ending` | ends, and when a deadline may end something |
-//! | `progress` | what the peer tells of the progress of our calls |
-//! | `queue` | what waits for the service, in order and within limits |
+//! | `progress` | the progress that the peer reports of our calls |
+//! | `queue` | the messages that wait for the service, in order and within limits |
 //! | `ticket` | the right to answer one request |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |

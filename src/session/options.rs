@@ -1,10 +1,10 @@
-//! What a session can be told beyond the protocol's configuration.
+//! Options of a session, besides the protocol's configuration.
 
 use core::time::Duration;
 
 use crate::config::Config;
 
-/// The protocol's [`Config`] and the limits of what waits around it.
+/// The protocol's [`Config`], and the limits of the session around it.
 ///
 /// ```
 /// use antiphon::Config;
@@ -15,22 +15,20 @@ use crate::config::Config;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionConfig {
-    /// The protocol. Its `drain_timeout` is also how long requests may run on after the input has
-    /// ended, and its `write_timeout` how long one write may take.
+    /// The protocol. Its `drain_timeout` is also the time for running requests after the input has
+    /// ended, and its `write_timeout` the time for one write.
     pub config: Config,
-    /// The most notifications and reports that wait for the service before
-    /// [`when_full`](Self::when_full) says what happens. Default 16 384. Each costs its own bytes
-    /// and about 100 more.
+    /// The most notifications and reports that wait for the service. [`when_full`](Self::when_full)
+    /// sets what happens at the limit. Default 16 384. Each needs its own bytes and about 100 more.
     pub max_queued_messages: usize,
-    /// The most bytes of messages that wait for the service, and of requests that wait for their
-    /// answer, before [`when_full`](Self::when_full) says what happens. One message always fits.
-    /// Default 64 MiB.
+    /// The most bytes of messages that wait for the service, and of requests that are not answered
+    /// yet. One message is always accepted. [`when_full`](Self::when_full) sets what happens at the
+    /// limit. Default 64 MiB.
     pub max_queued_bytes: usize,
-    /// What happens when more waits for the service than that. Default [`WhenFull::Pause`].
+    /// What happens at these limits. Default [`WhenFull::Pause`].
     pub when_full: WhenFull,
-    /// How long the peer's last words are read after a write has failed, and for how long input
-    /// is read and thrown away after the end, so that a peer that is still writing sees the end.
-    /// Default 1 s.
+    /// How long input is still read after a write has failed, and how long it is read and dropped
+    /// after the end, so that a peer that is still writing notices the end. Default 1 s.
     pub linger: Duration,
     /// What of the work waits until other work has ended. Default [`Order::Notifications`].
     pub order: Order,
@@ -45,11 +43,12 @@ pub struct SessionConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// [`Session::may_read`](super::Session::may_read) is false until there is room, and nothing
-    /// is lost. What one read has brought is kept, so the limits may be passed by that much.
+    /// [`Session::may_read`](super::Session::may_read) is false until there is space, and nothing
+    /// is lost. Messages that were already read are kept, so the limits may be exceeded by that
+    /// much.
     ///
-    /// While a call of ours is open reading goes on, because its answer may be behind what waits.
-    /// If twice the limits wait then, the session closes with
+    /// While one of our calls is open, reading goes on, because the call's answer may come after
+    /// the messages that wait. At twice the limits the session closes with
     /// [`Report::QueueOverflow`](super::Report::QueueOverflow).
     #[default]
     Pause,
@@ -81,7 +80,7 @@ pub enum Order {
 }
 
 impl SessionConfig {
-    /// Takes the defaults around `config`.
+    /// Returns the default limits with `config`.
     pub const fn new(config: Config) -> Self {
         Self {
             config,

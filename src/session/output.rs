@@ -1,4 +1,4 @@
-//! What goes out: one piece at a time, and nothing new before the last is told to be written.
+//! Output: one piece at a time, the next only after the last was reported as written.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use super::wire::Wire;
 use crate::event::CloseReason;
 use crate::time::Instant;
 
-/// How much output of a layer is put together before it is written.
+/// How much output of a layer is joined into one write.
 const COALESCED_BYTES: usize = 64 * 1024;
 
 impl<W> Session<W> {
@@ -25,9 +25,9 @@ impl<W> Session<W> {
         }
     }
 
-    /// Moves what is to be written next to the end of `into`: one whole message under
-    /// [`Wire::Messages`], any number of bytes otherwise. False if there is nothing, or if the last
-    /// has not been told [written](Self::handle_written).
+    /// Moves the output to be written next to the end of `into`: one whole message under
+    /// [`Wire::Messages`], otherwise any number of bytes. Returns false if there is none, or if the
+    /// last output was not reported as [written](Self::handle_written).
     pub fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
         if !self.has_transmit() {
             return false;
@@ -66,8 +66,8 @@ impl<W> Session<W> {
         true
     }
 
-    /// Tells that a write has to wait, or that some of it has been taken: the time it may take
-    /// counts from now.
+    /// Reports that a write has to wait, or that a part of the output was written: the write
+    /// timeout starts again now.
     pub fn handle_write_progress(&mut self, now: Instant) {
         self.handle_time(now);
         if let Writing::Busy(since) = &mut self.writing {
@@ -75,7 +75,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Tells that all that was taken has been written and flushed.
+    /// Reports that all output that was taken has been written and flushed.
     pub fn handle_written(&mut self) {
         if let Writing::Busy(_) = self.writing {
             self.writing = Writing::Idle;
@@ -84,8 +84,8 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Tells that what was taken could not be written, nor can anything else be. What the peer had
-    /// sent before may still come in for a while.
+    /// Reports that writing has failed, and that nothing more can be written. Input that the peer
+    /// had sent before may still arrive for a while.
     pub fn handle_write_failed(&mut self, fault: impl Into<Fault>) {
         self.note_fault(fault.into());
         self.writing = Writing::Failed;
@@ -93,14 +93,14 @@ impl<W> Session<W> {
             Phase::Opening | Phase::Open | Phase::Draining => {
                 self.phase = Phase::LastWords { since: self.now };
             }
-            // Nothing more comes in, either.
+            // The input has ended too.
             Phase::InputEnded { .. } => self.close_now(CloseReason::TransportFailed),
             Phase::LastWords { .. } | Phase::Closing { .. } | Phase::Over(_) => {}
         }
         self.advance();
     }
 
-    /// Lets go of output that can no longer be written.
+    /// Drops output that can no longer be written.
     pub(super) fn throw_output_away(&mut self) {
         while let Some(bytes) = self.conn.poll_transmit() {
             let len = bytes.len();

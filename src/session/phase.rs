@@ -1,9 +1,9 @@
-//! The life of a session: one enum, and what each state allows.
+//! The phases of a session's life, and what each allows.
 
 use crate::event::Closed;
 use crate::time::Instant;
 
-/// Where a session is in its life.
+/// The phase of a session's life.
 ///
 /// ```text
 ///  Opening ──opened──▶ Open ──drain──▶ Draining
@@ -17,29 +17,29 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// A handshake is under way: no message goes either way.
+    /// A handshake is under way: messages cannot be exchanged yet.
     Opening,
-    /// Messages go both ways.
+    /// Messages are exchanged in both directions.
     Open,
-    /// Nothing new is taken from either side, and what is open is answered.
+    /// No new requests or calls are taken, and open ones are answered.
     Draining,
-    /// The peer has ended its direction. The service is given what had come before the connection
-    /// learns of the end, so that it can still call and notify.
+    /// The peer has ended its stream. The messages that came before are handled before the
+    /// connection learns of the end, so that handlers can still call and notify.
     InputEnded {
-        /// When the end came.
+        /// When the stream ended.
         since: Instant,
     },
-    /// Writing has failed. What the peer had sent before may still come in.
+    /// Writing has failed. Input that the peer had sent before may still arrive.
     LastWords {
         /// When writing failed.
         since: Instant,
     },
-    /// The conversation has ended. After an end of input, requests may still be answered; what is
-    /// queued is written.
+    /// The connection has ended. After an end of input, requests may still be answered; queued
+    /// output is written.
     Closing {
         /// Why it ended.
         why: Closed,
-        /// When the end began: for an end of input, when it came.
+        /// When the end began: for an end of input, when the stream ended.
         since: Instant,
     },
     /// Nothing is read or written any more.
@@ -47,7 +47,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Why the conversation ended; none while it goes on.
+    /// Why the connection ended; `None` while it goes on.
     pub fn closed(self) -> Option<Closed> {
         match self {
             Self::Closing { why, .. } | Self::Over(why) => Some(why),
@@ -55,12 +55,12 @@ impl Phase {
         }
     }
 
-    /// Whether the transport can be let go.
+    /// Whether the transport can be dropped.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Over(_))
     }
 
-    /// Whether input means something: the conversation goes on, and the input has not ended.
+    /// Whether input is used: the connection goes on, and the input has not ended.
     pub fn is_listening(self) -> bool {
         matches!(
             self,
@@ -68,7 +68,7 @@ impl Phase {
         )
     }
 
-    /// When the end began that this state belongs to; none before there was one.
+    /// When the end began to which this phase belongs; `None` before an end.
     pub(super) fn ended_at(self) -> Option<Instant> {
         match self {
             Self::InputEnded { since }

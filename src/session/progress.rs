@@ -1,4 +1,4 @@
-//! Calls of ours whose progress is awaited, and what the peer has told of it.
+//! Our calls whose progress is watched, and the progress that the peer has reported.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -11,12 +11,12 @@ use crate::json::{Json, OwnedJson};
 use crate::progress::ProgressStyle;
 use crate::time::Instant;
 
-/// How progress moves the deadline of its call: to so long from then, and never past a time.
+/// How progress moves the deadline of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extend {
-    /// From the progress to the new deadline.
+    /// The time from the progress to the new deadline.
     pub timeout: Duration,
-    /// The last deadline that there may be.
+    /// The latest possible deadline.
     pub until: Instant,
 }
 
@@ -43,7 +43,7 @@ impl Progress {
         self.watched.push(watched);
     }
 
-    /// Takes what a notification tells of the progress of a watched call. `None` if it is another one.
+    /// Takes the progress of a watched call from a notification. `None` if it is another one.
     pub(super) fn take(
         &mut self,
         style: ProgressStyle,
@@ -64,7 +64,7 @@ impl Progress {
         self.told.pop_front()
     }
 
-    /// Lets go of a call that has ended. What was told before stays to be taken.
+    /// Stops watching a call that has ended. Progress that was reported before can still be taken.
     pub(super) fn end(&mut self, call: CallId) {
         self.watched.retain(|watched| watched.call != call);
     }

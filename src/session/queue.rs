@@ -1,7 +1,7 @@
-//! What waits for the service, in the order of arrival.
+//! The messages that wait for the service, in the order of arrival.
 //!
-//! What would grow without bound stops the reader, or is dropped and counted where the
-//! configuration asks for that. A request that is cancelled while it waits is never begun.
+//! At the limits the driver stops reading, or messages are dropped and counted, as the
+//! configuration says. A request that is cancelled while it waits is never begun.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::id::{CallId, RequestKey};
 use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 
-/// One thing for the service to do.
+/// One piece of work for the service.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Work<W> {
@@ -26,22 +26,22 @@ pub enum Work<W> {
     Batch(usize),
     /// A request to answer: what was asked, and the right to answer.
     Request(OwnedNotification, Ticket),
-    /// A notification to take note of.
+    /// A notification.
     Notification(OwnedNotification),
-    /// The peer gave up a request that the service has begun.
+    /// The peer has cancelled a request that the service has begun.
     Cancelled(RequestKey, Option<OwnedJson>),
-    /// A call has settled that was made [in order](super::Session::call_in_order).
+    /// A call that was made [in order](super::Session::call_in_order) has ended.
     Settled(Settled<W>),
-    /// Something for a log.
+    /// A fault, to be logged.
     Report(Report),
 }
 
-/// A call that has settled, for the shell to pass on.
+/// A call that has ended, to be passed on by the driver.
 #[derive(Debug)]
 pub struct Settled<W> {
     /// The call.
     pub call: CallId,
-    /// What the shell had kept for it.
+    /// The value that the driver kept for it.
     pub waiter: W,
     /// How it ended.
     pub outcome: OwnedOutcome,
@@ -62,11 +62,11 @@ enum Other<W> {
     Cancelled(RequestKey, Option<OwnedJson>),
     Settled(Settled<W>),
     Report(Report),
-    /// Stands where the first of the dropped messages would have stood.
+    /// Marks the position of the first dropped message.
     Dropped,
 }
 
-/// What is taken out of the queue.
+/// What was taken out of the queue.
 pub(super) enum Next<W> {
     Request(OwnedRequest),
     Work(Work<W>),
@@ -75,19 +75,19 @@ pub(super) enum Next<W> {
 /// The work that waits, and how many of the peer's bytes it holds.
 pub(super) struct Queue<W> {
     items: VecDeque<Item<W>>,
-    /// Requests among them.
+    /// How many of them are requests.
     requests: usize,
     /// Notifications, beginnings of batches and reports among them.
     messages: usize,
-    /// Bytes of the messages among them, and of the requests that are being served.
+    /// The bytes of the messages in the queue, and of the requests that are being handled.
     bytes: usize,
-    /// Messages dropped since the service was last told.
+    /// How many messages were dropped since the last report of this.
     dropped: u64,
-    /// Cancels among them.
+    /// How many of them are cancels.
     cancels: usize,
-    /// Cancels and ends of calls among them, which may go past what waits.
+    /// How many of them are cancels and outcomes of calls, which may overtake other work.
     urgent: usize,
-    /// Requests that the shell has taken and that wait for a thread to begin on.
+    /// How many requests the driver has taken that wait for a thread.
     unbegun: usize,
     max_messages: usize,
     max_bytes: usize,
@@ -111,22 +111,22 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Puts the beginning before everything else.
+    /// Puts `Opened` before everything else.
     pub(super) fn push_opened(&mut self) {
         let opened = Item::Other(Box::new(Other::Opened), 0);
-        // An idle session keeps no more than one place.
+        // An idle session keeps capacity for one entry only.
         self.items.reserve_exact(1);
         self.items.push_front(opened);
     }
 
-    /// Takes the end of a call of ours. The connection limits how many there are.
+    /// Adds the outcome of one of our calls. The connection limits how many there are.
     pub(super) fn push_settled(&mut self, settled: Settled<W>) {
         self.urgent += 1;
         self.push_other(Other::Settled(settled), 0);
     }
 
-    /// Copies a request, or gives it back if too many bytes wait already. How many requests there
-    /// can be is bounded by the connection. Its bytes count until it is
+    /// Adds a copy of a request, or returns the request if too many bytes wait already. The
+    /// connection limits the number of requests. The bytes count until they are
     /// [released](Self::release).
     pub(super) fn push_request<'a>(
         &mut self,
@@ -142,7 +142,7 @@ impl<W> Queue<W> {
         Ok(())
     }
 
-    /// Lets go of the bytes of a request that has been answered.
+    /// Releases the bytes of a request that has been answered.
     pub(super) fn release(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
@@ -167,9 +167,9 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Takes the cancel of a request that the service has begun.
+    /// Adds the cancel of a request that the service has begun.
     pub(super) fn push_cancelled(&mut self, key: RequestKey, reason: Option<OwnedJson>) {
-        // The reason is for a log; the cancel itself is not lost.
+        // The reason is only logged, so it may be left out; the cancel itself is kept.
         let reason = reason.filter(|reason| self.fits(reason.as_str().len()));
         let bytes = reason.as_ref().map_or(0, |reason| reason.as_str().len());
         self.bytes += bytes;
@@ -178,7 +178,7 @@ impl<W> Queue<W> {
         self.push_other(Other::Cancelled(key, reason), bytes);
     }
 
-    /// Takes a request out that has not begun.
+    /// Removes a request that has not begun.
     pub(super) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
         let is_wanted =
             |item: &Item<W>| matches!(item, Item::Request(request) if request.key() == key);
@@ -188,7 +188,7 @@ impl<W> Queue<W> {
         Some(request)
     }
 
-    /// Takes the request out that came last. Its bytes count until it is [released](Self::release).
+    /// Removes the newest request. Its bytes count until they are [released](Self::release).
     pub(super) fn pop_last_request(&mut self) -> Option<OwnedRequest> {
         let is_wanted = |item: &Item<W>| matches!(item, Item::Request(_));
         let position = self.items.iter().rposition(is_wanted)?;
@@ -203,17 +203,17 @@ impl<W> Queue<W> {
         Some(request)
     }
 
-    /// How many requests wait.
+    /// The number of requests that wait.
     pub(super) fn requests(&self) -> usize {
         self.requests
     }
 
-    /// Whether a request is the next thing to do.
+    /// Whether the next work is a request.
     pub(super) fn is_request_next(&self) -> bool {
         matches!(self.items.front(), Some(Item::Request(_)))
     }
 
-    /// Takes the cancel of a request out that was never begun.
+    /// Removes the cancel of a request that was never begun.
     pub(super) fn remove_cancelled(&mut self, key: RequestKey) {
         let is_wanted = |item: &Item<W>| match item {
             Item::Other(other, _) => matches!(**other, Other::Cancelled(found, _) if found == key),
@@ -225,7 +225,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// The next thing to do, even if it should wait for others.
+    /// Removes the next work, even if it should wait for other work.
     pub(super) fn pop(&mut self) -> Option<Next<W>> {
         self.items.pop_front().map(|item| self.take_out(item))
     }
@@ -248,7 +248,7 @@ impl<W> Queue<W> {
         self.pop_first(|other| matches!(other, Other::Cancelled(..) | Other::Settled(_)))
     }
 
-    /// The next cancel, past everything else.
+    /// Removes the next cancel, even if other work comes before it.
     pub(super) fn pop_cancelled(&mut self) -> Option<Next<W>> {
         if self.cancels == 0 {
             return None;
@@ -263,7 +263,7 @@ impl<W> Queue<W> {
         Some(self.take_out(item))
     }
 
-    /// Notes that a request waits for a thread to begin on. Notifications behind it wait, too.
+    /// Notes that a request waits for a thread. Notifications after it wait too.
     pub(super) fn postpone(&mut self) {
         self.unbegun += 1;
     }
@@ -273,7 +273,7 @@ impl<W> Queue<W> {
         self.unbegun = self.unbegun.saturating_sub(1);
     }
 
-    /// Whether a cancel waits.
+    /// Whether there is a cancel in the queue.
     pub(super) fn has_cancels(&self) -> bool {
         self.cancels > 0
     }
@@ -282,30 +282,30 @@ impl<W> Queue<W> {
         self.items.is_empty()
     }
 
-    /// Whether nothing more should be read.
+    /// Whether reading should pause.
     pub(super) fn is_full(&self) -> bool {
         self.when_full == WhenFull::Pause && self.is_beyond(1)
     }
 
-    /// Whether so much waits that nothing is read even while a call waits for its answer.
+    /// Whether so much waits that reading has to pause even while a call is open.
     pub(super) fn is_overflowing(&self) -> bool {
         self.when_full == WhenFull::Pause && self.is_beyond(2)
     }
 
-    /// Whether `times` times as much waits as may.
+    /// Whether the queue has reached `times` times its limits.
     fn is_beyond(&self, times: usize) -> bool {
         let max_messages = self.max_messages.saturating_mul(times);
         let max_bytes = self.max_bytes.saturating_mul(times);
         self.messages >= max_messages.max(1) || self.bytes >= max_bytes.max(1)
     }
 
-    /// Whether so many bytes may wait as well. One message always fits.
+    /// Whether this many more bytes are allowed. One message always is.
     fn fits(&self, bytes: usize) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.max_bytes
     }
 
-    /// Whether there is room for a notification or report, which is then counted. If not, the
-    /// service is told of it.
+    /// Whether a notification or report may be added, which is then counted. Otherwise notes that
+    /// it was dropped, for a report.
     fn may_take_message(&mut self, bytes: usize) -> bool {
         let is_kept = self.when_full == WhenFull::Pause;
         if is_kept || (self.messages < self.max_messages && self.fits(bytes)) {

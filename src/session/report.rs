@@ -1,4 +1,4 @@
-//! What went wrong without the peer being told, or fully told, for a log.
+//! Faults of which the peer was not sent everything, to be logged.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,7 +21,7 @@ use crate::owned::OwnedOutcome;
 /// The most bytes of a malformed message that a report keeps.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// An error of the transport, or of a layer above it, as the shell has it.
+/// An error of the transport, or of a layer between it and the messages, as the driver got it.
 #[derive(Clone)]
 pub struct Fault(Arc<dyn Error + Send + Sync>);
 
@@ -79,9 +79,9 @@ pub enum Report {
         /// The code of the error sent to the peer, if one was.
         answered: Option<i64>,
     },
-    /// A message fitted nothing open. See [`UnmatchedResponse`].
+    /// A response or a cancel matched nothing that is open. See [`UnmatchedResponse`].
     UnmatchedResponse {
-        /// Why it fitted nothing.
+        /// Why it matched nothing.
         kind: UnmatchedDetails,
         /// Its id, where it had one.
         id: Option<OwnedId>,
@@ -89,24 +89,24 @@ pub enum Report {
     /// A request was answered *busy*, because too many bytes wait for the service, under
     /// [`WhenFull::Drop`](super::WhenFull::Drop).
     QueueFull(RequestDetails),
-    /// A request was answered *busy*, because the shell had no room to begin it: too much waits for a
-    /// thread, or for its turn at the server.
+    /// A request was answered *busy*, because the driver had no capacity to begin it: too many
+    /// requests wait for a thread, or for their turn at the server.
     NoCapacity(RequestDetails),
-    /// A handler gave its request up without an answer. It has been answered *internal error*.
+    /// A handler dropped its request without an answer. The request was answered *internal error*.
     Unanswered(RequestDetails),
-    /// The params of a request or a notification were not what its handler takes. The peer was told
-    /// only that they are invalid.
+    /// The params of a request or a notification did not fit its handler. The peer was only sent
+    /// that they are invalid.
     InvalidParams(RequestDetails, DecodeError),
-    /// A handler failed. If this has a `source`, the peer was told *internal error* and nothing of that;
-    /// a handler of a notification can tell nobody else.
+    /// A handler failed. If the error has a `source`, the peer was only sent *internal error*. If
+    /// the handler was that of a notification, the peer was sent nothing.
     Failed(RequestDetails, OwnedError),
-    /// A handler's answer could not be sent, for this reason. The request has been answered
-    /// *internal error*.
+    /// A handler's answer could not be sent, for this reason. The request was answered *internal
+    /// error*.
     AnswerRefused(RequestDetails, SendError),
-    /// A handler panicked. Its request, if it served one, has been answered *internal error*.
+    /// A handler panicked. If it served a request, that was answered *internal error*.
     Panicked(Option<RequestDetails>),
-    /// The session was closed, because twice as much waits for the service as may, while a call of
-    /// ours was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
+    /// The session was closed, because twice as much waits for the service as allowed while one of
+    /// our calls was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
     QueueOverflow,
     /// The service was too slow: this many notifications and reports were dropped here, under
     /// [`WhenFull::Drop`](super::WhenFull::Drop).
@@ -116,13 +116,13 @@ pub enum Report {
     },
     /// The transport failed before the session was meant to end.
     Transport(Fault),
-    /// The layer below the messages, as WebSocket, ended otherwise than it should, by the peer's
-    /// doing.
+    /// The layer between the transport and the messages, such as WebSocket, ended with a fault of
+    /// the peer.
     Layer(Fault),
     /// A stream began like an HTTP request, and was closed before anything of it ran. See
     /// [`SessionConfig::refuse_http`](super::SessionConfig::refuse_http).
     HttpRequest,
-    /// The shell refused a connection that was beyond its limit, before anything of it ran.
+    /// The driver refused a connection beyond its limit, before anything of it ran.
     LimitReached(LimitReached),
 }
 
@@ -130,12 +130,12 @@ pub enum Report {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RequestDetails {
-    /// The method asked for.
+    /// The method.
     pub method: String,
-    /// The request's id as the peer wrote it. `None` for a notification, where the handler of one
-    /// failed.
+    /// The request's id as the peer wrote it. `None` for a notification.
     pub id: Option<OwnedId>,
-    /// How long the service has had it; zero if it never had it, and for a notification.
+    /// The time since the service was given the request; zero if it never was, and for a
+    /// notification.
     pub duration: Duration,
 }
 
@@ -148,7 +148,7 @@ impl RequestDetails {
         }
     }
 
-    /// What there is to say of a notification.
+    /// Returns the details of a notification.
     pub fn of_notification(method: &str) -> Self {
         Self {
             method: method.into(),
@@ -168,22 +168,22 @@ impl fmt::Display for RequestDetails {
     }
 }
 
-/// Why a message fitted nothing open. See [`UnmatchedKind`].
+/// Why a message matched nothing that is open. See [`UnmatchedKind`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum UnmatchedDetails {
-    /// An answer to a call that had settled.
+    /// An answer to a call that had ended.
     Late(OwnedOutcome),
     /// An answer with an id that was never sent.
     Unknown(OwnedOutcome),
     /// An answer without an id.
     NullId(OwnedOutcome),
-    /// A cancel for nothing.
+    /// A cancel of a request that is not open.
     Cancel,
 }
 
 impl Report {
-    /// The report, and how many of the peer's bytes it holds.
+    /// Returns the report, and how many of the peer's bytes it holds.
     pub(super) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
         let bytes = malformed.text.len().min(MAX_TEXT_BYTES);
         let report = Self::Malformed {
@@ -196,7 +196,7 @@ impl Report {
         (report, malformed.origin.bytes.min(2 * MAX_TEXT_BYTES))
     }
 
-    /// The report, and how many of the peer's bytes it holds.
+    /// Returns the report, and how many of the peer's bytes it holds.
     pub(super) fn refused(refused: Refused<'_>) -> (Self, usize) {
         let method = refused.method.as_ref().map_or(0, |method| method.len());
         let id = refused.id.map_or(0, |id| id.text().len());
@@ -209,7 +209,7 @@ impl Report {
         (report, method + id)
     }
 
-    /// The report, and how many of the peer's bytes it holds.
+    /// Returns the report, and how many of the peer's bytes it holds.
     pub(super) fn unmatched(unmatched: UnmatchedResponse<'_>) -> (Self, usize) {
         let report = Self::UnmatchedResponse {
             kind: unmatched.kind.into(),
@@ -338,7 +338,7 @@ mod tests {
                 assert_eq!(UnmatchedDetails::from(kind).to_string(), said);
             }
         }
-        // Only the first bytes of an invalid answer are kept; what it was is still said.
+        // Only the first bytes of an invalid answer are kept, and the reason.
         let invalid = OwnedOutcome::Invalid(InvalidReason::ErrorShape.into());
         let said = UnmatchedDetails::Late(invalid).to_string();
         assert!(

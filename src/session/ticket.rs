@@ -11,19 +11,19 @@ const INLINE: usize = 30;
 
 /// The right and the duty to answer one request: see [`Session::respond`](super::Session::respond).
 ///
-/// A ticket that is dropped answers nothing. A shell that loses one, in a panic or because a
-/// handler forgot it, gives it to [`Session::abandon`](super::Session::abandon).
+/// Dropping a ticket answers nothing. A driver that loses a ticket, because a handler panicked or
+/// dropped it, gives it to [`Session::abandon`](super::Session::abandon).
 #[must_use = "the peer waits for an answer"]
 pub struct Ticket {
     pub(super) token: ReplyToken,
-    /// How many bytes the request had: they count as waiting until it is answered.
+    /// How many bytes the request had: they count against the queue's limit until it is answered.
     pub(super) bytes: usize,
     pub(super) method: Method,
     pub(super) begun: Instant,
 }
 
 impl Ticket {
-    /// Names the request, for comparing with a cancel.
+    /// Identifies the request, to be compared with a cancel.
     pub fn key(&self) -> RequestKey {
         self.token.key()
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// A method's name, kept for a report that is seldom made.
+/// A method's name, kept for a report, which is seldom needed.
 pub(super) enum Method {
     /// The bytes, and how many of them are the name.
     Short(u8, [u8; INLINE]),
@@ -48,7 +48,7 @@ impl Method {
         match bytes.get_mut(..name.len()) {
             Some(inline) => {
                 inline.copy_from_slice(name.as_bytes());
-                // At most `INLINE`.
+                // The length is at most `INLINE`.
                 Self::Short(name.len() as u8, bytes)
             }
             None => Self::Long(name.into()),

@@ -1,4 +1,4 @@
-//! How messages become bytes: one behind another, each by itself, or through a layer such as
+//! How messages become bytes: in a stream, as separate messages, or through a layer such as
 //! WebSocket.
 
 use alloc::boxed::Box;
@@ -11,12 +11,12 @@ use crate::event::Closed;
 use crate::time::Instant;
 use crate::websocket::Heartbeat;
 
-/// What carries the messages.
+/// The form of the transport.
 #[derive(Debug)]
 pub enum Wire {
-    /// A stream of bytes, cut into messages by the configured framing.
+    /// A stream of bytes, split into messages by the configured framing.
     Stream,
-    /// Whole messages, as a queue or an HTTP exchange has them. Needs
+    /// Whole messages, as in a queue or an HTTP exchange. Needs
     /// [`Framing::Messages`](crate::Framing::Messages).
     Messages,
     /// A stream of bytes in which another protocol carries whole messages. Needs
@@ -24,61 +24,64 @@ pub enum Wire {
     Layered(Box<dyn Layer>),
 }
 
-/// A protocol between messages and bytes, with a handshake and a close of its own, as WebSocket is.
-/// Pure, like a session: bytes go in, events come out.
+/// A protocol between messages and bytes, with its own handshake and close, such as WebSocket. Like
+/// a session it does no I/O: bytes go in, events come out.
 pub trait Layer: fmt::Debug + Send {
-    /// Tells the present, and lets nothing end.
+    /// Sets the current time, and ends nothing.
     fn handle_time(&mut self, now: Instant);
 
-    /// Tells the present, and that all that had arrived by now has been given.
+    /// Sets the current time, after all input that has arrived was given, so deadlines may take
+    /// effect.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Tells that nothing was read for a while: what the peer is given time for begins anew.
+    /// Reports that nothing was read for a while: the peer's time limits start again.
     fn restart_times(&mut self, now: Instant);
 
-    /// Takes the next event out of `input`, and moves its start past what was taken. `None` once
-    /// there is nothing more to say.
+    /// Takes the next event out of `input`, and moves the start of `input` past the bytes taken.
+    /// Returns `None` if there is no event.
     fn poll_event(&mut self, input: &mut &[u8]) -> Option<LayerEvent>;
 
-    /// Tells that the peer has ended its direction while it waits for answers. If the answers may
-    /// still be written, gives the fault by which the end is reported; otherwise
+    /// Reports that the peer has ended its stream while it waits for answers. If the answers can
+    /// still be written, returns the fault with which the end is reported; otherwise
     /// [`handle_eof`](Self::handle_eof) follows.
     fn handle_half_close(&mut self) -> Option<Fault>;
 
-    /// Tells that nothing more comes in.
+    /// Reports that the input has ended.
     fn handle_eof(&mut self);
 
-    /// Whether the end of the stream, or its failure, is no fault: the layer was closed before.
+    /// Whether the end of the stream, or its failure, is expected because the layer was closed
+    /// before.
     fn is_closed(&self) -> bool;
 
-    /// Says what a notification is: a heartbeat of the layer's own is not given to the service.
+    /// Says whether a notification is one of the layer's own heartbeats, which the service does not
+    /// see.
     fn hear(&mut self, method: &str) -> Heartbeat;
 
     /// Whether a message may be sent now.
     fn may_send(&self) -> bool;
 
-    /// Appends a message as bytes. False if it can no longer be sent.
+    /// Appends a message as bytes. Returns false if it can no longer be sent.
     fn send(&mut self, message: &[u8], into: &mut Vec<u8>) -> bool;
 
-    /// Begins to close, once all messages have been sent. Called again, it does nothing.
+    /// Begins to close, after all messages have been sent. A second call does nothing.
     fn close(&mut self, why: Closed);
 
-    /// Appends what the layer itself has to say.
+    /// Appends the bytes that the layer itself wants to send.
     fn take_transmit(&mut self, into: &mut Vec<u8>);
 
-    /// Whether the layer itself has something to say.
+    /// Whether the layer itself has bytes to send.
     fn has_transmit(&self) -> bool;
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Whether the stream can be let go.
+    /// Whether the stream can be dropped.
     fn is_over(&self) -> bool;
 }
 
-/// What a [`Layer`] has to say.
+/// An event of a [`Layer`].
 pub enum LayerEvent {
-    /// The handshake is done.
+    /// The handshake has ended.
     Opened(Handshake),
     /// A whole message.
     Message(String),
@@ -86,11 +89,11 @@ pub enum LayerEvent {
     Oversize(u64),
     /// The layer wants this notification sent, without params.
     Notify(&'static str),
-    /// It has ended.
+    /// The layer has ended.
     Ended(LayerEnd),
 }
 
-/// Shows how long a message is, and not its text, which may be a secret.
+/// Prints how long a message is, but not its text, which may be a secret.
 impl fmt::Debug for LayerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -108,7 +111,7 @@ impl fmt::Debug for LayerEvent {
 pub enum LayerEnd {
     /// This side closed, and the peer agreed.
     Local,
-    /// The peer closed; with a reason for a report, if it was a failure.
+    /// The peer closed; with a fault to be reported, if it was a failure.
     Peer(Option<Fault>),
     /// The peer broke a rule.
     Misbehaved(Fault),
@@ -116,20 +119,20 @@ pub enum LayerEnd {
     Lost(Fault),
 }
 
-/// What a handshake has told. Empty where there is none.
+/// The data of a handshake. Empty if there was none.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Handshake {
     /// The request's path and query.
     pub target: Option<String>,
-    /// The peer's header lines, as they came.
+    /// The peer's header lines, as they were received.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The subprotocol that both sides agreed on.
     pub subprotocol: Option<String>,
 }
 
 impl Handshake {
-    /// Nothing yet.
+    /// Returns an empty handshake.
     pub const fn new() -> Self {
         Self {
             target: None,
@@ -139,7 +142,7 @@ impl Handshake {
     }
 }
 
-/// Shows how many headers there are, but neither them nor the query, which may be secrets.
+/// Prints how many headers there are, but neither them nor the query, which may be secrets.
 impl fmt::Debug for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handshake")

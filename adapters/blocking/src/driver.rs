@@ -304,7 +304,7 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
 enum Next {
     /// And how many permits of the server it has.
     Work(Work, usize),
-    /// The connection has ended: the service is told so in its last call.
+    /// The connection has ended: the service is informed in its last call.
     Closed(Closed),
 }
 

@@ -8,7 +8,7 @@ use antiphon_net::{
 /// What answers the peer.
 ///
 /// The methods are called on one thread per connection, in the order in which the messages came
-/// in. A method that blocks holds up the messages behind it, but neither the answers to our own
+/// in. A method that blocks holds up the messages after it, but neither the answers to our own
 /// calls nor time nor output: a handler may call the peer and wait. Long work belongs in
 /// [`Request::spawn`].
 ///
@@ -33,7 +33,7 @@ pub trait Service: Send + 'static {
         Err(request.unknown_method())
     }
 
-    /// The peer tells something.
+    /// The peer sent a notification.
     fn notification(&mut self, peer: &Peer, notification: Notification) {
         let _ = (peer, notification);
     }
@@ -46,7 +46,7 @@ pub trait Service: Send + 'static {
         let _ = (peer, request, reason);
     }
 
-    /// Something went wrong that the peer was not, or not fully, told. Ignored unless written.
+    /// Something went wrong, and the peer was not sent all of it. Ignored unless written.
     fn report(&mut self, peer: &Peer, report: Report) {
         let _ = (peer, report);
     }

@@ -5,7 +5,7 @@
 //! asks for client certificates sees the one shown as
 //! [`Context::client_certificate`](crate::Context::client_certificate).
 //!
-//! Each end of a stream is announced, so one that is cut is told from one that has ended: without
+//! Each end of a stream is announced, so one that is cut is distinguished from one that has ended: without
 //! the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
 //!
 //! ```no_run

@@ -123,7 +123,7 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
     /// Serves `initialize`, by a task of its own that no cancel ends.
     fn initialize(&self, peer: &Peer, request: &Request) -> Answer {
         let params = request.raw_params().unwrap_or(Json::NULL);
-        // Nothing comes behind it before it is answered, so the server may be said to run now.
+        // Nothing comes after it before it is answered, so the server may be said to run now.
         Client::with(peer, |client| client.begin(params));
         self.was_shut_down.store(false, Ordering::Relaxed);
         let process = params.get("processId").and_then(|id| id.decode().ok());

@@ -80,7 +80,7 @@ pub enum WorkDoneStep {
 }
 
 impl WorkDone {
-    /// Begins to tell of the progress of a request: under the token that it carries, or else under one
+    /// Begins to report the progress of a request: under the token that it carries, or else under one
     /// of the server's own, to which the editor has to agree. An editor that shows no progress is told
     /// nothing.
     pub async fn begin<S>(call: &RequestContext<S>, title: impl Into<String>) -> Self {

@@ -1,4 +1,4 @@
-//! What a handler answers.
+//! The answer of a handler.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::text::Text;
 
-/// What a handler answers: a result, or nothing yet.
+/// The answer of a handler: a result, or a promise to answer later.
 ///
-/// Any value that serde can write makes one:
+/// Any value that serde can write converts into one:
 ///
 /// ```
 /// # use antiphon_net::{Answer, Peer, Request, Service};
@@ -31,13 +31,14 @@ use crate::text::Text;
 pub struct Answer(pub(crate) Option<Result<Text, SendError>>);
 
 impl Answer {
-    /// Answers with a result: a reference to a value, JSON text, or `()` for `null`. If it has no
-    /// JSON form the peer gets *internal error*, and the service a report.
+    /// Answers with a result: a reference to a value, JSON text, or `()` for `null`. If the value
+    /// has no JSON form, the peer gets *internal error*, and the service a report.
     pub fn new(result: impl Payload) -> Self {
         Self(Some(Text::of(result)))
     }
 
-    /// Leaves the answer to the [`Responder`](crate::Responder) that [`Request::defer`](crate::Request::defer) gave.
+    /// Leaves the answer to the [`Responder`](crate::Responder) of
+    /// [`Request::defer`](crate::Request::defer).
     pub fn deferred() -> Self {
         Self(None)
     }

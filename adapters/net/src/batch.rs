@@ -1,4 +1,4 @@
-//! A batch that is being put together, without its connection.
+//! A batch that is being built, without its connection.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
 use crate::call_request::{CallRequest, put_headers};
 use crate::text::Text;
 
-/// Sets the calls of one batch apart from those of others.
+/// Distinguishes the calls of one batch from those of others.
 static BATCHES: AtomicU32 = AtomicU32::new(0);
 
 /// No call of a connection has a number with this bit.
@@ -23,19 +23,19 @@ pub struct BatchBuilder(RefCell<Entries>);
 pub(crate) struct Entries {
     number: u32,
     calls: u64,
-    /// The params, one behind another.
+    /// The params, one after another.
     text: Text,
-    /// The methods, one behind another.
+    /// The methods, one after another.
     methods: String,
     entries: Vec<Made>,
-    /// Sent beside it, over HTTP.
+    /// Headers for the batch's request, over HTTP.
     headers: Vec<(String, String)>,
 }
 
 struct Made {
     method: Range<usize>,
     params: Range<usize>,
-    /// None for a notification.
+    /// `None` for a notification.
     name: Option<CallId>,
 }
 
@@ -66,8 +66,8 @@ impl BatchBuilder {
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors
-    /// The params have no JSON form. The entries before it stay. What the connection has to say
-    /// against the call is told when the batch is sent.
+    /// The params have no JSON form. The entries before this one stay. Other reasons why the call
+    /// cannot be sent are returned when the batch is sent.
     pub fn call<R>(&self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
         let params = Text::of(params)?;
         let mut entries = self.0.borrow_mut();
@@ -80,7 +80,7 @@ impl BatchBuilder {
     /// Adds a notification.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// See [`call`](Self::call).
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let params = Text::of(params)?;
         self.0.borrow_mut().add(method, params.all(), None)
@@ -105,7 +105,8 @@ impl Entries {
         Ok(())
     }
 
-    /// Shows `keep` each entry as a call, which it may change, and keeps those of which it says so.
+    /// Calls `keep` for each entry, which it may change, and removes those for which it returns
+    /// false.
     pub(crate) fn retain(
         &mut self,
         mut keep: impl FnMut(Option<CallId>, &mut CallRequest<'_>) -> bool,
@@ -125,7 +126,7 @@ impl Entries {
             }
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {
-                // It has been written once already.
+                // The entry was written before, so this cannot fail.
                 let _ = kept.add(&call.method, params.all(), item.name);
                 kept.calls += u64::from(item.name.is_some());
             }
@@ -133,13 +134,13 @@ impl Entries {
         *self = kept;
     }
 
-    /// What is sent beside it, over HTTP: for each name what the last entry has.
+    /// Takes the headers for the batch's request, over HTTP: for each name that of the last entry.
     #[cfg(feature = "http")]
     pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.headers)
     }
 
-    /// Whether there is nothing to send.
+    /// Whether there are no entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -154,7 +155,7 @@ impl Entries {
         self.number
     }
 
-    /// How many calls it has.
+    /// The number of calls.
     pub(crate) fn calls(&self) -> usize {
         self.calls as usize
     }
@@ -180,7 +181,7 @@ impl fmt::Debug for BatchBuilder {
     }
 }
 
-/// The number of the batch and the place in it, if this names a call of a batch.
+/// Returns the number of the batch and the index in it, if `name` identifies a call of a batch.
 pub(crate) fn batch_name(name: CallId) -> Option<(u32, usize)> {
     let place = name.number() & !NAMES;
     let place = usize::try_from(place).ok()?;

@@ -1,7 +1,6 @@
-//! A call or a batch that is being made: what is said about it first, and then its end.
+//! A call or a batch: its options, until it is sent, and then its outcome.
 //!
-//! Nothing is sent before the call is awaited, waited for or started. One that is dropped is
-//! given up.
+//! Nothing is sent before the call is awaited, waited for or started. Dropping it cancels the call.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,12 +22,12 @@ use crate::session::Session;
 use crate::text::Text;
 use crate::wait::{Later, Wait};
 
-/// What calls are made by: a peer, or a client that has peers or sends requests.
+/// Makes calls: a peer, or a client that has peers or sends requests.
 pub(crate) trait MakeCall: Sync {
-    /// What sees the calls. They have when a call begins.
+    /// The interceptors for the calls.
     fn interception(&self) -> Option<Interception<'_>>;
 
-    /// How long a call waits that says nothing of it.
+    /// The timeout of calls that do not set one.
     fn call_timeout(&self) -> Option<Duration>;
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome>;
@@ -39,13 +38,13 @@ pub(crate) trait MakeCall: Sync {
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector>;
 
-    /// The connection, where a thread that waits may read and write for itself.
+    /// The connection, if a thread that waits may read and write for itself.
     fn session(&self) -> Option<&Session> {
         None
     }
 }
 
-/// A call or batch under way, in order of its life; or one whose end is all there is to know.
+/// A call or batch that has been sent, is waiting to be sent, or has ended already.
 pub(crate) enum Begun<'c, P, O> {
     Starting(Wait<'c, Result<P, SendError>>),
     Pending(P),
@@ -53,7 +52,7 @@ pub(crate) enum Begun<'c, P, O> {
 }
 
 impl<P, O: Send + 'static> Begun<'_, P, O> {
-    /// One that is over already.
+    /// One that has ended already.
     fn over(ended: Result<O, CallError>) -> Self {
         Self::Other(Box::pin(ready(ended)))
     }
@@ -72,7 +71,7 @@ impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
     }
 }
 
-/// A call: awaited by tasks, or [`wait`](Self::wait)ed for on a thread.
+/// A call: await it in a task, or [`wait`](Self::wait) for it on a thread.
 ///
 /// ```no_run
 /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
@@ -86,10 +85,10 @@ impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
 pub struct Call<'p, R, C, E = OwnedError> {
     maker: &'p C,
-    /// `None` once it has begun.
+    /// `None` after the call has begun.
     request: Option<CallRequest<'p>>,
     begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
-    /// Nothing where there are no interceptors.
+    /// `None` without interceptors.
     intercepted: Option<Box<Intercepted>>,
     pub(crate) decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
@@ -113,8 +112,8 @@ impl<'p, R, C: MakeCall, E> Call<'p, R, C, E> {
 }
 
 impl<'p, R, C, E> Call<'p, R, C, E> {
-    /// Waits for the answer so long, from the beginning of the call on. Default 30 s, or what the
-    /// configuration says.
+    /// Sets the time for the answer, from the beginning of the call. The default is that of the
+    /// configuration, or 30 s.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         if let Some(request) = &mut self.request {
             request.timeout = timeout.into();
@@ -122,13 +121,13 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         self
     }
 
-    /// Waits for ever.
+    /// Sets no timeout: the call waits for ever.
     pub fn no_timeout(self) -> Self {
         self.timeout(None)
     }
 
-    /// Says that the call may be repeated: a client that reconnects sends it again if its
-    /// connection ends before the answer. On a single connection this means nothing.
+    /// Says that running the call twice does no harm: a client that reconnects sends it again if
+    /// its connection ends before the answer. It has no effect on a single connection.
     pub fn idempotent(mut self) -> Self {
         if let Some(request) = &mut self.request {
             request.is_idempotent = true;
@@ -136,19 +135,19 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         self
     }
 
-    /// Whom it calls by.
+    /// The peer or client that makes the call.
     pub(crate) fn maker(&self) -> &'p C {
         self.maker
     }
 
-    /// What is to be sent, for a maker that sends it otherwise.
+    /// Returns the request, for a maker that sends it in another way.
     pub(crate) fn into_parts(self) -> (&'p C, Option<CallRequest<'p>>) {
         (self.maker, self.request)
     }
 }
 
 impl<C> Call<'_, OwnedJson, C> {
-    /// Gives the result as the peer wrote it, without decoding it.
+    /// Returns the result as the peer wrote it, without decoding it.
     pub fn raw(mut self) -> Self {
         self.decode = CallError::of;
         self
@@ -157,10 +156,10 @@ impl<C> Call<'_, OwnedJson, C> {
 
 #[expect(private_bounds, reason = "there are no other makers of calls")]
 impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
-    /// Lets this thread wait for the end of the call.
+    /// Blocks this thread until the call ends.
     ///
     /// # Errors
-    /// How the call ended instead: see [`CallError`].
+    /// How the call ended without a result: see [`CallError`].
     pub fn wait(self) -> Result<R, CallError<E>> {
         match self.maker.session() {
             Some(session) => session.wait_for(self),
@@ -169,7 +168,7 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     }
 }
 
-/// Begins a call past the interceptors, if there are any.
+/// Begins a call, after the interceptors, if there are any.
 fn begin<'c, C: MakeCall>(
     maker: &'c C,
     mut call: CallRequest<'c>,
@@ -186,7 +185,7 @@ fn begin<'c, C: MakeCall>(
     }
 }
 
-/// Nothing in it is pinned in place.
+/// None of its fields has to be pinned.
 impl<R, C, E> Unpin for Call<'_, R, C, E> {}
 
 impl<R, C: MakeCall, E: RpcError> Future for Call<'_, R, C, E> {
@@ -224,17 +223,17 @@ impl<R, C, E> fmt::Debug for Call<'_, R, C, E> {
 
 type BatchParts<'p, H, C> = (&'p C, Result<(H, Entries), SendError>, Option<Duration>);
 
-/// Several calls and notifications that are sent as one message: awaited by tasks, or
-/// [`wait`](Self::wait)ed for on a thread. Gives the handles that its builder gave, and the
-/// outcomes that they fetch.
+/// Several calls and notifications in one message: await it in a task, or [`wait`](Self::wait) for
+/// it on a thread. The result has the handles that its builder returned, and the outcomes, which
+/// are fetched by handle.
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
 pub struct BatchCall<'p, H, C> {
     maker: &'p C,
-    /// `None` once it has begun.
+    /// `None` after the batch has begun.
     built: Option<Result<(H, Entries), SendError>>,
     timeout: Option<Duration>,
     begun: Option<(H, Begun<'p, PendingBatch, Collector>)>,
-    /// Nothing where there are no interceptors.
+    /// `None` without interceptors.
     intercepted: Option<InterceptedBatch>,
 }
 
@@ -255,18 +254,18 @@ impl<'p, H, C: MakeCall> BatchCall<'p, H, C> {
 }
 
 impl<'p, H, C> BatchCall<'p, H, C> {
-    /// Waits for ever.
+    /// Sets no timeout: the batch waits for ever.
     pub fn no_timeout(self) -> Self {
         self.timeout(None)
     }
 
-    /// What is to be sent, for a maker that sends it otherwise.
+    /// Returns the batch, for a maker that sends it in another way.
     pub(crate) fn into_parts(self) -> BatchParts<'p, H, C> {
         let built = self.built.unwrap_or(Err(SendError::NotOpen));
         (self.maker, built, self.timeout)
     }
 
-    /// Waits for all answers so long. Default 30 s, or what the configuration says.
+    /// Sets the time for all answers. The default is that of the configuration, or 30 s.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
@@ -275,10 +274,10 @@ impl<'p, H, C> BatchCall<'p, H, C> {
 
 #[expect(private_bounds, reason = "there are no other makers of calls")]
 impl<H, C: MakeCall> BatchCall<'_, H, C> {
-    /// Lets this thread wait for all outcomes.
+    /// Blocks this thread until all outcomes are there.
     ///
     /// # Errors
-    /// The batch was refused. How each of its calls ended is told by the [`Collector`].
+    /// The batch was refused. How each of its calls ended is in the [`Collector`].
     pub fn wait(self) -> Result<(H, Collector), CallError> {
         match self.maker.session() {
             Some(session) => session.wait_for(self),
@@ -287,7 +286,7 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     }
 }
 
-/// Nothing in it is pinned in place.
+/// None of its fields has to be pinned.
 impl<H, C> Unpin for BatchCall<'_, H, C> {}
 
 impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {

@@ -1,4 +1,4 @@
-//! How calls end without a result: every way is told from every other.
+//! The ways in which calls end without a result.
 
 use std::fmt;
 use std::io;
@@ -17,42 +17,43 @@ use crate::http::error::HttpError;
 use crate::http::reply::HttpReply;
 use crate::session::Then;
 
-/// How a call ended without a result. `E` is what the peer's errors are read into: the error object
-/// itself, unless a [`Method`](antiphon::Method) or a typed client says otherwise.
+/// How a call ended without a result. `E` is the type of the peer's errors: the error object,
+/// unless a [`Method`](antiphon::Method) or a typed client sets another.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError<E = OwnedError> {
-    /// The peer answered with an error object; [`OwnedError::as_error`] tells its kind.
+    /// The peer answered with an error object; [`OwnedError::as_error`] has its kind.
     Remote(E),
-    /// The peer answered with an error object that is none of `E`.
+    /// The peer answered with an error object that does not convert into `E`.
     Unexpected(OwnedError),
-    /// There was no answer in time. The peer may still be working.
+    /// No answer came in time. The peer may still be working.
     TimedOut,
     /// The connection ended first. The peer may or may not have acted.
     Closed,
-    /// No byte of the call left this side: repeating it is safe.
+    /// No byte of the call was sent: repeating the call is safe.
     Unsent,
-    /// The peer left this call out of its answer.
+    /// The peer answered the batch without an answer to this call.
     Missing,
-    /// The peer's answer breaks the rules. It holds the first bytes of what the peer said.
+    /// The peer's answer is not valid. The error has the first bytes of it.
     Invalid(OwnedInvalid),
-    /// The result is not of the type asked for.
+    /// The result does not have the expected type.
     Decode(DecodeError),
-    /// The call was refused here: a limit, a closed connection, params without a JSON form.
+    /// The call was not sent: a limit, a closed connection, params without a JSON form.
     Rejected(SendError),
-    /// A client that keeps its connections has none, and none opened while the call waited. No byte
-    /// of the call left this side.
+    /// A client that reconnects has no connection, and none opened while the call waited. No byte
+    /// of the call was sent.
     NoConnection(NoConnection),
-    /// An interceptor of this side has failed, such as one whose token could not be had. Nothing was
-    /// sent.
+    /// An interceptor of this side has failed, for example because it could not get a token.
+    /// Nothing was sent.
     Interceptor(Box<dyn std::error::Error + Send + Sync>),
-    /// The exchange over HTTP failed. One that takes too long is [`TimedOut`](Self::TimedOut).
+    /// The exchange over HTTP failed. If it takes too long, the error is
+    /// [`TimedOut`](Self::TimedOut).
     #[cfg(feature = "http")]
     Http(HttpError),
 }
 
 impl<E: RpcError> CallError<E> {
-    /// Reads what the peer answered into another type.
+    /// Converts the error of a call whose errors have no type of their own.
     pub(crate) fn of_untyped(error: CallError) -> Self {
         match error {
             CallError::Remote(error) | CallError::Unexpected(error) => Self::remote_of(error),
@@ -74,8 +75,8 @@ impl<E: RpcError> CallError<E> {
         E::from_error(error).map_or_else(Self::Unexpected, Self::Remote)
     }
 
-    /// Decodes a result, or gives how the call ended instead. Reads the result where it lies, for
-    /// to move it costs as much as to read it.
+    /// Decodes a result, or returns how the call ended without one. The result is decoded in place,
+    /// because moving it costs as much as decoding it.
     #[inline]
     pub(crate) fn read<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
         match &outcome {
@@ -84,7 +85,7 @@ impl<E: RpcError> CallError<E> {
         }
     }
 
-    /// Gives the error that stands for an outcome that is no result.
+    /// Returns the error for an outcome that is no result.
     #[cold]
     fn instead(outcome: OwnedOutcome) -> Self {
         match outcome {
@@ -93,17 +94,18 @@ impl<E: RpcError> CallError<E> {
             OwnedOutcome::TimedOut => Self::TimedOut,
             OwnedOutcome::Missing => Self::Missing,
             OwnedOutcome::Unsent => Self::Unsent,
-            // A later core may add other outcomes; they are ends without an answer, too.
+            // A later version of the core may have other outcomes; these are ends without an answer
+            // too.
             _ => Self::Closed,
         }
     }
 }
 
 impl CallError {
-    /// Gives the result, or how the call ended instead.
+    /// Returns the result, or how the call ended without one.
     ///
     /// # Errors
-    /// How the call ended instead.
+    /// How the call ended without a result.
     pub fn of(outcome: OwnedOutcome) -> Result<OwnedJson, Self> {
         match outcome {
             OwnedOutcome::Ok(result) => Ok(result),
@@ -111,15 +113,15 @@ impl CallError {
         }
     }
 
-    /// Decodes a result, or gives how the call ended instead.
+    /// Decodes a result, or returns how the call ended without one.
     ///
     /// # Errors
-    /// How the call ended instead, or [`Decode`](Self::Decode).
+    /// How the call ended without a result, or [`Decode`](Self::Decode).
     pub fn decoded<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
         Self::read(outcome)
     }
 
-    /// The error object that the peer answered with.
+    /// The peer's error object, if it answered with one.
     pub fn remote(&self) -> Option<ErrorObject<'_>> {
         match self {
             Self::Remote(error) | Self::Unexpected(error) => Some(error.as_error()),
@@ -129,7 +131,7 @@ impl CallError {
 }
 
 impl<E> CallError<E> {
-    /// The status and headers of an HTTP reply, where that was what was wrong.
+    /// The status and headers of an HTTP reply, if the reply was not a valid answer.
     #[cfg(feature = "http")]
     pub fn reply(&self) -> Option<&HttpReply> {
         match self {
@@ -175,7 +177,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // Their text is this one's already.
+            // The text of the wrapped error is the text of this one already.
             Self::NoConnection(error) => error.source(),
             Self::Interceptor(cause) => cause.source(),
             #[cfg(feature = "http")]
@@ -201,11 +203,11 @@ impl<E> From<SendError> for CallError<E> {
     }
 }
 
-/// A call that was refused, with what was to run at its end.
+/// A call that was refused, with the function that was to run at its end.
 pub struct CallRefused {
     /// Why it was refused.
     pub error: SendError,
-    /// The function that was handed over, not run.
+    /// The function that was passed; it was not run.
     pub then: Then,
 }
 
@@ -224,7 +226,7 @@ impl fmt::Display for CallRefused {
 impl std::error::Error for CallRefused {}
 
 /// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
-/// call has left this side.
+/// call was sent.
 #[derive(Clone, Debug)]
 pub struct NoConnection {
     pub(crate) is_final: bool,
@@ -232,14 +234,14 @@ pub struct NoConnection {
 }
 
 impl NoConnection {
-    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was
-    /// over.
+    /// Whether there will be no more attempts, because the strategy has given up. If false, the
+    /// time to wait was over.
     pub fn is_final(&self) -> bool {
         self.is_final
     }
 
-    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
-    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
+    /// Why the last connection, or the last attempt at one, failed. `None` while the first attempt
+    /// is still under way. For a refused WebSocket handshake the text has the HTTP status.
     pub fn last_error(&self) -> Option<io::Error> {
         self.last_error.as_ref().map(to_error)
     }

@@ -1,4 +1,4 @@
-//! What a call says, before it is sent.
+//! The content of a call, before it is sent.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,17 +7,16 @@ use antiphon::SendError;
 
 use crate::text::Text;
 
-/// How long a call waits for its answer, and a notification for room, if neither it nor the configuration
-/// says otherwise.
+/// The default time that a call waits for its answer, and a notification for space in the output.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a call says.
+/// The content of a call.
 pub(crate) struct CallRequest<'c> {
     pub(crate) method: Cow<'c, str>,
     pub(crate) params: Result<Text, SendError>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
-    /// Sent beside it, over HTTP.
+    /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -37,7 +36,7 @@ impl<'c> CallRequest<'c> {
     }
 }
 
-/// Puts headers in place of those of their names, which are read in any case.
+/// Adds headers, and replaces those of the same names. The case of names does not matter.
 pub(crate) fn put_headers(all: &mut Vec<(String, String)>, headers: &[(String, String)]) {
     let is_put = |name: &str| {
         let mut names = headers.iter().map(|(put, _)| put);

@@ -1,4 +1,4 @@
-//! The end of a request before its answer.
+//! The cancellation of a request.
 
 use std::fmt;
 use std::future::Future;
@@ -12,8 +12,8 @@ use antiphon::RequestKey;
 use crate::runtime::threads::{block_on, within};
 use crate::session::Session;
 
-/// A future that is ready when a request that has begun is cancelled by the peer, or its connection
-/// has ended: for a handler to stop at.
+/// A future that is ready when the peer cancels a request that has begun, or when its connection
+/// has ended. A handler can await it to stop its work.
 ///
 /// ```no_run
 /// # async fn example(request: &antiphon_net::Request) {
@@ -36,14 +36,14 @@ impl Cancellation {
         Self { session, key }
     }
 
-    /// Whether nobody waits for the answer any more: the peer gave the request up, or the
-    /// connection has ended.
+    /// Whether no answer is awaited any more: the peer has cancelled the request, or the connection
+    /// has ended.
     pub fn is_cancelled(&self) -> bool {
         self.session.lock().is_cancelled(self.key)
     }
 
-    /// Lets the thread wait until the request is cancelled, at most `span`: the way to pause that
-    /// a cancel ends. Says whether it is cancelled.
+    /// Blocks the thread until the request is cancelled, for `span` at most: a pause that a cancel
+    /// ends. Returns whether the request is cancelled.
     pub fn wait(self, span: Duration) -> bool {
         block_on(within(span, self)).is_some()
     }

@@ -22,13 +22,13 @@ use crate::transport::link::Link;
 use crate::transport::process::ChildConfig;
 use crate::transport::tcp::Address;
 
-/// How long a connection may take to be made.
+/// The time in which a connection must be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Link {
     /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
-    /// keep-alive is on: after 60 s of silence the system probes the other side, so that one that
-    /// lost its power or network is noticed.
+    /// keep-alive is on: after 60 s of silence the system probes the other side, so that the loss
+    /// of its power or network is noticed.
     ///
     /// # Errors
     /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long.
@@ -59,8 +59,9 @@ impl Link {
     }
 }
 
-/// Prepares a connection on the runtime of the calling task: the handle to its other side, and the
-/// driver that runs it wherever it is awaited. `options` may be a [`Config`](antiphon::Config).
+/// Prepares a connection on the runtime of the calling task. Returns the handle to its other side,
+/// and the driver, which must be awaited to run it. `options` may be a
+/// [`Config`](antiphon::Config).
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
@@ -77,14 +78,14 @@ pub fn drive(
     )
 }
 
-/// Serves until the connection ends, and says why it ended.
+/// Serves until the connection ends, and returns why it ended.
 ///
-/// At the end of input, what came before it is served, the open requests are finished and their
-/// answers written, for as long as the configuration's `drain_timeout`.
+/// At the end of input, the messages before it are handled, and open requests are answered, within
+/// the configuration's `drain_timeout`.
 ///
 /// # Errors
-/// The transport failed before the connection was meant to end: the peer reset it, or closed the
-/// pipe that the answers go into.
+/// The transport failed before the connection was meant to end: the peer has reset it, or has
+/// closed the pipe for the answers.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
@@ -102,9 +103,9 @@ pub async fn serve(
 /// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
 ///
 /// # Errors
-/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input
-/// that can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError)
-/// inside.
+/// As [`serve`]; a standard output that is closed; and the reason why the connection broke, such as
+/// input that cannot be split into messages, with the
+/// [`ConnectionError`](antiphon::ConnectionError) as its source.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
@@ -115,20 +116,20 @@ pub async fn serve_stdio(
     unless_broken(serve(Link::stdio()?, options, service).await)
 }
 
-/// Runs a connection in the background, and gives the handle to its other side. `()` serves where
-/// the peer is not expected to ask anything.
+/// Runs a connection in the background, and returns the handle to its other side. Use `()` as the
+/// service if the peer is not expected to send requests.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
 pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
     let (peer, driver) = drive(link, options, service);
-    // How it ends is told to the service, and by the peer's `closed` and `transport_error`.
+    // Its end is reported to the service, and by the peer's `closed` and `transport_error`.
     current().spawn(Box::pin(async { drop(driver.await) }));
     peer
 }
 
-/// Runs a connection in the background whose messages the program pulls: for a main loop of its
-/// own, beside a [`Service`] that is called.
+/// Runs a connection in the background, whose messages the program receives in a loop of its own,
+/// instead of in a [`Service`].
 ///
 /// ```
 /// use antiphon::Config;
@@ -159,13 +160,12 @@ pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl S
 pub fn inbox(link: Link, options: impl Into<ConnectionConfig>) -> (Peer, Inbox) {
     let (service, inbox) = Inbox::new();
     let mut options = options.into();
-    // One after the other, in order.
+    // Requests are received one after the other, in order.
     options.max_running_requests = 1;
     (connect(link, options, service), inbox)
 }
 
-/// Starts `command` and speaks to it over its standard input and output. `service` answers what it
-/// asks.
+/// Starts `command` and connects to its standard input and output. `service` answers its requests.
 ///
 /// # Errors
 /// The command cannot be started; the error names it.
@@ -180,8 +180,8 @@ pub fn spawn(
     Child::spawn(command, options, service, &current())
 }
 
-/// A client that keeps connections to one server, and makes them anew when they are lost.
-/// `connect` makes one; `service` answers what the server asks, on all of them.
+/// Makes a client that has connections to one server, and replaces those that are lost. `connect`
+/// makes a connection; `service` answers the server's requests, on all of them.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -201,7 +201,7 @@ pub fn spawn(
 /// ```
 ///
 /// # Errors
-/// The strategy of `client` makes no sense.
+/// The strategy of `client` is not valid.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].

@@ -1,15 +1,15 @@
-//! What the transport knows about the other side, for the handlers to see.
+//! Facts about the other side that the transport knows, for handlers.
 //!
-//! What may be a secret (headers, cookies, certificates) is there for a handler that asks for it,
-//! and never in debug output.
+//! Values that may be secrets (headers, cookies, certificates) can be read by handlers, and never
+//! appear in debug output.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What the transport knows of a connection, or of an HTTP exchange. Empty where it knows nothing:
-/// standard streams have no address.
+/// Facts that the transport knows about a connection, or about an HTTP exchange. Empty where it
+/// knows nothing: standard streams have no address.
 ///
 /// ```
 /// use antiphon_net::Context;
@@ -21,36 +21,37 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Context {
-    /// Numbers the connections of a server, and those that a reconnecting client makes, from 1; 0
-    /// for one that was made by itself.
+    /// The number of the connection among those of a server or of a reconnecting client, from 1; 0
+    /// for a single connection.
     pub connection: u32,
-    /// Whether the other side made the connection, to a listener of ours.
+    /// Whether the other side has opened the connection, to a listener of ours.
     pub is_accepted: bool,
     /// The other side's network address.
     pub peer_addr: Option<SocketAddr>,
-    /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
+    /// The path and query of the request, over HTTP and WebSocket: `/rpc?v=2`.
     pub target: Option<String>,
-    /// The request's headers, over HTTP and WebSocket; of the answer for the client of a WebSocket.
+    /// The request's headers, over HTTP and WebSocket; for the client of a WebSocket those of the
+    /// answer.
     pub headers: Headers,
-    /// The certificate that the other side proved to own, in DER, over TLS with client
-    /// authentication.
+    /// The certificate with which the other side has authenticated itself, in DER, over TLS with
+    /// client authentication.
     pub client_certificate: Option<Vec<u8>>,
-    /// The subprotocol agreed on, over WebSocket.
+    /// The negotiated subprotocol, over WebSocket.
     pub subprotocol: Option<String>,
 }
 
 impl Context {
-    /// Makes a context that knows nothing yet.
+    /// Makes an empty context.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The first header of that name, whatever its case, if it is text.
+    /// The first header of that name, in any case, if its value is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
     }
 
-    /// The value of a cookie, from whichever `Cookie` header has it.
+    /// The value of a cookie, from any `Cookie` header.
     pub fn cookie(&self, name: &str) -> Option<&str> {
         let cookies = self.headers.texts_of("cookie");
         cookies
@@ -60,8 +61,9 @@ impl Context {
     }
 }
 
-/// Names, in lower case, and values. A value is any bytes that HTTP allows. Those that an interceptor of
-/// an HTTP client leaves as an attribute of a call are sent with its request, if they are text.
+/// Names, in lower case, and values. A value is any bytes that HTTP allows. If an interceptor of an
+/// HTTP client adds headers to the attributes of a call, those that are text are sent with its
+/// request.
 ///
 /// ```
 /// use antiphon_net::Headers;
@@ -72,7 +74,7 @@ impl Context {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// None before there was one: most connections have none.
+    /// `None` before the first header: most connections have none.
     all: Option<Box<HeaderMap>>,
 }
 
@@ -82,8 +84,8 @@ impl Headers {
         Self { all: None }
     }
 
-    /// Adds a header, if its name is one that HTTP allows. Bytes that HTTP does not allow in a
-    /// value become `?`.
+    /// Adds a header, if HTTP allows its name. Bytes that HTTP does not allow in a value become
+    /// `?`.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         let is_allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
         let allowed = value
@@ -91,7 +93,7 @@ impl Headers {
             .map(|&byte| if is_allowed(byte) { byte } else { b'?' });
         let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
-            // The map takes some thousands; further headers are not added.
+            // The map has room for some thousands; further headers are not added.
             let _ = self.all.get_or_insert_default().try_append(name, value);
         }
     }
@@ -102,14 +104,14 @@ impl Headers {
         all.map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
-    /// The names, each with its value, of those that are text.
+    /// The names, each with its value, of those values that are text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (String, String)> {
         let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
         self.iter()
             .filter_map(move |(name, value)| Some((name.to_owned(), text(value)?)))
     }
 
-    /// The value of the first of that name, whatever its case, that is text.
+    /// The first value of that name, in any case, that is text.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.texts_of(name).next()
     }
@@ -129,7 +131,7 @@ impl From<HeaderMap> for Headers {
     }
 }
 
-/// Shows how many there are: their values may be secrets.
+/// Prints how many there are, because their values may be secrets.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Headers")
@@ -138,7 +140,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Shows what is there, but neither headers nor certificates, which may be secrets.
+/// Prints neither headers nor certificates, which may be secrets.
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use antiphon::service::{Member, Scheduler};
 use smallvec::SmallVec;
 
-/// The limit on the requests of a server that run at once, whatever their connections, and on those
-/// that wait. Clones are the same. Connections that find no permit stand in line, and each begins one
-/// request when its turn comes, so none that floods the server keeps others out.
+/// Limits how many requests of a server run at once, over all its connections, and how many wait.
+/// Clones are the same. Connections that get no permit stand in line, and each begins one request
+/// when its turn comes. So a connection that floods the server does not keep others out.
 ///
 /// ```
 /// use antiphon::Config;
@@ -23,16 +23,16 @@ pub struct Dispatcher {
 
 /// A session whose requests wait for a permit.
 pub(crate) trait Begins: Send + Sync {
-    /// Has it look for requests to begin: there is a permit for one.
+    /// Makes it look for requests to begin, because there is a permit for one.
     fn may_begin(&self);
 }
 
-/// Those that have a permit now, to be told when no lock is held.
+/// Those that have a permit now. They are called when no lock is held.
 pub(crate) type Called = SmallVec<[Weak<dyn Begins>; 1]>;
 
 impl Dispatcher {
-    /// Lets `max_running` requests run at once, at least one, and `max_waiting` wait; further ones are
-    /// answered *busy*, as the dialect says it.
+    /// Allows `max_running` requests to run at once (at least one), and `max_waiting` to wait;
+    /// further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
             scheduler: Arc::new(Mutex::new(Scheduler::new(max_running, max_waiting))),
@@ -50,7 +50,7 @@ impl Dispatcher {
     }
 
     fn lock(&self) -> MutexGuard<'_, Scheduler<Weak<dyn Begins>>> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.scheduler
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -69,13 +69,13 @@ impl Dispatcher {
     }
 }
 
-/// Has each look for requests to begin. No lock may be held.
+/// Makes each look for requests to begin. No lock may be held.
 pub(crate) fn call(called: &Called) {
     let sessions = called.iter().filter_map(Weak::upgrade);
     sessions.for_each(|session| session.may_begin());
 }
 
-/// Lets 64 requests run, and 1024 wait.
+/// Allows 64 requests to run, and 1024 to wait.
 impl Default for Dispatcher {
     fn default() -> Self {
         Self::new(64, 1024)
@@ -88,7 +88,7 @@ impl fmt::Debug for Dispatcher {
     }
 }
 
-/// A connection of a server, as its dispatcher knows it. It leaves when it is dropped.
+/// A connection of a server, as its dispatcher knows it. Dropping it removes the connection.
 pub(crate) struct Membership {
     dispatcher: Dispatcher,
     session: Weak<dyn Begins>,
@@ -105,28 +105,29 @@ impl Membership {
         }
     }
 
-    /// Gives permits for `wanted` requests. If there is none, the session is called when there is.
+    /// Returns permits for `wanted` requests. If there is none, the session is called when there
+    /// is.
     pub(crate) fn begin(&mut self, wanted: usize) -> usize {
         let call = || Weak::clone(&self.session);
         let mut scheduler = self.dispatcher.lock();
         scheduler.begin(&mut self.member, wanted, call)
     }
 
-    /// Gives permits back that are not used.
+    /// Returns unused permits.
     pub(crate) fn end(&self, permits: usize, called: &mut Called) {
         if permits > 0 {
             self.dispatcher.lock().end(permits, called);
         }
     }
 
-    /// Steps out of the line, if it stands there: it has nothing to begin.
+    /// Leaves the line, if it is in it, because it has nothing to begin.
     pub(crate) fn step_out(&mut self, called: &mut Called) {
         if self.member.is_in_line() {
             self.dispatcher.lock().step_out(&mut self.member, called);
         }
     }
 
-    /// Tells how many requests wait. Gives how many of them are too many.
+    /// Sets how many requests wait. Returns how many of them exceed the limit.
     pub(crate) fn set_waiting(&mut self, waiting: usize) -> usize {
         if self.member.waiting() == waiting {
             return 0;
@@ -144,7 +145,7 @@ impl Drop for Membership {
     }
 }
 
-/// The permits in which the handlers of a connection run. They are given back when it is dropped.
+/// The permits with which the handlers of a connection run. Dropping it returns them.
 #[derive(Debug, Default)]
 pub struct Permits {
     dispatcher: Option<Dispatcher>,
@@ -152,7 +153,7 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// Holds none yet. Without a dispatcher there are permits for all.
+    /// Makes it without permits. Without a dispatcher there are permits for all.
     pub fn new(dispatcher: Option<&Dispatcher>) -> Self {
         Self {
             dispatcher: dispatcher.cloned(),
@@ -160,12 +161,12 @@ impl Permits {
         }
     }
 
-    /// Holds so many more.
+    /// Adds permits.
     pub fn add(&mut self, permits: usize) {
         self.permits += permits;
     }
 
-    /// Gives back all but `permits`.
+    /// Returns all but `permits`.
     pub fn retain(&mut self, permits: usize) {
         let over = self.permits.saturating_sub(permits);
         self.permits -= over;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A step of an open connection: read, one [turn](Session::turn) under the lock, run handlers,
-//! write. Nothing that a handler waits for waits for that handler. What is half written stays in
-//! the driver, so a driver that is dropped and polled again loses no byte. An idle connection holds
-//! no buffer.
+//! write. No handler has to end before the driver goes on, so a handler can wait for the peer.
+//! Output that is half written stays in the driver, so no byte is lost between two polls. An idle
+//! connection has no buffer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -35,11 +35,11 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// The largest output buffer that is kept for the next time, in bytes.
 const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
 
-/// How many steps are made in one poll before other tasks get their turn.
+/// How many steps are made in one poll before other tasks may run.
 const MAX_STEPS: u32 = 64;
 
-/// After how many reads in a row what is due ends although there is more to read, so that a peer
-/// that never stops writing postpones nothing for ever.
+/// After this many reads in a row deadlines take effect although there is more to read, so that a
+/// peer that never stops writing cannot postpone them for ever.
 const MAX_READS: u32 = 4096;
 
 thread_local! {
@@ -47,9 +47,9 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Prepares a connection: the handle to its other side, and the driver that runs it wherever the
-/// caller awaits it. Over a transport of whole messages the framing is that, whatever the options
-/// say.
+/// Prepares a connection. Returns the handle to its other side, and the driver, which must be
+/// awaited to run it. If the transport delivers whole messages, that is the framing, whatever the
+/// options say.
 pub fn drive<S: Service>(
     mut link: Link,
     options: impl Into<Arc<ConnectionConfig>>,
@@ -61,7 +61,7 @@ pub fn drive<S: Service>(
     drive_session(link.io, session, service)
 }
 
-/// Like [`drive`], for a session that has been made already.
+/// Like [`drive`], for an existing session.
 pub fn drive_session<S: Service>(
     io: Box<dyn Io>,
     session: Arc<Session>,
@@ -85,8 +85,8 @@ pub fn drive_session<S: Service>(
     (peer, driver)
 }
 
-/// Runs one connection; ready when it has ended, with the reason. Made by [`drive`]. Dropped
-/// before, it ends the connection.
+/// Runs one connection; ready when it has ended, with the reason. Made by [`drive`]. Dropping it
+/// earlier ends the connection.
 ///
 /// # Errors
 /// The transport failed before the connection was meant to end.
@@ -94,15 +94,15 @@ pub fn drive_session<S: Service>(
 pub struct Driver {
     session: Arc<Session>,
     handlers: Handlers,
-    /// What was taken from the session together. Empty between two steps.
+    /// The work that was taken from the session in one turn. Empty between two steps.
     batch: WorkBatch,
-    /// `None` once the transport has been let go.
+    /// `None` after the transport was dropped.
     io: Option<Box<dyn Io>>,
     output: Output,
     is_input_over: bool,
     /// Whether the session wanted input after the last turn.
     may_read: bool,
-    /// How many reads in a row have brought something.
+    /// How many reads in a row have returned bytes.
     reads: u32,
     timer: Option<Box<dyn Timer>>,
     stage: Stage,
@@ -113,11 +113,11 @@ pub struct Driver {
 #[derive(Clone, Copy)]
 enum Stage {
     Open,
-    /// Our end of the stream is being sent, until this time.
+    /// Our end of the stream is being sent, until this time at most.
     Closing(Instant),
-    /// The other side's end is awaited, until this time.
+    /// We wait for the other side's end, until this time at most.
     Lingering(Instant),
-    /// The transport has been let go; what came in is still served, until this time.
+    /// The transport was dropped; received messages are still handled, until this time at most.
     Serving(Instant),
     Done,
 }
@@ -130,10 +130,10 @@ struct Output {
     written: usize,
     /// Whether bytes have been written that have not been flushed.
     is_flushing: bool,
-    /// Whether the session has been told that this output waits for room.
+    /// Whether the session knows that this output waits for space.
     has_waited: bool,
     has_failed: bool,
-    /// What became of the output, as far as the session has not been told.
+    /// What happened to the output that the session does not know yet.
     sent: Sent,
 }
 
@@ -154,7 +154,7 @@ impl Future for Driver {
                     this.let_go();
                 }
                 Stage::Serving(until) => return this.poll_rest(cx, until),
-                // Polled after its end: the result has been given.
+                // Polled after its end: the result was returned before.
                 Stage::Done => return Poll::Pending,
             }
         }
@@ -162,12 +162,12 @@ impl Future for Driver {
 }
 
 impl Driver {
-    /// Runs the connection on this task while `work` is under way, and gives what came of it.
-    /// Afterwards the driver goes on where it was, here or wherever it is awaited.
+    /// Runs the connection on this task while `work` runs, and returns the result of `work`.
+    /// Afterwards the driver can be run further, here or in another task.
     ///
-    /// A program that only asks needs no second task, and no other task wakes it for each answer.
-    /// If the connection ends first, `work` goes on: its calls settle as closed, and awaiting the
-    /// driver then says why. Cancel safe.
+    /// A program that only calls needs no second task, and no switch of tasks per answer. If the
+    /// connection ends first, `work` goes on: its calls end as closed, and awaiting the driver then
+    /// returns the reason. Cancel safe.
     ///
     /// ```no_run
     /// # async fn example(peer: antiphon_net::Peer, mut driver: antiphon_net::Driver) -> Result<(), antiphon_net::CallError> {
@@ -177,11 +177,11 @@ impl Driver {
     pub async fn run_until<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|cx| {
-            // First, since the work usually waits for what comes in.
+            // The driver is polled first, since `work` usually waits for input.
             self.poll_and_keep(cx);
             let done = work.as_mut().poll(cx);
             if done.is_pending() {
-                // What the work has just asked for leaves at once.
+                // Calls that `work` has just made are sent at once.
                 self.poll_and_keep(cx);
             }
             done
@@ -189,10 +189,10 @@ impl Driver {
         .await
     }
 
-    /// Does what can be done now, and keeps the end for later.
+    /// Does everything that is possible now, and stores the end for later.
     fn poll_and_keep(&mut self, cx: &mut Context<'_>) {
         if self.ended.is_none() {
-            // There is one caller to wait for, and it has been polled.
+            // The only caller has been polled already.
             self.session.take_called();
             if let Poll::Ready(ended) = Pin::new(&mut *self).poll(cx) {
                 self.ended = Some(ended);
@@ -202,9 +202,9 @@ impl Driver {
 
     /// Moves bytes and runs handlers until the session is over.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // A caller has woken it. Other callers that are ready go first, so that what they say
-        // leaves in one write: 64 that call in a loop cost a third of what they cost else
-        // (`benches/echo`, the crowd).
+        // A caller has woken it. Other callers that are ready run first, so that their calls are
+        // sent in one write: 64 callers in a loop then take a third of the time (`benches/echo`,
+        // the crowd).
         if self.session.take_called() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -212,7 +212,7 @@ impl Driver {
         let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
         scratch.resize(SCRATCH_BYTES, 0);
         let polled = self.poll_steps(cx, &mut scratch);
-        // A thread that ends keeps no buffer.
+        // A thread that ends has no buffer any more.
         let _ = SCRATCH.try_with(|kept| kept.replace(scratch));
         polled
     }
@@ -220,7 +220,7 @@ impl Driver {
     fn poll_steps(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<()> {
         self.handlers.poll(cx);
         self.write(cx);
-        // A stream that had nothing to read is not asked again in the same poll.
+        // A stream that had nothing to read is not read again in the same poll.
         let mut may_ask = true;
         for _ in 0..MAX_STEPS {
             let now = self.session.now();
@@ -269,7 +269,7 @@ impl Driver {
             let is_resumed = may_read && !self.may_read;
             self.may_read = may_read;
             if self.poll_sleep(cx, wake_at).is_ready() {
-                // What arrived before the timer went off is read before anything ends.
+                // Input that arrived before the timer fired is read before anything ends.
                 may_ask = true;
             } else if !is_read && !is_resumed && matches!(self.output.sent, Sent::Nothing) {
                 return Poll::Pending;
@@ -308,7 +308,7 @@ impl Driver {
         }
     }
 
-    /// Writes what there is to write, until there is no room.
+    /// Writes the output, as much as the transport takes.
     fn write(&mut self, cx: &mut Context<'_>) {
         if let Some(io) = self.io.as_mut() {
             if let Poll::Ready(Err(error)) = self.output.poll_write(cx, &mut **io) {
@@ -317,7 +317,7 @@ impl Driver {
         }
     }
 
-    /// Ends our stream, and waits for the end of theirs, for the linger at most.
+    /// Ends our stream, and waits for the end of theirs, for `linger` at most.
     fn poll_end(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<()> {
         if self.poll_sleep(cx, until).is_ready() {
             return Poll::Ready(());
@@ -327,7 +327,7 @@ impl Driver {
         };
         if matches!(self.stage, Stage::Closing(_)) {
             let is_closed = ready!(io.poll_close(cx)).is_ok();
-            // A peer that cannot be written to has been waited for already.
+            // If the peer could not be written to, we have waited already.
             if !is_closed || self.output.has_failed {
                 return Poll::Ready(());
             }
@@ -347,7 +347,7 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Lets the transport go.
+    /// Drops the transport.
     fn let_go(&mut self) {
         (self.io, self.timer) = (None, None);
         self.session.let_go();
@@ -356,7 +356,7 @@ impl Driver {
         self.stage = Stage::Serving(until);
     }
 
-    /// Serves what came in before the end.
+    /// Handles messages that arrived before the end.
     fn poll_rest(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<io::Result<Closed>> {
         loop {
             self.handlers.poll(cx);
@@ -392,7 +392,7 @@ impl Driver {
 }
 
 impl Output {
-    /// Writes what there is, and notes what became of it.
+    /// Writes the output, and notes the result.
     fn poll_write(&mut self, cx: &mut Context<'_>, io: &mut dyn Io) -> Poll<io::Result<()>> {
         while !self.bytes.is_empty() {
             match io.poll_write(cx, &self.bytes[self.written..]) {

@@ -1,4 +1,4 @@
-//! Random numbers for what should not happen everywhere at once.
+//! Random numbers, so that many clients do not do the same thing at the same time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The step of Weyl's sequence in SplitMix64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Gives random numbers, from a seed if they are to be repeatable.
+/// Makes random numbers, from a seed if they must be repeatable.
 #[derive(Debug)]
 pub(crate) struct Entropy(AtomicU64);
 
 impl Entropy {
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        // What the standard library seeds its hashes with.
+        // The standard library seeds its hashes with random numbers.
         let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         Self(AtomicU64::new(seed))
     }

@@ -1,4 +1,4 @@
-//! An error of the transport, which can be told more than once.
+//! An error of the transport that can be returned more than once.
 
 use std::error::Error;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::io;
 use antiphon::session::Fault;
 use antiphon::{Closed, ConnectionError};
 
-/// How a connection ended, with an error if the peer or the stream broke it: then the stream can no
-/// longer be cut into messages, or a limit was reached that ends the connection. The
-/// [`ConnectionError`] is inside.
+/// Returns how a connection ended, or an error if the peer or the stream broke it: the stream
+/// cannot be split into messages any more, or a limit was reached that ends the connection. The
+/// [`ConnectionError`] is the error's source.
 ///
 /// # Errors
 /// See above.
@@ -31,8 +31,8 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// The error of a transport that a session has been told of, with its kind, its text and its
-/// causes.
+/// Converts the error of a transport that was reported to a session back, with its kind, its text
+/// and its causes.
 ///
 /// ```
 /// use antiphon_net::{Report, to_error};
@@ -55,7 +55,7 @@ pub fn to_error(fault: &Fault) -> io::Error {
     }
 }
 
-/// An error that is told more than once. Its source is the error that the transport gave.
+/// An error that is returned more than once. Its source is the error of the transport.
 #[derive(Debug)]
 struct Told(Fault);
 

@@ -1,4 +1,4 @@
-//! The handlers of one session: begun in order, and run side by side on the connection's task.
+//! The handlers of one session: begun in order, and run concurrently on the connection's task.
 //!
 //! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at once. Those beyond
 //! wait in the session, where only cancels and the ends of our own calls go past them. What else waits
@@ -25,7 +25,7 @@ use crate::runtime::Task;
 use crate::service::Service;
 use crate::session::{Conn, Session, Tag, Work, WorkBatch};
 
-/// The service of one session, and its handlers that have begun and not ended.
+/// The service of one session, and its running handlers.
 pub(crate) struct Handlers {
     service: Box<dyn Serve>,
     /// The handler that must end before anything else begins.
@@ -36,9 +36,9 @@ pub(crate) struct Handlers {
     is_free: bool,
     /// The handlers of requests that did not end at once; `None` before there was one.
     running: Option<FuturesUnordered<Handler>>,
-    /// What the server lets them run by.
+    /// The permits of the server for the running handlers.
     permits: Permits,
-    /// What handlers have returned, until the next turn sends it.
+    /// The results of handlers, until the next turn sends them.
     answers: Vec<Answered>,
 }
 
@@ -48,13 +48,13 @@ type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
 /// A handler that waits for something.
 struct Handler {
     request: RequestKey,
-    /// `None` once its request was given up.
+    /// `None` after its request was cancelled.
     task: Option<Answering>,
-    /// Has the handler polled, so that it is seen to be over.
+    /// Has the handler polled, so that its end is noticed.
     waker: Option<Waker>,
 }
 
-/// Gives what the handler returned; nothing if its request was given up.
+/// Returns the handler's result; nothing if its request was cancelled.
 impl Future for Handler {
     type Output = Option<Answered>;
 
@@ -65,24 +65,24 @@ impl Future for Handler {
         };
         let polled = task.as_mut().poll(cx).map(Some);
         if polled.is_pending() && this.waker.is_none() {
-            // The waker stays valid for as long as this handler is among the others.
+            // The waker stays valid as long as this handler is in the set.
             this.waker = Some(cx.waker().clone());
         }
         polled
     }
 }
 
-/// A [`Service`] without its type, and the peer that it is shown.
+/// A [`Service`] with its type erased, and the peer that it gets.
 trait Serve: Send {
     fn request(&self, request: Request) -> Answering;
-    /// Does any work but a request. Gives the handler that must end before anything else begins, if
-    /// there is one.
+    /// Does any work except a request. Returns the handler that must end before anything else
+    /// begins, if there is one.
     fn serve(&self, work: Work) -> Option<Task>;
     fn closed(&self, why: Closed);
     fn panicked(&self);
 }
 
-/// The service and the peer that handlers are called with.
+/// The service, and the peer with which handlers are called.
 struct Sides<S> {
     service: Arc<S>,
     peer: Peer,
@@ -123,8 +123,8 @@ impl<S: Service> Serve for Serving<S> {
                 }
             }
             Work::Report(report) => service.report(peer, report),
-            // Requests are begun by `request`. A later core may add other kinds of work; they are
-            // ignored here.
+            // Requests are begun by `request`. A later version of the core may add other kinds of
+            // work; they are ignored here.
             _ => {}
         }
         None
@@ -154,15 +154,15 @@ impl Handlers {
         }
     }
 
-    /// Sends what handlers have returned. Nothing of the program's is dropped meanwhile.
+    /// Sends the results of handlers. No value of the program is dropped meanwhile.
     pub(crate) fn send_answers(&mut self, conn: &mut Conn) {
         for answer in self.answers.drain(..) {
             answer.send(conn);
         }
     }
 
-    /// How many requests may begin beside those that run; `None` while a handler must end before
-    /// anything else begins.
+    /// How many more requests may begin; `None` while a handler runs that must end before anything
+    /// else begins.
     pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
         let running = self.running.as_ref().map_or(0, |running| running.len());
         let capacity = max_running_requests.saturating_sub(running);
@@ -178,7 +178,7 @@ impl Handlers {
         self.ordered.is_some() || notified.is_some_and(|notified| !notified.is_empty())
     }
 
-    /// Polls the handlers that have begun.
+    /// Polls the running handlers.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.poll_running(cx);
         self.poll_notified(cx);
@@ -186,7 +186,7 @@ impl Handlers {
         self.release_permits();
     }
 
-    /// Begins what was taken from the session, in order.
+    /// Begins the work that was taken from the session, in order.
     pub(crate) fn begin(
         &mut self,
         cx: &mut Context<'_>,
@@ -200,7 +200,7 @@ impl Handlers {
         self.release_permits();
     }
 
-    /// Keeps a permit for each handler that runs.
+    /// Returns the permits of handlers that have ended.
     fn release_permits(&mut self) {
         let running = self.running.as_ref().map_or(0, FuturesUnordered::len);
         self.permits.retain(running);
@@ -219,7 +219,7 @@ impl Handlers {
             _ => None,
         };
         if given_up.is_some() {
-            // A handler that watches for the cancel is polled first, so that it can answer.
+            // A handler that awaits the cancel is polled first, so that it can answer.
             self.poll_running(cx);
         }
         match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
@@ -260,7 +260,7 @@ impl Handlers {
             Ok(Poll::Ready(())) => {}
             Err(_) => tell_panic(&*self.service),
         }
-        // What the handler holds may use the peer when it is dropped, or panic.
+        // The values in the handler may use the peer when they are dropped, or panic.
         let done = self.ordered.take();
         if catch_unwind(AssertUnwindSafe(|| drop(done))).is_err() {
             tell_panic(&*self.service);
@@ -272,7 +272,7 @@ impl Handlers {
         let service = &self.service;
         let begin = || {
             let mut task = service.request(request);
-            // Most handlers are through at once and need no place among the others.
+            // Most handlers end in their first poll and need not be stored.
             match task.as_mut().poll(cx) {
                 Poll::Ready(answered) => Ok(answered),
                 Poll::Pending => Err(task),
@@ -302,8 +302,8 @@ impl Handlers {
         }
     }
 
-    /// Drops the handler of a request that was given up. What it has not answered is answered as
-    /// the dialect says.
+    /// Drops the handler of a request that was cancelled. If it has not answered, the dialect's
+    /// answer to a cancel is sent.
     fn give_up(&mut self, request: RequestKey) {
         let handlers = self.running.iter_mut().flat_map(FuturesUnordered::iter_mut);
         let mut wanted = handlers.filter(|handler| handler.request == request);
@@ -319,7 +319,7 @@ impl Handlers {
         }
     }
 
-    /// Drops the handlers that still run, and tells the service that the connection is over.
+    /// Drops the handlers that still run, and reports to the service that the connection has ended.
     pub(crate) fn finish(&mut self, why: Closed) {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
@@ -337,7 +337,7 @@ impl Handlers {
 
 #[cold]
 fn tell_panic(service: &dyn Serve) {
-    // A report that panics itself is not reported again.
+    // If the report panics too, that is not reported.
     let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));
 }
 

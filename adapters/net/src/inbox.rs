@@ -1,4 +1,4 @@
-//! A connection whose messages are pulled, for a main loop of the program's own.
+//! A connection whose messages the program receives in a loop of its own.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -19,25 +19,25 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::wait::Wait;
 
-/// How many reports wait until they are received. Beyond that they are counted.
+/// How many reports wait to be received. Further ones are only counted.
 const MAX_REPORTS: usize = 64;
 
-/// What an [`Inbox`] gives.
+/// An event that an [`Inbox`] returns.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InboxEvent {
-    /// The peer asks something: [`answer`](Request::answer) it, now or later, here or elsewhere.
+    /// The peer sent a request: [`answer`](Request::answer) it, now or later, on any thread.
     Request(Request),
-    /// The peer tells something.
+    /// The peer sent a notification.
     Notification(Notification),
-    /// Something went wrong that the peer was not, or not fully, told.
+    /// Something went wrong, and the peer was not sent all of it.
     Report(Report),
-    /// The connection is over. The last event.
+    /// The connection has ended. The last event.
     Closed(Closed),
 }
 
-/// The messages of a connection, in the order in which they came in. What has not been received
-/// waits in the connection, within its limits.
+/// The messages of a connection, in the order in which they arrived. Messages that were not
+/// received yet wait in the connection, within its limits.
 #[must_use = "what the peer says waits here"]
 pub struct Inbox {
     messages: Receiver<InboxEvent>,
@@ -46,7 +46,7 @@ pub struct Inbox {
     is_over: bool,
 }
 
-/// How the connection ended, and how many reports nobody received.
+/// How the connection ended, and how many reports were not received.
 #[derive(Default)]
 struct End {
     why: OnceLock<Closed>,
@@ -84,7 +84,7 @@ impl Inbox {
             let mut report = pin!(self.reports.recv().fuse());
             let mut message = pin!(self.messages.recv());
             let next = poll_fn(|cx| {
-                // Both are closed together, and what waits in them is received before that.
+                // Both are closed together, after everything in them was received.
                 if let Poll::Ready(Ok(report)) = report.as_mut().poll(cx) {
                     return Poll::Ready(Some(InboxEvent::Report(report)));
                 }
@@ -108,7 +108,8 @@ impl Inbox {
         }
     }
 
-    /// The event that the connection is over, after one that counts the reports nobody received.
+    /// Returns the event for the end of the connection; before it, one that counts the reports that
+    /// were not received.
     fn end(&mut self) -> InboxEvent {
         let messages = self.end.unreceived.swap(0, Ordering::Relaxed);
         if messages > 0 {
@@ -125,7 +126,7 @@ impl fmt::Debug for Inbox {
     }
 }
 
-/// The service that fills an [`Inbox`]. A message is done with when it has been received, so one
+/// The service that fills an [`Inbox`]. It waits until each message was received, so one message
 /// waits here at most, and the others in the connection.
 #[derive(Clone)]
 pub struct ToInbox {
@@ -135,13 +136,13 @@ pub struct ToInbox {
 }
 
 impl ToInbox {
-    /// Hands an event over, and waits until it is received.
+    /// Passes an event on, and waits until it was received.
     pub async fn put(&self, event: InboxEvent) {
-        // An inbox that was dropped receives nothing: a request is answered by its drop.
+        // If the inbox was dropped, the request is dropped too, which answers it.
         let _ = self.told.send(event).await;
     }
 
-    /// Hands a report over, or counts it if too many wait.
+    /// Passes a report on, or counts it if too many wait.
     pub fn put_report(&self, report: Report) {
         if self.reported.try_send(report).is_err() {
             self.end.unreceived.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl ToInbox {
 
     /// Ends the inbox.
     pub fn close(&self, why: Closed) {
-        // A connection ends once.
+        // A connection ends only once.
         let _ = self.end.why.set(why);
         self.told.close();
         self.reported.close();

@@ -1,4 +1,4 @@
-//! Calls of ours past interceptors: on their way out, and with what came of them.
+//! Our calls and their interceptors: before a call is sent, and after its outcome.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -18,18 +18,18 @@ use crate::outgoing::OutgoingCall;
 use crate::runtime::SharedRuntime;
 use crate::text::Text;
 
-/// What sees the calls of a connection or a client, and by whose clock.
+/// The interceptors of a connection or a client, and the clock.
 pub(crate) struct Interception<'c> {
     pub(crate) chain: &'c Chain<OutgoingCall>,
     pub(crate) runtime: &'c SharedRuntime,
     pub(crate) connection: u32,
     pub(crate) peer_addr: Option<SocketAddr>,
-    /// The server's name and port, where it was given by name.
+    /// The server's name and port, if it was given by name.
     pub(crate) server: Option<(&'c str, u16)>,
 }
 
 impl<'c> Interception<'c> {
-    /// What sees the calls of a client that is bound to no connection; none without interceptors.
+    /// The interceptors of a client that is bound to no connection; `None` if it has none.
     pub(crate) fn of_client(
         chain: Option<&'c Chain<OutgoingCall>>,
         runtime: &'c SharedRuntime,
@@ -45,16 +45,16 @@ impl<'c> Interception<'c> {
     }
 }
 
-/// What an interceptor has answered in place of the peer, or how the call has ended.
+/// The answer of an interceptor in place of the peer's, or the outcome of the call.
 type Answered = Result<OwnedOutcome, CallError>;
 
 impl Interception<'_> {
-    /// Shows a call to the interceptors, which may change it. One that they answer is over.
+    /// Passes a call to the interceptors, which may change it. If one answers, the call has ended.
     pub(crate) fn call(&self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
         self.begin(call, false)
     }
 
-    /// Shows a notification to the interceptors, as [`call`](Self::call).
+    /// Passes a notification to the interceptors, as [`call`](Self::call) does.
     pub(crate) fn notification(&self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
         self.begin(call, true)
     }
@@ -99,7 +99,7 @@ impl Interception<'_> {
         Ok(intercepted)
     }
 
-    /// Shows the entries of a batch to the interceptors, each by itself, and takes those out that
+    /// Passes the entries of a batch to the interceptors, each separately, and removes those that
     /// they answer.
     pub(crate) fn batch(&self, entries: &mut Entries) -> InterceptedBatch {
         let mut batch = InterceptedBatch::default();
@@ -122,7 +122,8 @@ impl Interception<'_> {
     }
 }
 
-/// A call that interceptors have seen leave, and not all of them come back: dropped, it was given up.
+/// A call that interceptors have seen before it was sent. If it is dropped without an outcome, they
+/// see that it was cancelled.
 pub(crate) struct Intercepted {
     chain: Chain<OutgoingCall>,
     call: OutgoingCall,
@@ -136,7 +137,7 @@ impl Intercepted {
             .request(&mut self.asked, &mut self.cx, &self.call)
     }
 
-    /// The headers that interceptors have left for this call.
+    /// The headers that interceptors have added for this call.
     fn headers(&self) -> Vec<(String, String)> {
         let mut headers = Vec::new();
         let attributes = self.cx.attributes();
@@ -153,10 +154,10 @@ impl Intercepted {
         headers
     }
 
-    /// Shows the interceptors what the call came to, and gives what they have made of it.
+    /// Passes the outcome to the interceptors, and returns what they have made of it.
     pub(crate) fn end(mut self, ended: Answered) -> Answered {
         let outcome = match &ended {
-            // A copy: the answer itself stays as it came unless it is replaced.
+            // This is a copy: the answer itself stays as it was received unless it is replaced.
             Ok(OwnedOutcome::Ok(result)) => Ok(result.as_str().into()),
             Ok(OwnedOutcome::Err(error)) => Err(Failure::Error(error.clone())),
             Ok(outcome) => Err(Failure::NoAnswer(no_answer(outcome))),
@@ -169,15 +170,15 @@ impl Intercepted {
         }
     }
 
-    /// As [`end`](Self::end), for who awaits an outcome.
+    /// As [`end`](Self::end), for callers that await an outcome.
     pub(crate) fn end_outcome(self, outcome: OwnedOutcome) -> OwnedOutcome {
         outcome_of(self.end(Ok(outcome)))
     }
 
-    /// Shows the interceptors that a notification is on its way, or that it was refused.
+    /// Reports to the interceptors that a notification was sent, or that it was refused.
     pub(crate) fn end_notification(self, is_sent: bool) {
         let told = OwnedOutcome::Ok(Json::NULL.to_owned_json());
-        // Nobody awaits it.
+        // The result is not awaited.
         let _ = self.end(is_sent.then_some(told).ok_or(CallError::Unsent));
     }
 
@@ -196,16 +197,16 @@ impl Drop for Intercepted {
     }
 }
 
-/// The calls and notifications of a batch that interceptors have seen leave.
+/// The calls and notifications of a batch that interceptors have seen before it was sent.
 #[derive(Default)]
 pub(crate) struct InterceptedBatch {
     sent: Vec<(Option<CallId>, Intercepted)>,
-    /// Those that are not sent, because interceptors have answered them.
+    /// Calls that are not sent, because interceptors have answered them.
     answered: Vec<(CallId, OwnedOutcome)>,
 }
 
 impl InterceptedBatch {
-    /// Shows the interceptors what its calls came to, and gives what they have made of it.
+    /// Passes the outcomes to the interceptors, and returns what they have made of them.
     pub(crate) fn end(self, ended: Result<Collector, CallError>) -> Result<Collector, CallError> {
         let mut came = match ended {
             Ok(came) => came,
@@ -234,20 +235,20 @@ impl InterceptedBatch {
     }
 }
 
-/// What interceptors have answered.
+/// Converts the answer of interceptors.
 fn answered(reply: Reply) -> Answered {
     match reply.into_outcome() {
         Some(Err(Failure::Interceptor(cause))) => Err(CallError::Interceptor(cause)),
         Some(Err(failure)) => Ok(OwnedOutcome::Err(failure.into_error())),
         Some(Ok(text)) => {
-            // It was a value before.
+            // It was a valid value before.
             Ok(OwnedJson::of_parts(text).map_or(OwnedOutcome::Missing, OwnedOutcome::Ok))
         }
         None => Ok(OwnedOutcome::Missing),
     }
 }
 
-/// The end of a call for who awaits an outcome.
+/// Returns the outcome of a call, for callers that await an outcome.
 pub(crate) fn outcome_of(answered: Answered) -> OwnedOutcome {
     match answered {
         Ok(outcome) => outcome,
@@ -256,7 +257,7 @@ pub(crate) fn outcome_of(answered: Answered) -> OwnedOutcome {
     }
 }
 
-/// The outcome that stands for a call without an answer.
+/// Returns the outcome for a call without an answer.
 fn unanswered(error: &CallError) -> OwnedOutcome {
     match failure_of(error) {
         Failure::NoAnswer(NoAnswer::TimedOut) => OwnedOutcome::TimedOut,
@@ -272,7 +273,8 @@ fn no_answer(outcome: &OwnedOutcome) -> NoAnswer {
         OwnedOutcome::Unsent => NoAnswer::Unsent,
         OwnedOutcome::Missing => NoAnswer::Missing,
         OwnedOutcome::Invalid(_) => NoAnswer::Invalid,
-        // A later core may add other outcomes; they are ends without an answer, too.
+        // A later version of the core may have other outcomes; these are ends without an answer
+        // too.
         _ => NoAnswer::Closed,
     }
 }

@@ -1,5 +1,5 @@
-//! What came of a request whose handler has returned without an answer: told once, by what comes last,
-//! the one who answers or the one who wants to know.
+//! The answer to a request whose handler returned without one: it is reported once, by whichever
+//! comes last: the answer, or the observer.
 
 use std::fmt;
 use std::mem;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use antiphon::ErrorObject;
 use antiphon::service::CallEnd;
 
-/// The answer that was given, as far as interceptors learn of it.
+/// The answer, as far as interceptors see it.
 #[derive(Clone, Copy)]
 pub(crate) enum Given {
     /// A result, of so many bytes.
@@ -47,7 +47,7 @@ impl fmt::Debug for LaterAnswer {
 
 type OnGiven = Box<dyn FnOnce(Given) + Send>;
 
-/// An answer that is given later.
+/// An answer that comes later.
 #[derive(Default)]
 pub(crate) struct LaterAnswer(Mutex<State>);
 
@@ -61,7 +61,7 @@ enum State {
 }
 
 impl LaterAnswer {
-    /// The answer has been given.
+    /// Sets the answer.
     pub(crate) fn give(&self, given: Given) {
         self.step(|state| match state {
             State::Open => (State::Given(given), None),
@@ -70,7 +70,7 @@ impl LaterAnswer {
         });
     }
 
-    /// Has `told` learn of the answer, now or later.
+    /// Calls `told` with the answer, now or when it comes.
     pub(crate) fn tell(&self, told: impl FnOnce(Given) + Send + 'static) {
         self.step(|state| match state {
             State::Given(given) => (State::Told, Some((Box::new(told), given))),
@@ -84,7 +84,8 @@ impl LaterAnswer {
         *state = next;
         drop(state);
         if let Some((told, given)) = due {
-            // Who answers may be unwinding, and is not to blame. The panic has been printed.
+            // The code that answers may be unwinding, and must not fail because of this panic,
+            // which was printed.
             let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
         }
     }

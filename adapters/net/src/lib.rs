@@ -1,12 +1,13 @@
-//! What the adapters share: JSON-RPC connections as tasks, over any byte stream ([`Io`]) and any
-//! executor with timers ([`Runtime`]).
+//! The common code of the adapters: JSON-RPC connections as tasks, over any byte stream ([`Io`])
+//! and any executor with timers ([`Runtime`]).
 //!
 //! Programs use the adapter for their runtime, such as `antiphon-tokio`, which re-exports what they
-//! need from here. Use this crate to write another adapter, or code for every runtime.
+//! need from here. Use this crate to write another adapter, or code that works with every runtime.
 //!
-//! A [`Session`] is one connection: the protocol, what waits for the service, and what is to be
-//! written. A [`Driver`] reads, writes and keeps time for it as a task; `antiphon-blocking` does
-//! that on threads. What the service has to do comes out as [`Work`]:
+//! A [`Session`] is one connection: the core's [`antiphon::session::Session`] behind a lock, with
+//! the wakers of the threads and tasks that wait for it. A [`Driver`] is the task that reads and
+//! writes for it and keeps its deadlines; in `antiphon-blocking` threads do that. The session
+//! returns the work for the service as [`Work`]:
 //!
 //! ```text
 //!   transport ─▶ input  ─▶ ┌─────────┐ ─▶ Work  ─▶ service ─▶ Responder ─┐

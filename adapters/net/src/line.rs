@@ -1,4 +1,4 @@
-//! A place in the line of senders that wait until there is room.
+//! The line of senders that wait for space in the output.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -7,14 +7,14 @@ use antiphon::SendError;
 
 use crate::session::{Session, State};
 
-/// A place in the line of a session. Dropping it leaves the line.
+/// A sender in the line of a session. Dropping it leaves the line.
 pub(crate) struct InLine {
     session: Arc<Session>,
     place: Option<u64>,
 }
 
 impl InLine {
-    /// Makes a place that is not in the line yet.
+    /// Makes a sender that is not in the line yet.
     pub(crate) fn new(session: &Arc<Session>) -> Self {
         let session = Arc::clone(session);
         Self {
@@ -23,8 +23,8 @@ impl InLine {
         }
     }
 
-    /// Sends now. Fails as [`SendError::Full`] if there is no room, or if others wait for room
-    /// before this one.
+    /// Sends now. Fails as [`SendError::Full`] if there is no space, or if others were waiting for
+    /// space before.
     pub(crate) fn try_send<R>(
         &mut self,
         send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
@@ -43,7 +43,7 @@ impl InLine {
         sent
     }
 
-    /// Sends in its turn, as soon as there is room.
+    /// Sends in its turn, as soon as there is space.
     pub(crate) fn poll_send<R>(
         &mut self,
         waker: &Waker,
@@ -58,7 +58,7 @@ impl InLine {
         }
     }
 
-    /// Joins the line, unless there is room by now; says whether it did.
+    /// Joins the line, unless there is space now. Returns whether it did.
     fn stand(&mut self, waker: Waker) -> bool {
         let mut state = self.session.lock();
         let may_send = state.line.is_turn_of(self.place) && !state.conn.is_full();

@@ -1,4 +1,4 @@
-//! A notification in a handler's hands.
+//! A notification, as a handler gets it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::session::Session;
 
-/// What the peer tells. Nobody awaits an answer to it.
+/// A notification that the peer sent. It is not answered.
 #[derive(Clone)]
 pub struct Notification {
     message: OwnedNotification,
@@ -23,7 +23,7 @@ impl Notification {
         Self { message, session }
     }
 
-    /// What it is made of.
+    /// Returns its parts.
     pub(crate) fn into_parts(self) -> (Arc<Session>, OwnedNotification) {
         (self.session, self.message)
     }
@@ -58,8 +58,8 @@ impl Notification {
     /// ```
     ///
     /// # Errors
-    /// *Invalid params* (−32602), to leave the handler by. The service gets a report of what was
-    /// wrong; the peer is told nothing.
+    /// *Invalid params* (−32602), which the handler can return by `?`. The service gets a report
+    /// with the reason; nothing is sent to the peer.
     pub fn params<'n, P: Deserialize<'n>>(&'n self) -> Result<P, OwnedError> {
         let params = self.raw_params().unwrap_or(Json::NULL);
         params.decode().map_err(|error| {
@@ -69,12 +69,12 @@ impl Notification {
         })
     }
 
-    /// The params as the peer wrote them, an array or an object, if any were given.
+    /// The params as the peer wrote them, an array or an object, if there are any.
     pub fn raw_params(&self) -> Option<Json<'_>> {
         self.message.params()
     }
 
-    /// Where the notification stood.
+    /// Where the notification was: alone or in a batch.
     pub fn origin(&self) -> Origin {
         self.message.origin()
     }

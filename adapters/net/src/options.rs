@@ -1,4 +1,4 @@
-//! What a driver can be told beyond the protocol's [`Config`].
+//! Options of a driver, besides the protocol's [`Config`].
 
 #[cfg(feature = "websocket")]
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::pool::Pool;
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
 
-/// The protocol's [`Config`] and the limits of the threads around it. Made from a `Config` alone
-/// where the defaults will do.
+/// The protocol's [`Config`], and the limits of the adapter around it. It can be made from a
+/// `Config`, with defaults for the rest.
 ///
 /// ```
 /// use antiphon::Config;
@@ -27,21 +27,21 @@ use antiphon_websocket::WebSocketConfig;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectionConfig {
-    /// The protocol. Its `drain_timeout` is also how long requests may run on after the input has
-    /// ended, and its `write_timeout` how long one write may take.
+    /// The protocol. Its `drain_timeout` is also the time for running requests after the input has
+    /// ended, and its `write_timeout` the time for one write.
     pub config: Config,
-    /// The most notifications and reports that wait for the service before
-    /// [`when_full`](Self::when_full) says what is done. Default 16 384.
+    /// The most notifications and reports that wait for the service. [`when_full`](Self::when_full)
+    /// sets what happens at the limit. Default 16 384.
     pub max_queued_messages: usize,
-    /// The most bytes of messages that wait for the service, and of requests that wait for their
-    /// answer, before [`when_full`](Self::when_full) says what is done. One message always fits.
-    /// Default 64 MiB.
+    /// The most bytes of messages that wait for the service, and of requests that are not answered
+    /// yet. One message is always accepted. [`when_full`](Self::when_full) sets what happens at the
+    /// limit. Default 64 MiB.
     pub max_queued_bytes: usize,
-    /// What is done when more waits for the service than that. Default [`WhenFull::Pause`].
+    /// What happens at these limits. Default [`WhenFull::Pause`].
     ///
-    /// While reading is paused, nothing of the other side is seen: no cancel, no end of the stream,
-    /// no reset. No deadline of what is to come in runs meanwhile: no ping is sent, and neither a
-    /// frame that has begun nor a pong is late.
+    /// While reading is paused, a cancel, the end of the stream or a reset is not noticed. The
+    /// deadlines for input do not run meanwhile: no ping is sent, and neither a frame that has
+    /// begun nor a pong is late.
     pub when_full: WhenFull,
     /// What of the peer's requests and notifications waits until others have ended. Default
     /// [`Order::Notifications`]. With [`Order::Free`] as many notifications of a connection are served at
@@ -54,39 +54,39 @@ pub struct ConnectionConfig {
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
-    /// How many requests of all connections of a server run at once and wait. Clones of a
-    /// `ConnectionConfig` share it, as the connections of a server do; connections that we open count
-    /// for none. Default one of its own for each `ConnectionConfig` made, in which 64 requests run and
-    /// 1024 wait.
+    /// Limits how many requests of a server run at once, over all its connections, and how many
+    /// wait. Clones of a `ConnectionConfig` share it, and so do the connections of a server;
+    /// connections that we open are not counted. Default: each new `ConnectionConfig` has its own,
+    /// in which 64 requests run and 1024 wait.
     pub dispatcher: Dispatcher,
-    /// The most requests of one connection that are served at once by an async service; further ones
-    /// wait, and so does what is behind them, but for cancels and the answers to our own calls.
-    /// Default 64. (The blocking adapter serves one after another, and bounds what is moved
-    /// to the pool by the pool.)
+    /// The most requests of one connection that an async service handles at once. Further ones
+    /// wait, and so do the messages after them, except cancels and the answers to our own calls.
+    /// Default 64. (The blocking adapter handles one request after another; work on the pool is
+    /// limited by the pool.)
     pub max_running_requests: usize,
-    /// How long the peer's end of stream is awaited after ours, and its last words after a write
-    /// has failed, before the transport is cut; for so long, too, what comes in after the
-    /// connection's end is read and thrown away. Nothing is awaited on standard streams, nor of a
-    /// peer that does not read. Default 1 s.
+    /// How long to wait for the peer's end of stream after ours, and how long to read after a write
+    /// has failed, before the transport is cut. For the same time input is read and dropped after
+    /// the end of the connection. There is no waiting on standard streams, and none for a peer that
+    /// does not read. Default 1 s.
     pub linger: Duration,
-    /// Whether a connection that a listener of ours has accepted is ended when it begins like an
-    /// HTTP request, before anything of it runs: see
-    /// [`Report::HttpRequest`](crate::Report::HttpRequest). A page in a browser can have such a
-    /// request sent to any port, with a body that would run. It means nothing over HTTP and
-    /// WebSocket. Default on.
+    /// Whether a connection that our listener has accepted is closed when it begins like an HTTP
+    /// request, before anything of it runs: see
+    /// [`Report::HttpRequest`](crate::Report::HttpRequest). A web page can make a browser send such
+    /// a request to any port, with a body that would run. It has no effect over HTTP and WebSocket.
+    /// Default on.
     pub refuse_http: bool,
-    /// How long a call waits for its answer and a notification for room, from its beginning on, unless
-    /// it [says](crate::Call::timeout) otherwise. `None` waits for ever. Default 30 s.
+    /// How long a call waits for its answer, and a notification for space, unless the call's
+    /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.
     pub call_timeout: Option<Duration>,
-    /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
+    /// The interceptors of our calls: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
-    /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
+    /// The WebSocket that carries the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]
     pub(crate) websocket: Option<Arc<WebSocketConfig>>,
 }
 
 impl ConnectionConfig {
-    /// Takes the defaults around `config`.
+    /// Returns the default options with `config`.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -106,9 +106,9 @@ impl ConnectionConfig {
         }
     }
 
-    /// Has `interceptor` see every call, notification and entry of a batch that this side sends, behind
-    /// those that do already, and what came of it. What the peer calls is seen by the interceptors of
-    /// a [`Router`](crate::Router).
+    /// Adds an interceptor, after those that were added before. It sees every call, notification
+    /// and entry of a batch that this side sends, and its outcome. Requests of the peer are seen by
+    /// the interceptors of a [`Router`](crate::Router).
     ///
     /// ```
     /// use antiphon::Config;
@@ -123,9 +123,8 @@ impl ConnectionConfig {
         self
     }
 
-    /// Speaks over WebSocket, with the configuration's
-    /// [`for_websocket`](Config::for_websocket). The transport then moves the bytes of a WebSocket,
-    /// handshake and all.
+    /// Uses a WebSocket, with the configuration's [`for_websocket`](Config::for_websocket). The
+    /// transport then carries the bytes of the WebSocket, including its handshake.
     #[cfg(feature = "websocket")]
     #[must_use]
     pub fn with_websocket(mut self, websocket: WebSocketConfig) -> Self {

@@ -1,4 +1,4 @@
-//! A call of ours as interceptors see it.
+//! Our calls, as interceptors see them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,8 +8,8 @@ use antiphon::{Instant, Json, OwnedId, OwnedJson};
 
 use crate::runtime::SharedRuntime;
 
-/// A call or notification of ours, as interceptors see it: as its caller made it, whatever they have
-/// set instead.
+/// One of our calls or notifications, as interceptors see it: as its caller made it, even if an
+/// interceptor has changed it since.
 pub struct OutgoingCall {
     pub(crate) method: String,
     pub(crate) params: Option<OwnedJson>,
@@ -59,7 +59,7 @@ impl AnyRequest for OutgoingCall {
     }
 }
 
-/// Shows the method only.
+/// Prints the method only.
 impl fmt::Debug for OutgoingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OutgoingCall")

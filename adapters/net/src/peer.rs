@@ -1,8 +1,8 @@
 //! The other side of a connection: calls, notifications, batches, and the end.
 //!
-//! Everything that waits has a deadline; a future that is dropped gives its calls up; and a call
-//! that finds the output full waits outside of it, so that answers never wait behind calls. Params
-//! are written to JSON before the lock is taken. What is refused leaves no trace.
+//! Everything that waits has a deadline. Dropping a future cancels its calls. If the output is
+//! full, calls wait outside of it, so that answers never wait for calls. Params are written to JSON
+//! before the lock is taken. If a call is refused, nothing is sent.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -33,19 +33,19 @@ use crate::slot::{Gathering, call_slot};
 use crate::text::Text;
 use crate::wait::Wait;
 
-/// The other side of a connection. Clones are the same peer; any task may use one.
+/// The other side of a connection. Clones are the same peer, and can be used in any task.
 ///
-/// When the last clone of a peer given by `connect` or `drive` is dropped, the connection closes;
-/// [`flush`](Self::flush) first what must arrive. The peer that a service is shown does not keep
-/// the connection open.
+/// When the last clone of a peer that `connect` or `drive` returned is dropped, the connection
+/// closes; call [`flush`](Self::flush) before, if messages must still be sent. The peer that a
+/// service gets does not keep the connection open.
 #[derive(Clone)]
 pub struct Peer {
     session: Arc<Session>,
-    /// Held only so that its drop closes the connection.
+    /// Closes the connection when it is dropped.
     _owner: Option<Arc<Owner>>,
 }
 
-/// Closes the connection with its last clone.
+/// Closes the connection when the last clone is dropped.
 struct Owner(Arc<Session>);
 
 impl Drop for Owner {
@@ -55,7 +55,7 @@ impl Drop for Owner {
 }
 
 impl Peer {
-    /// The peer of a session: the last clone that is dropped closes it.
+    /// Makes a peer of a session, which closes when the last clone is dropped.
     pub fn owning(session: Arc<Session>) -> Self {
         let owner = Arc::new(Owner(Arc::clone(&session)));
         Self {
@@ -64,7 +64,7 @@ impl Peer {
         }
     }
 
-    /// The peer of a session, without keeping it open.
+    /// Makes a peer of a session, which does not keep it open.
     pub fn unowned(session: Arc<Session>) -> Self {
         Self {
             session,
@@ -72,8 +72,8 @@ impl Peer {
         }
     }
 
-    /// The other side of a request, to notify or call before the answer. It does not keep the
-    /// connection open.
+    /// Returns the other side of a request, to notify or call it before the answer. It does not
+    /// keep the connection open.
     pub fn of(reply: &Responder) -> Self {
         Self::unowned(Arc::clone(reply.session()))
     }
@@ -89,17 +89,16 @@ impl Peer {
         &self.session
     }
 
-    /// What the transport knows of the other side.
+    /// Facts that the transport knows about the other side.
     pub fn context(&self) -> &Context {
         self.session.context()
     }
 
-    /// Calls a method: await what it gives, or [`wait`](Call::wait) on a thread. It waits at most
-    /// 30 s unless its [`timeout`](Call::timeout) or that of the configuration is set. Dropping it
-    /// gives the call up.
+    /// Calls a method: await the result, or [`wait`](Call::wait) for it on a thread. It waits at
+    /// most 30 s, unless its [`timeout`](Call::timeout) or that of the configuration is set.
+    /// Dropping it cancels the call.
     ///
-    /// `params` is anything that antiphon takes as a payload: a reference to a value, JSON text,
-    /// or `()` for none.
+    /// `params` is any payload: a reference to a value, JSON text, or `()` for no params.
     pub fn call<'p, R: DeserializeOwned>(
         &'p self,
         method: &'p str,
@@ -133,11 +132,11 @@ impl Peer {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Tells the peer something. If the output is full it waits for room, for the
+    /// Sends a notification. If the output is full, it waits for space, for the
     /// [`call_timeout`](crate::ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
+    /// [`SendError::Full`] if there is no space by then; otherwise why it cannot be sent.
     pub fn notify<'p>(
         &'p self,
         method: &'p str,
@@ -162,11 +161,11 @@ impl Peer {
         }
     }
 
-    /// Tells the peer something, and fails instead of waiting if the output is full.
+    /// Sends a notification, and fails instead of waiting if the output is full.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there is no room now, or if others wait for room already; otherwise
-    /// what is wrong with it.
+    /// [`SendError::Full`] if there is no space now, or if others are waiting for space already;
+    /// otherwise why it cannot be sent.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let (call, intercepted) = match self.notification(method, params) {
             Ok(begun) => begun,
@@ -182,8 +181,8 @@ impl Peer {
         sent
     }
 
-    /// Shows the interceptors a notification, if there are any. One that they answer is not sent, and
-    /// nobody is told.
+    /// Passes a notification to the interceptors, if there are any. If one answers it, it is not
+    /// sent.
     fn notification<'p>(
         &self,
         method: &'p str,
@@ -197,9 +196,10 @@ impl Peer {
         Ok((call, intercepted))
     }
 
-    /// Sends several calls and notifications as one message: await what it gives, or
-    /// [`wait`](BatchCall::wait) on a thread. `build` gives back the handles by which the outcomes
-    /// are fetched; no lock is held while it runs. Dropping the batch gives up the calls that are
+    /// Sends several calls and notifications as one message: await the result, or
+    /// [`wait`](BatchCall::wait) for it on a thread. `build` returns the handles by which the
+    /// outcomes are fetched; no lock is held while it runs. Dropping the batch cancels the calls
+    /// that are still open.
     /// still open.
     ///
     /// ```no_run
@@ -289,7 +289,8 @@ impl Peer {
             for item in batch.items() {
                 match item.name {
                     Some(name) => {
-                        // In the places of those that interceptors have taken out stands no call.
+                        // The positions of calls that interceptors have answered are filled with
+                        // `NO_CALL`.
                         calls.resize(batch_name(name).map_or(0, |(_, place)| place), NO_CALL);
                         let tag = Tag::Batch(Arc::clone(&gathering), name);
                         let call = sending.call::<()>(item.method, item.params, tag);
@@ -308,49 +309,50 @@ impl Peer {
         })
     }
 
-    /// A call that was never sent, because its outcome is known.
+    /// Returns a call that was not sent, because its outcome is known.
     fn settled(&self, outcome: OwnedOutcome) -> PendingCall {
         let slot = call_slot();
-        // Nobody waits yet.
+        // No caller waits yet.
         let _ = slot.put(outcome);
         PendingCall::new(Arc::clone(&self.session), NO_CALL, slot)
     }
 
-    /// A batch of which nothing was sent.
+    /// Returns a batch of which nothing was sent.
     fn settled_batch(&self) -> PendingBatch {
         let slot = Arc::clone(Gathering::new(0, 0).all());
         PendingBatch::new(Arc::clone(&self.session), Arc::new([]), slot)
     }
 
-    /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
-    /// WebSocket, which has a deadline of its own. What is sent before waits.
+    /// Waits until messages can be exchanged: no time on a plain stream, until the end of the
+    /// handshake on a WebSocket, which has its own deadline. Messages that are sent before wait
+    /// too.
     ///
     /// # Errors
-    /// Why that will not be.
+    /// Why messages can never be exchanged.
     pub fn opened(&self) -> Wait<'_, io::Result<()>> {
         Wait::on(Some(&self.session), self.until(State::opened))
     }
 
-    /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
+    /// Asks the peer to cancel a call, and goes on waiting for its answer.
     ///
     /// # Errors
-    /// [`SendError::NotOpen`] if it has settled; [`SendError::NoPush`] if the dialect has no way
-    /// to say it.
+    /// [`SendError::NotOpen`] if it has ended; [`SendError::NoPush`] if the dialect has no cancel.
     pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
         self.session
             .act(|state| state.conn.ask_cancel(state.call(call)))
     }
 
-    /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
+    /// Cancels a call, also at the peer if the dialect has a cancel. Returns false if the call had
+    /// ended.
     pub fn cancel(&self, call: CallId) -> bool {
         self.session.cancel(call)
     }
 
-    /// Waits until all that was sent so far has been written.
+    /// Waits until all output so far has been written.
     ///
     /// # Errors
     /// [`TimedOut`](io::ErrorKind::TimedOut) if that takes longer than `timeout`;
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it can never be written.
     pub fn flush(&self, timeout: Duration) -> Wait<'_, io::Result<()>> {
         let deadline = self.deadline(Some(timeout));
         let mark = self.session.lock().conn.transmit_queued();
@@ -361,21 +363,20 @@ impl Peer {
         })
     }
 
-    /// Ends the conversation in good order: nothing new is taken from either side, and the
-    /// connection closes once all is answered and written, or when the configuration's
-    /// `drain_timeout` has passed.
+    /// Begins a drain: accepts no new requests and calls, and closes the connection once everything
+    /// is answered and written, or when the configuration's `drain_timeout` has passed.
     pub fn drain(&self) {
         self.session.drain();
     }
 
-    /// Ends the conversation at once. What is queued is still written; open calls settle as
+    /// Closes the connection at once. Queued output is still written. Open calls end as
     /// [`CallError::Closed`], open requests are given up.
     pub fn close(&self, reason: CloseReason) {
         self.session.close(reason);
     }
 
-    /// Waits until the connection is over and its transport let go. `None` if that takes longer
-    /// than `timeout`.
+    /// Waits until the connection has ended and its transport was dropped. Returns `None` if that
+    /// takes longer than `timeout`.
     pub fn wait_closed(&self, timeout: Duration) -> Wait<'_, Option<Closed>> {
         let deadline = self.deadline(Some(timeout));
         let finished = self.until(|state| state.finished());
@@ -383,32 +384,33 @@ impl Peer {
         Wait::on(Some(&self.session), ended)
     }
 
-    /// Why the connection takes nothing more in; `None` while it does.
+    /// Why the connection accepts no more input; `None` while it does.
     pub fn closed(&self) -> Option<Closed> {
         self.session.lock().closed()
     }
 
-    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    /// Whether no new calls are accepted: the connection drains, is closed, or accepts no more
+    /// input.
     pub fn is_closing(&self) -> bool {
         self.session.lock().is_closing()
     }
 
-    /// What broke the transport, if anything did before the connection was meant to end.
+    /// The error that broke the transport before the connection was meant to end, if there was one.
     pub fn transport_error(&self) -> Option<io::Error> {
         self.session.lock().fault()
     }
 
-    /// The time that lies `timeout` ahead; [`Instant::FAR_FUTURE`] for none.
+    /// Returns the time `timeout` from now; [`Instant::FAR_FUTURE`] for `None`.
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Instant {
         timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
     }
 
-    /// Waits until `look` finds something, and gives that.
+    /// Waits until `look` finds something, and returns it.
     async fn until<R>(&self, look: impl Fn(&mut State) -> Option<R>) -> R {
         poll_fn(|cx| self.session.poll_until(cx.waker(), &look)).await
     }
 
-    /// Does `send` at once, or as soon as it is not refused for want of room.
+    /// Runs `send` at once, or as soon as there is space.
     pub(crate) fn in_turn<'p, R: Send + 'p>(
         &'p self,
         deadline: Instant,
@@ -421,7 +423,7 @@ impl Peer {
         }
     }
 
-    /// Does `send` as soon as it is not refused for want of room, at `deadline` at the latest.
+    /// Runs `send` as soon as there is space, at `deadline` at the latest.
     async fn with_room<R>(
         &self,
         deadline: Instant,
@@ -435,8 +437,8 @@ impl Peer {
 }
 
 impl<'p> Call<'p, OwnedJson, Peer> {
-    /// Sends the call, after waiting for room if the output is full, and gives what waits for its
-    /// end. Dropping that cancels the call.
+    /// Sends the call, after waiting for space if the output is full. Returns a future of its
+    /// outcome; dropping that cancels the call.
     ///
     /// # Errors
     /// The call was refused.
@@ -465,13 +467,14 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         })
     }
 
-    /// Sends the call, after waiting for room if the output is full, and runs `then` when it ends,
-    /// with the service's other work and in its order: what the peer sent before its answer has
-    /// then been served, unless that waits for others to end. For relays, which keep no task for a
-    /// call. [`Peer::cancel`] drops `then` unrun. A call that an interceptor answers runs it at once.
+    /// Sends the call, after waiting for space if the output is full, and runs `then` when it ends,
+    /// in order with the service's other work: messages that the peer sent before the answer have
+    /// been handled then, unless one of them waits for others. For relays, which need no task per
+    /// call. [`Peer::cancel`] drops `then` without running it. If an interceptor answers the call,
+    /// `then` runs at once.
     ///
     /// # Errors
-    /// Gives `then` back with the reason.
+    /// Returns `then` with the reason.
     pub fn then(
         self,
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
@@ -497,8 +500,8 @@ impl<'p> Call<'p, OwnedJson, Peer> {
 }
 
 impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
-    /// Sends the batch, after waiting for room if the output is full, and gives what waits for the
-    /// outcomes. Dropping that cancels the calls that have none.
+    /// Sends the batch, after waiting for space if the output is full. Returns a future of the
+    /// outcomes; dropping that cancels the calls that have none.
     ///
     /// # Errors
     /// The batch was refused.
@@ -517,7 +520,7 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
             match started {
                 Ok(pending) => Ok((handles, pending.intercepted_by(intercepted))),
                 Err(error) => {
-                    // The batch is refused, whatever they make of it.
+                    // The batch is refused, whatever the interceptors make of it.
                     let _ = intercepted.end(Err(CallError::Unsent));
                     Err(error)
                 }
@@ -565,10 +568,10 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// Names no call: the first one has number 1.
+/// The id of no call: the first call has number 1.
 const NO_CALL: CallId = CallId::new(0, 0);
 
-/// A deadline as the conversation takes it.
+/// Converts a deadline for the core.
 pub(crate) fn due(deadline: Instant) -> Option<Instant> {
     (deadline != Instant::FAR_FUTURE).then_some(deadline)
 }

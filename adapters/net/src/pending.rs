@@ -1,7 +1,6 @@
 //! Calls and batches that have been sent and wait for their answers.
 //!
-//! One that is dropped is given up. Who waits is told how it ended, even if the connection is
-//! dropped.
+//! Dropping one cancels it. The caller gets an outcome even if the connection is dropped.
 
 use std::fmt;
 use std::future::Future;
@@ -24,9 +23,9 @@ use crate::slot::{CallSlot, Slot, give_back};
 pub struct PendingCall {
     session: Arc<Session>,
     call: CallId,
-    /// `None` once the outcome has been given.
+    /// `None` after the outcome was returned.
     slot: Option<CallSlot>,
-    /// Nothing where there are no interceptors.
+    /// `None` without interceptors.
     intercepted: Option<Box<Intercepted>>,
 }
 
@@ -45,7 +44,7 @@ impl PendingCall {
         self
     }
 
-    /// Names the call.
+    /// The call's id.
     pub fn id(&self) -> CallId {
         self.call
     }
@@ -53,29 +52,30 @@ impl PendingCall {
     /// Waits for the result.
     ///
     /// # Errors
-    /// How the call ended instead.
+    /// How the call ended without a result.
     pub async fn result<R: DeserializeOwned>(self) -> Result<R, CallError> {
         CallError::decoded(self.await)
     }
 
-    /// Lets this thread wait for the result.
+    /// Blocks this thread until the result is there.
     ///
     /// # Errors
-    /// How the call ended instead.
+    /// How the call ended without a result.
     pub fn wait<R: DeserializeOwned>(self) -> Result<R, CallError> {
         CallError::decoded(self.wait_outcome())
     }
 
-    /// Lets this thread wait for the end of the call, whatever it is.
+    /// Blocks this thread until the call ends, and returns its outcome.
     pub fn wait_outcome(mut self) -> OwnedOutcome {
-        // It is given once: a second time there is none.
+        // The outcome is returned only once.
         match self.slot {
             Some(_) => Arc::clone(&self.session).wait_for(&mut self),
             None => OwnedOutcome::Aborted,
         }
     }
 
-    /// Lets this thread wait for the end of the call, at most `span`. It is given once.
+    /// Blocks this thread until the call ends, for `span` at most. The outcome is returned only
+    /// once.
     pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
         self.slot.as_ref()?;
         Arc::clone(&self.session).wait_for(within(span, self))
@@ -84,16 +84,16 @@ impl PendingCall {
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.
     ///
     /// # Errors
-    /// [`SendError::NotOpen`] if the call has settled.
+    /// [`SendError::NotOpen`] if the call has ended.
     pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
         self.session.extend(self.call, timeout)
     }
 
-    /// Gives the call up and tells the peer, if the dialect does. The same as dropping it.
+    /// Cancels the call, also at the peer if the dialect has a cancel. Dropping it does the same.
     pub fn cancel(self) {}
 }
 
-/// The end of the call, whatever it is. It is given once.
+/// The output is the outcome of the call. It is returned only once.
 impl Future for PendingCall {
     type Output = OwnedOutcome;
 
@@ -132,9 +132,9 @@ impl fmt::Debug for PendingCall {
 pub struct PendingBatch {
     session: Arc<Session>,
     calls: Arc<[CallId]>,
-    /// `None` once the outcomes have been given.
+    /// `None` after the outcomes were returned.
     slot: Option<Arc<Slot<Collector>>>,
-    /// Nothing where there are no interceptors.
+    /// `None` without interceptors.
     intercepted: Option<InterceptedBatch>,
 }
 
@@ -158,7 +158,7 @@ impl PendingBatch {
     }
 }
 
-/// All outcomes. They are given once.
+/// The output is all outcomes. They are returned only once.
 impl Future for PendingBatch {
     type Output = Collector;
 
@@ -179,7 +179,7 @@ impl Drop for PendingBatch {
     fn drop(&mut self) {
         if self.slot.is_some() {
             for call in &*self.calls {
-                // One that has settled is not open any more.
+                // If it has ended, this does nothing.
                 self.session.cancel(*call);
             }
         }

@@ -1,6 +1,6 @@
-//! Threads for work that takes long.
+//! Threads for long work.
 //!
-//! A bounded number of jobs run, a bounded number wait, and further ones are refused at once.
+//! A limited number of jobs run, a limited number wait, and further ones are refused at once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,10 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long a thread without work stays.
+/// How long an idle thread stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A bounded set of worker threads, started when they are needed. Clones share the threads.
+/// A limited set of worker threads, which are started when they are needed. Clones share the
+/// threads.
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -29,19 +30,19 @@ struct Inner {
 struct State {
     /// Jobs that no thread has taken yet.
     queue: VecDeque<Job>,
-    /// How many jobs there are, those that run included. What is refused hangs on this alone, and
-    /// so not on how soon a thread takes a job.
+    /// The number of jobs, including running ones. Only this number decides whether a job is
+    /// refused, and not how soon a thread takes it.
     jobs: usize,
     threads: usize,
     idle: usize,
 }
 
-/// A piece of work.
+/// A job.
 pub type Job = Box<dyn FnOnce() + Send>;
 
 impl Pool {
-    /// Makes a pool in which `max_running` pieces of work run (at least one) and `max_waiting`
-    /// wait. No thread is started yet.
+    /// Makes a pool in which `max_running` jobs run (at least one) and `max_waiting` wait. No
+    /// thread is started yet.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -53,8 +54,8 @@ impl Pool {
         }
     }
 
-    /// Runs `job` on a thread of its own, now or later. Gives it back if too many wait, or if the
-    /// system has no thread for the first of them.
+    /// Runs `job` on a thread, now or later. Returns it if too many wait, or if the system has no
+    /// thread for the first one.
     pub fn run(&self, job: Job) -> Result<(), Job> {
         let Inner {
             max_running,
@@ -66,7 +67,7 @@ impl Pool {
             return Err(job);
         }
         if state.idle <= state.queue.len() && state.threads < max_running {
-            // Under the lock, so that no job counts on a thread that does not start.
+            // This is done under the lock, so that no job counts on a thread that does not start.
             let inner = Arc::clone(&self.inner);
             let started = thread::Builder::new()
                 .name("antiphon-work".into())
@@ -74,7 +75,7 @@ impl Pool {
             match started {
                 Ok(_) => state.threads += 1,
                 Err(_) if state.threads == 0 => return Err(job),
-                // A thread that is there takes it later.
+                // An existing thread takes it later.
                 Err(_) => {}
             }
         }
@@ -96,7 +97,7 @@ impl Inner {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                // What a job owes is owed by guards that it holds; they have run by now.
+                // Guards inside the job answer for it; they have run by now.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
                 state.jobs -= 1;
@@ -118,7 +119,7 @@ impl Inner {
 }
 
 impl Default for Pool {
-    /// Makes a pool in which 64 pieces of work run and 1024 wait.
+    /// Makes a pool in which 64 jobs run and 1024 wait.
     fn default() -> Self {
         Self::new(64, 1024)
     }

@@ -1,4 +1,5 @@
-//! Progress of a request, told before its answer: by handlers, and to callers.
+//! Progress of a request, which is reported before its answer: sent by handlers, received by
+//! callers.
 
 use std::fmt;
 use std::future::{Future, IntoFuture, poll_fn};
@@ -24,13 +25,13 @@ use crate::session::{State, Tag};
 use crate::slot::{Told, call_slot};
 use crate::wait::Wait;
 
-/// Tells the peer of the progress of its request, if it has asked for that: with `$/progress` in the
-/// dialect of LSP, with `notifications/progress` in that of MCP. `T` is what is told: in MCP an object
-/// with `progress` and perhaps `total` and `message`.
+/// Reports the progress of a request to the peer, if the request asks for it: with `$/progress` in
+/// the dialect of LSP, with `notifications/progress` in that of MCP. `T` is the type of the
+/// reported values: in MCP an object with `progress` and perhaps `total` and `message`.
 ///
-/// It is an argument of a handler. Where the request has no progress token, or the dialect no
-/// progress, [`send`](Self::send) does nothing. The member of the params that carries the token is no
-/// parameter of the method; a handler that takes all params as one sees it.
+/// It is an argument of a handler. If the request has no progress token, or the dialect has no
+/// progress, [`send`](Self::send) does nothing. The member of the params with the token is not a
+/// parameter of the method; only a handler that takes all params as one argument sees it.
 ///
 /// ```
 /// use antiphon::OwnedError;
@@ -55,17 +56,17 @@ pub struct Progress<T> {
 }
 
 impl<T: Serialize> Progress<T> {
-    /// Tells of progress under a token: one that was agreed on before. `None` tells nothing.
+    /// Reports progress under a token that was agreed on before. With `None` it reports nothing.
     pub fn new(peer: Peer, token: Option<OwnedJson>) -> Self {
         let (peer, told) = (peer.to_unowned(), PhantomData);
         Self { peer, token, told }
     }
 
-    /// Tells of progress, and fails instead of waiting if the output is full.
+    /// Reports progress, and fails instead of waiting if the output is full.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there is no room now; otherwise what is wrong with the value, or that
-    /// the connection has ended.
+    /// [`SendError::Full`] if there is no space now; otherwise the value has no JSON form, or the
+    /// connection has ended.
     pub fn send(&self, value: &T) -> Result<(), SendError> {
         let style = self.peer.session().options().config.dialect.progress;
         let (Some(token), Some(method)) = (&self.token, style.method()) else {
@@ -78,7 +79,7 @@ impl<T: Serialize> Progress<T> {
 }
 
 impl<T> Progress<T> {
-    /// The token as the peer wrote it, if it wants to hear of the progress.
+    /// The token as the peer wrote it, if it asks for progress.
     pub fn token(&self) -> Option<Json<'_>> {
         self.token.as_ref().map(OwnedJson::as_json)
     }
@@ -92,7 +93,7 @@ impl<S, T: Serialize> FromCall<Request, S> for Progress<T> {
     }
 }
 
-/// Several tasks may tell of one request's progress.
+/// Several tasks may report the progress of one request.
 impl<T> Clone for Progress<T> {
     fn clone(&self) -> Self {
         Self {
@@ -111,14 +112,14 @@ impl<T> fmt::Debug for Progress<T> {
     }
 }
 
-/// What a caller does with each value that is told.
+/// The caller's function for each progress value.
 type Hear<'p> = Box<dyn FnMut(OwnedJson) -> Result<(), DecodeError> + Send + 'p>;
 
 impl<'p, R, E> Call<'p, R, Peer, E> {
-    /// Asks to hear of the call's progress, and has `hear` called with each value that the peer tells
-    /// before its answer. The dialect has to have progress, as those of LSP and MCP have, and the params are
-    /// an object or none. A value of another form is reported and otherwise ignored. If more than 64
-    /// values wait to be heard, the oldest are dropped.
+    /// Asks for the progress of the call, and calls `hear` with each value that the peer reports
+    /// before its answer. The dialect must have progress, as those of LSP and MCP do, and the
+    /// params must be an object or absent. If a value does not have type `T`, a report is made and
+    /// the value is ignored. If more than 64 values wait for `hear`, the oldest are dropped.
     ///
     /// ```no_run
     /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
@@ -147,7 +148,7 @@ impl<'p, R, E> Call<'p, R, Peer, E> {
     }
 }
 
-/// A call whose progress is heard of: awaited by tasks, or [`wait`](Self::wait)ed for on a thread. Made by
+/// A call with progress: await it in a task, or [`wait`](Self::wait) for it on a thread. Made by
 /// [`Call::progress`].
 #[must_use = "nothing is sent before it is awaited or waited for"]
 pub struct ProgressCall<'p, R, E = OwnedError> {
@@ -157,8 +158,8 @@ pub struct ProgressCall<'p, R, E = OwnedError> {
 }
 
 impl<'p, R, E> ProgressCall<'p, R, E> {
-    /// Lets the call's timeout begin anew with each value that the peer tells, but waits no longer than
-    /// `at_most` in all.
+    /// Restarts the call's timeout at each value that the peer reports. The whole call still waits
+    /// `at_most` this long.
     pub fn extend_deadline(mut self, at_most: Duration) -> Self {
         self.at_most = Some(at_most);
         self
@@ -166,10 +167,10 @@ impl<'p, R, E> ProgressCall<'p, R, E> {
 }
 
 impl<'p, R: 'p, E: RpcError + 'p> ProgressCall<'p, R, E> {
-    /// Lets this thread wait for the end of the call, and hears of its progress on it.
+    /// Blocks this thread until the call ends, and calls the function for progress on it.
     ///
     /// # Errors
-    /// How the call ended instead: see [`CallError`].
+    /// How the call ended without a result: see [`CallError`].
     pub fn wait(self) -> Result<R, CallError<E>> {
         self.into_future().wait()
     }
@@ -224,7 +225,7 @@ async fn outcome(
     let mut pending = start(peer, request, &told, at_most).await?;
     let ended = poll_fn(|cx| {
         told.register(cx.waker());
-        // What was told before the end is there when the end is.
+        // Progress that was reported before the end has arrived before the end.
         let ended = Pin::new(&mut pending).poll(cx);
         while let Some(value) = told.take() {
             if let Err(error) = hear(value) {
@@ -238,7 +239,7 @@ async fn outcome(
     Ok(ended.await)
 }
 
-/// Sends a call in its turn, with a token in its params, and watches for what is told under it.
+/// Sends a call in its turn, with a token in its params, and watches for progress under this token.
 async fn start(
     peer: &Peer,
     request: CallRequest<'_>,

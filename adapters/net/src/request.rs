@@ -1,4 +1,4 @@
-//! A request in a handler's hands.
+//! A request, as a handler gets it.
 
 use std::error::Error;
 use std::future::Future;
@@ -24,17 +24,17 @@ use crate::responder::{Answered, Responder};
 use crate::runtime::until;
 use crate::session::Session;
 
-/// What the peer asks. A handler returns the answer, or [defers](Self::defer) it.
+/// A request of the peer. A handler returns the answer, or [defers](Self::defer) it.
 ///
-/// A request that is dropped without an answer is answered *internal error*, or that it was
-/// cancelled if the peer has given it up.
+/// If it is dropped without an answer, the peer is answered *internal error*, or, if it has
+/// cancelled the request, that the request was cancelled.
 #[derive(Debug)]
 pub struct Request {
     message: OwnedNotification,
     responder: Responder,
-    /// What interceptors have left; nothing where there are none.
+    /// The attributes of interceptors; empty without interceptors.
     cx: OnceLock<Arc<Cx>>,
-    /// What becomes of the answer that is given later; nothing where there are no interceptors.
+    /// The answer that comes later; empty without interceptors.
     later: OnceLock<Arc<LaterAnswer>>,
 }
 
@@ -44,7 +44,7 @@ impl Request {
         Self::of(message, Responder::new(session, ticket))
     }
 
-    /// Makes a request of a notification, for code that serves both alike. Nothing answers it.
+    /// Makes a request of a notification, for code that handles both alike. It is never answered.
     pub(crate) fn of_notification(session: &Arc<Session>, message: OwnedNotification) -> Self {
         Self::of(message, Responder::none(session))
     }
@@ -58,7 +58,7 @@ impl Request {
         }
     }
 
-    /// Whether the peer awaits no answer, because it is a notification.
+    /// Whether it is a notification, so that no answer is awaited.
     pub fn is_notification(&self) -> bool {
         self.key() == RequestKey::NONE
     }
@@ -68,7 +68,8 @@ impl Request {
         self.responder.session().now()
     }
 
-    /// What the handler returns for a failure of a method. What the peer is not told is reported.
+    /// Returns the handler's error for a failure of a method. Causes that are not sent to the peer
+    /// are reported.
     pub(crate) fn failed(&self, failure: Failure) -> Result<Answer, OwnedError> {
         match failure {
             Failure::Params(error) => {
@@ -81,12 +82,12 @@ impl Request {
         }
     }
 
-    /// Reports a failure whose error is not sent: of a notification, or of a request that is answered
-    /// otherwise.
+    /// Reports a failure whose error is not sent: of a notification, or of a request with another
+    /// answer.
     pub(crate) fn report(&self, failure: Failure) {
         match failure {
             Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
-            // A peer may tell what is not known here.
+            // A peer may send notifications that are unknown here.
             Failure::UnknownMethod(_) => {}
             Failure::Encode(error) => self.report_failed(OwnedError::internal(error.into())),
             Failure::Send(error) => self.report_failed(OwnedError::internal(error.into())),
@@ -108,7 +109,7 @@ impl Request {
         }
     }
 
-    /// The method asked for.
+    /// The method.
     pub fn method(&self) -> &str {
         self.message.method()
     }
@@ -117,8 +118,8 @@ impl Request {
     /// none.
     ///
     /// # Errors
-    /// *Invalid params* (−32602), to be returned by the handler. What was wrong is reported to the
-    /// service, and not told to the peer.
+    /// *Invalid params* (−32602), to be returned by the handler. The reason is reported to the
+    /// service, and not sent to the peer.
     pub fn params<'r, P: Deserialize<'r>>(&'r self) -> Result<P, OwnedError> {
         let params = self.raw_params().unwrap_or(Json::NULL);
         params.decode().map_err(|error| {
@@ -127,24 +128,24 @@ impl Request {
         })
     }
 
-    /// The params as the peer wrote them, or as an interceptor has set them: an array or an object, if
-    /// there are any.
+    /// The params as the peer wrote them, or as an interceptor has changed them: an array or an
+    /// object, if there are any.
     pub fn raw_params(&self) -> Option<Json<'_>> {
         let set = self.cx.get().and_then(|cx| cx.params());
         set.or_else(|| self.message.params())
     }
 
-    /// A value that an interceptor has left.
+    /// A value that an interceptor has added to the attributes.
     pub fn attribute<T: 'static>(&self) -> Option<&T> {
         self.cx.get()?.attributes().get()
     }
 
-    /// What interceptors and handlers have left for later requests of the same connection.
+    /// The attributes of the connection, for later requests.
     pub fn connection_attributes(&self) -> MutexGuard<'_, Attributes> {
         self.responder.session().attributes()
     }
 
-    /// Waits for a future by the connection's clock. `None` if it takes longer.
+    /// Waits for a future by the connection's clock. Returns `None` if it takes longer.
     pub(crate) async fn within<T>(
         &self,
         span: Duration,
@@ -154,7 +155,7 @@ impl Request {
         until(session.runtime(), session.now() + span, future).await
     }
 
-    /// The error for a handler that took too long, which is reported as it.
+    /// Returns the error for a handler that took too long, and reports it.
     pub(crate) fn timed_out(&self) -> OwnedError {
         let error = self.error_profile().timeout().into_owned();
         self.responder.report_failure(error.clone());
@@ -167,8 +168,8 @@ impl Request {
         options.config.dialect.error_profile
     }
 
-    /// Has `told` learn what is answered to a request whose handler has returned without an answer, and
-    /// shows it this request again.
+    /// Calls `told` with the answer to a request whose handler has returned without one, and with
+    /// this request.
     pub(crate) fn when_answered(&self, told: impl FnOnce(&Self, Given) + Send + 'static) {
         if self.is_notification() {
             return told(self, Given::Result(0));
@@ -181,54 +182,56 @@ impl Request {
         later.tell(move |given| told(&seen, given));
     }
 
-    /// What interceptors have left.
+    /// The context with the interceptors' attributes.
     pub(crate) fn kept(&self) -> Option<&Cx> {
         self.cx.get().map(|cx| &**cx)
     }
 
-    /// How the connection's dialect tells of progress.
+    /// How the connection's dialect reports progress.
     pub(crate) fn progress_style(&self) -> ProgressStyle {
         self.responder.session().options().config.dialect.progress
     }
 
-    /// Keeps what interceptors have left. Gives it back.
+    /// Stores the context with the interceptors' attributes, and returns it.
     pub(crate) fn keep(&self, cx: Cx) -> &Cx {
         self.cx.get_or_init(|| Arc::new(cx))
     }
 
-    /// The id as the peer wrote it. `None` once no answer is awaited.
+    /// The id as the peer wrote it. `None` if no answer is awaited.
     pub fn id(&self) -> Option<OwnedId> {
         let state = self.responder.session().lock();
         state.conn.request_id(self.key())
     }
 
-    /// Where the request stood.
+    /// Where the request was: alone or in a batch.
     pub fn origin(&self) -> Origin {
         self.message.origin()
     }
 
-    /// The other side, to notify or call before the answer. It does not keep the connection open.
+    /// The other side, to notify or call it before the answer. It does not keep the connection
+    /// open.
     pub fn peer(&self) -> Peer {
         Peer::of(&self.responder)
     }
 
-    /// Names the request, for comparing with what tells a service of a cancel.
+    /// Identifies the request, to be compared with the key in
+    /// [`cancelled`](crate::Service::cancelled).
     pub fn key(&self) -> RequestKey {
         self.responder.key()
     }
 
-    /// Ready when the peer gives the request up, or the connection ends.
+    /// A future that is ready when the peer cancels the request, or the connection ends.
     pub fn cancellation(&self) -> Cancellation {
         self.responder.cancellation()
     }
 
-    /// Whether nobody waits for the answer any more: the peer gave the request up, or the
-    /// connection has ended.
+    /// Whether no answer is awaited any more: the peer has cancelled the request, or the connection
+    /// has ended.
     pub fn is_cancelled(&self) -> bool {
         self.responder.is_cancelled()
     }
 
-    /// The error for a method that nobody serves (−32601), to be returned by the handler.
+    /// Returns the error for an unknown method (−32601), to be returned by the handler.
     pub fn unknown_method(&self) -> OwnedError {
         let error = ErrorObject::method_not_found().into_owned();
         let config = &self.responder.session().options().config;
@@ -239,7 +242,7 @@ impl Request {
         error.clone().with_data(self.method()).unwrap_or(error)
     }
 
-    /// Takes the right to answer, for later and from anywhere. The handler then returns
+    /// Takes the right to answer, for use later and in any thread or task. The handler then returns
     /// [`Answer::deferred`]. A second responder for one request answers nothing.
     pub fn defer(&self) -> Responder {
         let is_seen = self.cx.get().is_some();
@@ -247,10 +250,11 @@ impl Request {
         self.responder.split_off(later)
     }
 
-    /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool), where it may
-    /// block. The handler returns what this gives. If too much waits for a thread the request is
-    /// answered *busy*; if it is cancelled while it waits, `work` is dropped. A panic answers
-    /// *internal error*. While it waits, no notification that came in behind the request is served.
+    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may block. Its
+    /// result answers the request; the handler returns the value of this function. If too many jobs
+    /// wait for a thread, the request is answered *busy*; if it is cancelled while it waits, `work`
+    /// is dropped. A panic answers *internal error*. While `work` waits, later notifications are
+    /// not handled.
     ///
     /// ```
     /// # use antiphon_net::{Answer, Peer, Request, Service};
@@ -275,7 +279,7 @@ impl Request {
         request.defer().spawn(move |responder| {
             request.responder = responder;
             match catch_unwind(AssertUnwindSafe(|| work(&request))) {
-                // A connection that has closed in the meantime awaits no answer.
+                // If the connection has closed meanwhile, no answer is awaited.
                 Ok(answer) => drop(request.answer(answer)),
                 Err(_) => request.responder.panicked(),
             }
@@ -283,8 +287,9 @@ impl Request {
         Answer::deferred()
     }
 
-    /// Has the request answered by a task of its own, which runs to its end even if the peer gives
-    /// the request up or the connection ends. The handler returns what this gives.
+    /// Runs `work` in a task of its own, whose result answers the request. It runs to its end even
+    /// if the peer cancels the request or the connection ends. The handler returns the value of
+    /// this function.
     pub fn run_to_end(
         &self,
         work: impl Future<Output = Result<Answer, OwnedError>> + Send + 'static,
@@ -292,7 +297,7 @@ impl Request {
         let responder = self.defer();
         let session = Arc::clone(responder.session());
         session.runtime().spawn(Box::pin(async move {
-            // A connection that has closed in the meantime awaits no answer.
+            // If the connection has closed meanwhile, no answer is awaited.
             let _ = responder.answer_with(work.await);
         }));
         Answer::deferred()
@@ -313,12 +318,12 @@ impl Request {
             message: self.message.clone(),
             responder: self.defer(),
             cx: self.cx.clone(),
-            // The same, for this may be deferred in its turn.
+            // It is shared, because the detached request may be deferred too.
             later: self.later.clone(),
         }
     }
 
-    /// The request, for code that runs beside what answers it.
+    /// Returns the request without the right to answer, for code that runs besides the handler.
     pub(crate) fn without_answer(&self) -> Self {
         Self {
             message: self.message.clone(),
@@ -328,16 +333,17 @@ impl Request {
         }
     }
 
-    /// Answers the request: for one that is [detached](Self::detach), or that came out of an inbox.
+    /// Answers the request: for one that is [detached](Self::detach), or that was received from an
+    /// inbox.
     ///
     /// # Errors
-    /// What was wrong with the answer: the peer then gets *internal error*, and the service a
-    /// report. [`SendError::Closed`] or [`SendError::NotOpen`] if nobody waits for it any more.
+    /// Why the answer could not be sent: the peer then gets *internal error*, and the service a
+    /// report. [`SendError::Closed`] or [`SendError::NotOpen`] if no answer is awaited any more.
     pub fn answer(self, answer: Result<Answer, OwnedError>) -> Result<(), SendError> {
         self.responder.answer_with(answer)
     }
 
-    /// The answer that its handler returned, to be sent with the connection's next turn.
+    /// Returns the handler's answer, to be sent with the connection's next turn.
     pub(crate) fn answered(self, answer: Result<Answer, OwnedError>) -> Answered {
         Answered {
             responder: self.responder,

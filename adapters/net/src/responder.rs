@@ -1,8 +1,8 @@
 //! The right to answer a request later.
 //!
-//! Every request is answered exactly once, whatever the handler does. A responder that is dropped,
-//! in a panic or by an oversight, answers *internal error*; after the peer has given the request up
-//! it answers that, as the dialect says it.
+//! Every request is answered exactly once, whatever the handler does. If a responder is dropped, in
+//! a panic or by mistake, it answers *internal error*; or, if the peer has cancelled the request,
+//! it answers that.
 
 use std::error::Error;
 use std::fmt;
@@ -25,17 +25,17 @@ const PANICKED: &str = "panicked";
 
 /// The right and the duty to answer one request.
 ///
-/// It can be sent to any thread, and be kept as long as the connection lives. Dropped, it answers
-/// *internal error*, or that the request was cancelled if the peer has given it up. After the
-/// connection has closed, answering does nothing and says so. Where the dialect is silent about
-/// cancelled requests, as MCP is, answering one does nothing and is no error.
+/// It can be sent to any thread, and be kept as long as the connection lives. If it is dropped, it
+/// answers *internal error*, or that the request was cancelled, if the peer has cancelled it. After
+/// the connection has closed, answering returns an error. If the dialect wants no answer to
+/// cancelled requests, as MCP, answering one does nothing and is no error.
 #[must_use = "dropping a responder answers an internal error"]
 pub struct Responder {
     session: Arc<Session>,
     key: RequestKey,
-    /// `None` once the request is answered, or another responder answers it.
+    /// `None` if the request was answered, or another responder answers it.
     ticket: Mutex<Option<Ticket>>,
-    /// Who wants to know what is answered; nobody where there are no interceptors.
+    /// The observer of the answer; `None` without interceptors.
     later: Option<Arc<LaterAnswer>>,
 }
 
@@ -49,7 +49,8 @@ impl Responder {
         }
     }
 
-    /// A responder without a right to answer: of a notification that is served like a request.
+    /// Makes a responder without a right to answer, for a notification that is handled like a
+    /// request.
     pub(crate) fn none(session: &Arc<Session>) -> Self {
         Self {
             session: Arc::clone(session),
@@ -68,13 +69,13 @@ impl Responder {
         }
     }
 
-    /// Takes the right to answer out of this responder, which answers nothing any more. `later` learns
-    /// what is answered.
+    /// Takes the right to answer out of this responder, which then answers nothing. `later` gets
+    /// the answer.
     pub(crate) fn split_off(&self, later: Option<Arc<LaterAnswer>>) -> Self {
         self.with(self.lock_ticket().take(), later)
     }
 
-    /// Reports why a request failed, where the peer is not told.
+    /// Reports why a request failed, if the reason is not sent to the peer.
     pub(crate) fn report_failure(&self, error: OwnedError) {
         if let Some(ticket) = &*self.lock_ticket() {
             self.session
@@ -82,7 +83,7 @@ impl Responder {
         }
     }
 
-    /// Reports that the params of a request or a notification are not what its handler takes.
+    /// Reports that the params of a request or a notification do not fit its handler.
     pub(crate) fn report_invalid_params(&self, method: &str, error: DecodeError) {
         match &*self.lock_ticket() {
             Some(ticket) => self
@@ -92,7 +93,7 @@ impl Responder {
                 let about = RequestDetails::of_notification(method);
                 self.session.report(Report::InvalidParams(about, error));
             }
-            // Somebody else answers it.
+            // Another responder answers it.
             None => {}
         }
     }
@@ -101,7 +102,7 @@ impl Responder {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names the same request, and answers nothing.
+    /// Returns a responder for the same request that answers nothing.
     pub(crate) fn without_ticket(&self) -> Self {
         self.with(None, None)
     }
@@ -111,18 +112,18 @@ impl Responder {
         ticket.unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Answers with a result. If that is refused, because the value has no JSON form or is too
-    /// large, the peer gets *internal error* instead, and the service a report.
+    /// Answers with a result. If the value has no JSON form or is too large, the peer gets
+    /// *internal error* instead, and the service a report.
     ///
     /// # Errors
-    /// What was wrong with the result; [`SendError::Closed`] or [`SendError::NotOpen`] if nobody
-    /// waits for it any more.
+    /// Why the result could not be sent; [`SendError::Closed`] or [`SendError::NotOpen`] if no
+    /// answer is awaited any more.
     pub fn ok(self, result: impl Payload) -> Result<(), SendError> {
         // If the value's own code panics, `drop` answers.
         self.answer_with(Ok(Answer::new(result)))
     }
 
-    /// Answers with what a handler returned.
+    /// Answers with the value that a handler returned.
     pub(crate) fn answer_with(
         mut self,
         answer: Result<Answer, OwnedError>,
@@ -143,7 +144,7 @@ impl Responder {
         }
         self.session.act(|state| match ticket {
             Some(ticket) => state.conn.handle_panic(Some(ticket)),
-            // The panic has dropped its responder, which has answered.
+            // The panic has dropped the responder, which has answered.
             None => {
                 let request = state.take_panicked();
                 state.conn.report(Report::Panicked(request));
@@ -154,16 +155,16 @@ impl Responder {
     /// Answers with an error.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
         let given = Given::error(error);
         self.answer(given, |conn, ticket| conn.respond_err(ticket, error))
     }
 
-    /// Answers that nobody serves `method`.
+    /// Answers that `method` is unknown.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
         let given = Given::error(&ErrorObject::method_not_found());
         self.answer(given, |conn, ticket| {
@@ -171,21 +172,21 @@ impl Responder {
         })
     }
 
-    /// Answers that the request was cancelled, as the dialect says it.
+    /// Answers that the request was cancelled, with the dialect's error.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn cancelled(mut self) -> Result<(), SendError> {
         self.answer(Given::Instead(CANCELLED), |conn, ticket| {
             conn.respond_cancelled(ticket)
         })
     }
 
-    /// Passes on how a call to somebody else ended: a result and an error as they stood, anything
-    /// else as *internal error*.
+    /// Passes on the outcome of a call to another peer: a result and an error unchanged, any other
+    /// outcome as *internal error*.
     ///
     /// # Errors
-    /// As [`ok`](Self::ok).
+    /// See [`ok`](Self::ok).
     pub fn outcome(self, outcome: &OwnedOutcome) -> Result<(), SendError> {
         match outcome {
             OwnedOutcome::Ok(result) => self.ok(result.as_json()),
@@ -194,14 +195,14 @@ impl Responder {
         }
     }
 
-    /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool). If too much
-    /// waits there the request is answered *busy*; if it is cancelled while it waits, it is
-    /// answered so and `work` is dropped. A panic in `work` answers *internal error*. While `work`
-    /// waits, no notification that came in behind the request is served.
+    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), with this responder. If
+    /// too many jobs wait there, the request is answered *busy*; if it is cancelled while it waits,
+    /// that is answered and `work` is dropped. A panic in `work` answers *internal error*. While
+    /// `work` waits, later notifications are not handled.
     pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
         let unbegun = Unbegun::new(&self.session);
         let session = Arc::clone(&self.session);
-        // The responder stays where it can be reached if the pool refuses.
+        // The responder is in a slot, so that it can be used if the pool refuses.
         let slot = Arc::new(Mutex::new(Some(self)));
         let inside = Arc::clone(&slot);
         let job = move || {
@@ -209,7 +210,7 @@ impl Responder {
             let Some(reply) = take(&inside) else { return };
             let session = Arc::clone(&reply.session);
             if reply.is_cancelled() {
-                // A connection that has closed in the meantime awaits no answer.
+                // If the connection has closed meanwhile, no answer is awaited.
                 let _ = reply.cancelled();
                 return;
             }
@@ -231,7 +232,8 @@ impl Responder {
         }
     }
 
-    /// Names the request, for comparing with what tells a service of a cancel.
+    /// Identifies the request, to be compared with the key in
+    /// [`cancelled`](crate::Service::cancelled).
     pub fn key(&self) -> RequestKey {
         self.key
     }
@@ -240,13 +242,13 @@ impl Responder {
         &self.session
     }
 
-    /// Ready when the peer gives the request up, or the connection ends.
+    /// A future that is ready when the peer cancels the request, or the connection ends.
     pub fn cancellation(&self) -> Cancellation {
         Cancellation::new(&self.session, self.key)
     }
 
-    /// Whether nobody waits for the answer any more: the peer gave the request up, or the
-    /// connection has ended.
+    /// Whether no answer is awaited any more: the peer has cancelled the request, or the connection
+    /// has ended.
     pub fn is_cancelled(&self) -> bool {
         self.session.lock().is_cancelled(self.key)
     }
@@ -256,7 +258,7 @@ impl Responder {
         given: Given,
         write: impl FnOnce(&mut Conn, Ticket) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        // Without it somebody else answers.
+        // Without the ticket another responder answers.
         let ticket = self.take_ticket().ok_or(SendError::NotOpen)?;
         let answered = self.session.answer(|conn| write(conn, ticket));
         self.give(match answered {
@@ -267,7 +269,7 @@ impl Responder {
         answered
     }
 
-    /// Tells who wants to know what was answered.
+    /// Passes the answer to its observer.
     fn give(&mut self, given: Given) {
         if let Some(later) = self.later.take() {
             later.give(given);
@@ -299,23 +301,23 @@ fn write(
     }
 }
 
-/// What a handler has returned, until the connection's next turn sends it.
+/// The answer of a handler, until the connection's next turn sends it.
 pub(crate) struct Answered {
     pub(crate) responder: Responder,
     pub(crate) answer: Result<Answer, OwnedError>,
 }
 
 impl Answered {
-    /// Sends it. Nothing of the program's runs meanwhile.
+    /// Sends it. No code of the program runs meanwhile.
     pub(crate) fn send(mut self, conn: &mut Conn) {
         if let Some(ticket) = self.responder.take_ticket() {
-            // A connection that has closed in the meantime awaits no answer.
+            // If the connection has closed meanwhile, no answer is awaited.
             let _ = write(conn, ticket, &self.answer);
         }
     }
 }
 
-/// Work that waits for a thread. Dropped when it begins, or never will.
+/// Work that waits for a thread. It is dropped when the work begins, or if it never will.
 struct Unbegun {
     session: Arc<Session>,
 }

@@ -1,4 +1,4 @@
-//! What serves: the [`Service`] that a program writes.
+//! The [`Service`] that a program writes.
 
 use std::future::{Future, ready};
 
@@ -10,7 +10,7 @@ use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 
-/// What answers the peer. One service may serve any number of connections.
+/// Handles the messages of the peer. One service may serve any number of connections.
 ///
 /// Messages are begun in the order in which they came in. By default (see
 /// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) a request that waits for something lets
@@ -20,9 +20,9 @@ use crate::request::Request;
 /// requests, and by none before. Reading, time, output and the answers to
 /// our own calls wait for none of them, so a handler may call the peer and wait.
 ///
-/// All of a connection's handlers run on the connection's task. One that computes for long or
-/// blocks its thread would hold up that connection, and belongs in [`Request::spawn`], on a
-/// thread of the connection's [`Pool`](crate::Pool):
+/// All handlers of a connection run on the connection's task. A handler that computes for long or
+/// blocks its thread would stop that connection; do such work in [`Request::spawn`], on a thread of
+/// the connection's [`Pool`](crate::Pool):
 ///
 /// ```
 /// use antiphon_net::{Answer, Peer, Request, Service};
@@ -41,13 +41,13 @@ use crate::request::Request;
 /// }
 /// ```
 ///
-/// When the connection has ended, handlers that are still waiting are dropped. After the end of
-/// input that is when the configuration's `drain_timeout` has passed; otherwise it is at once. A
-/// panic in any of them is caught: the request is answered *internal error* and the service is used
-/// on. `()` is the service that knows no method.
+/// When the connection has ended, handlers that still wait are dropped: at once, or, after the end
+/// of the input, when the configuration's `drain_timeout` has passed. A panic in a handler is
+/// caught: the request is answered *internal error*, and the service is used further. `()` is the
+/// service that knows no method.
 pub trait Service: Send + Sync + 'static {
-    /// The connection is there: after its handshake, where it has one. The first call, unless there
-    /// was no handshake; what the peer says waits for its end.
+    /// The connection is open, after its handshake if it has one. If there was a handshake, this is
+    /// the first method that is called; messages of the peer wait until it has returned.
     fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
         let _ = peer;
         ready(())
@@ -69,7 +69,7 @@ pub trait Service: Send + Sync + 'static {
         ready(Err(request.unknown_method()))
     }
 
-    /// The peer tells something.
+    /// The peer sent a notification.
     fn notification(
         &self,
         peer: &Peer,
@@ -79,21 +79,21 @@ pub trait Service: Send + Sync + 'static {
         ready(())
     }
 
-    /// The peer gave up a request that has begun; its [`cancellation`](Request::cancellation) says so
-    /// too, and at once. Afterwards the handler's future is dropped, and with it the right to answer, which
-    /// then answers as the dialect says. A handler that has handed its [`Responder`](crate::Responder) on, to
-    /// `spawn` or to a task of its own, leaves the answer to that. A request
-    /// that had not begun never reaches the service.
+    /// The peer has cancelled a request that has begun. The request's
+    /// [`cancellation`](Request::cancellation) is ready too. Afterwards the handler's future is
+    /// dropped, and the dialect's answer to a cancelled request is sent. If the handler has passed
+    /// its [`Responder`](crate::Responder) to `spawn` or to a task of its own, that still answers.
+    /// A request that has not begun never reaches the service.
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         let _ = (peer, request, reason);
     }
 
-    /// Something went wrong that the peer was not, or not fully, told. Ignored unless written.
+    /// Something went wrong, and the peer was not sent all of it. The default ignores it.
     fn report(&self, peer: &Peer, report: Report) {
         let _ = (peer, report);
     }
 
-    /// The connection is over. The last call.
+    /// The connection has ended. The last method that is called.
     fn closed(&self, peer: &Peer, why: Closed) {
         let _ = (peer, why);
     }
@@ -101,7 +101,7 @@ pub trait Service: Send + Sync + 'static {
 
 impl Service for () {}
 
-/// A service may be shared.
+/// A service can be shared.
 impl<S: Service> Service for std::sync::Arc<S> {
     fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
         (**self).opened(peer)

@@ -1,21 +1,22 @@
-//! A session between its transport, its service and its callers: one lock around the pure
-//! [`antiphon::session::Session`], and the threads and tasks that wait for something.
+//! The session of a connection, as its transport, its service and its callers share it: the core's
+//! [`antiphon::session::Session`] behind one lock, with the wakers of the threads and tasks that
+//! wait for something.
 //!
-//! A turn is short: take the lock, tell the time, do one thing, put outcomes into the slots where
-//! they are awaited, let the lock go, and wake. Nothing is read, written, woken, dropped or run
-//! under the lock: values are written to JSON before it is taken. A thread or task that is woken
-//! under the lock would run into it, so a turn only notes who is to be woken, and the guard wakes
-//! them after it has let the lock go.
+//! A turn is short: take the lock, set the time, do one thing, put outcomes into the slots of their
+//! callers, release the lock, and wake. Nothing is read, written, woken, dropped or run under the
+//! lock; values are written to JSON before. A thread or task that was woken under the lock would
+//! wait for the lock, so a turn only notes which are to be woken, and the guard wakes them after it
+//! has released the lock.
 //!
 //! | module | has |
 //! |---|---|
-//! | `state` | what the lock guards |
-//! | `line` | the senders that wait for room |
+//! | `state` | the data that the lock guards |
+//! | `line` | the senders that wait for space |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of a task |
-//! | `threads` | what the threads of a connection do and wait for |
+//! | `threads` | the methods of a connection's threads |
 //! | `looking` | whether a reading thread has read all that arrived |
-//! | `inlet`, `outlet` | threads that read and write for themselves, by the ways of `beside` |
+//! | `inlet`, `outlet` | threads that read and write themselves |
 
 mod direct;
 mod inlet;
@@ -58,23 +59,23 @@ pub struct Session {
     /// How often the lock was taken, for tests.
     #[cfg(debug_assertions)]
     locks: AtomicUsize,
-    /// Where callers may write by themselves, if the transport lets them.
+    /// Through this callers write themselves, if the transport allows that.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// Whether the conversation has ended: work that was taken together before that is not begun.
-    /// Read between one piece of work and the next, where taking the lock would double the locks of
-    /// a request.
+    /// Whether the connection has ended: work that was taken together before that is not begun. It
+    /// is read between two pieces of work, because taking the lock there would double the locks per
+    /// request.
     is_closed: AtomicBool,
-    /// Whether a caller has woken the task because it has something to say. Read before the turn,
-    /// and so without the lock.
+    /// Whether a caller has woken the task because it has a message to send. It is read before the
+    /// turn, without the lock.
     is_called: AtomicBool,
     /// Shared by the connections of a server.
     options: Arc<ConnectionConfig>,
     context: Arc<Context>,
-    /// What is known since the connection opened, where that takes a handshake.
+    /// The context after the handshake, if there is one.
     learnt: OnceLock<Arc<Context>>,
-    /// What interceptors have left for later requests.
+    /// The attributes for later requests.
     attributes: Mutex<Attributes>,
-    /// How many calls have asked to hear of their progress.
+    /// How many calls have asked for progress.
     progress_tokens: AtomicU64,
     /// How many handlers run to their end whose answer nobody awaits any more.
     unawaited: AtomicUsize,
@@ -127,28 +128,28 @@ impl Session {
         })
     }
 
-    /// The options it was made with.
+    /// The connection's options.
     pub fn options(&self) -> &ConnectionConfig {
         &self.options
     }
 
-    /// What limits the requests of the server that accepted the connection, if one did.
+    /// Limits the requests of the server that accepted the connection, if one did.
     pub fn dispatcher(&self) -> Option<&Dispatcher> {
         self.context.is_accepted.then_some(&self.options.dispatcher)
     }
 
-    /// What the transport knows: more after a handshake, where there is one.
+    /// Facts that the transport knows: more after a handshake, if there is one.
     pub fn context(&self) -> &Arc<Context> {
         self.learnt.get().unwrap_or(&self.context)
     }
 
-    /// What interceptors and handlers have left for later requests. It has a lock of its own.
+    /// The attributes for later requests. They have a lock of their own.
     pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
         let attributes = self.attributes.lock();
         attributes.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A token for the progress of a call that no other call of the connection has.
+    /// Returns a token for the progress of a call, different from those of all other calls.
     pub(crate) fn progress_token(&self) -> String {
         let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
         format!("antiphon-{number}")
@@ -182,12 +183,12 @@ impl Session {
         &*self.runtime
     }
 
-    /// The runtime, for what outlives the session.
+    /// The runtime, for objects that outlive the session.
     pub(crate) fn shared_runtime(&self) -> &SharedRuntime {
         &self.runtime
     }
 
-    /// The present, by the runtime's clock.
+    /// The current time, by the runtime's clock.
     pub fn now(&self) -> Instant {
         self.runtime.now()
     }
@@ -196,12 +197,12 @@ impl Session {
     pub fn lock(&self) -> Guard<'_> {
         #[cfg(debug_assertions)]
         self.locks.fetch_add(1, Ordering::Relaxed);
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Guard::new(self, state)
     }
 
-    /// Whether a caller has woken the task, since it was asked last.
+    /// Whether a caller has woken the task since the last call of this function.
     pub fn take_called(&self) -> bool {
         self.is_called.swap(false, Ordering::Relaxed)
     }
@@ -213,7 +214,8 @@ impl Session {
         self.locks.load(Ordering::Relaxed)
     }
 
-    /// Runs `act` under the lock as one turn, and then wakes the threads and tasks it concerns.
+    /// Runs `act` under the lock as one turn, and then wakes the threads and tasks that have
+    /// something to do.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
@@ -225,15 +227,15 @@ impl Session {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
         let result = answer(&mut state.conn);
-        // Where more is to be served, its answers may leave together.
+        // If more messages wait, their answers may be sent together.
         if !state.conn.has_work() {
             drop(self.write_out(state));
         }
         result
     }
 
-    /// Puts outcomes where they are awaited, and notes which threads or tasks have something to do
-    /// now.
+    /// Puts outcomes into the slots of their callers, and notes which threads or tasks have
+    /// something to do now.
     fn end_turn(&self, state: &mut State) {
         state.count_waiting();
         while let Some((call, value)) = state.conn.poll_progress() {
@@ -286,7 +288,7 @@ impl Session {
         state.rouse_all();
     }
 
-    /// Adds what a handshake has told to what is known of the transport.
+    /// Adds the data of a handshake to the context.
     fn learn(&self, state: &mut State) {
         let handshake = state.conn.take_handshake();
         let mut context = Context::clone(&self.context);
@@ -295,14 +297,14 @@ impl Session {
             context.headers.push(name, value);
         }
         context.subprotocol = handshake.subprotocol;
-        // There is one handshake.
+        // There is only one handshake.
         let _ = self.learnt.set(Arc::new(context));
     }
 
-    /// Gives a request back that was taken and that the end of the conversation has cancelled.
+    /// Takes back a request that was taken, and that the end of the conversation has cancelled.
     ///
     /// # Errors
-    /// It may begin.
+    /// Returns the ticket if the request may begin.
     pub fn give_back(&self, ticket: Ticket) -> Result<(), Ticket> {
         if !self.is_closed.load(Ordering::Relaxed) {
             return Err(ticket);
@@ -310,19 +312,20 @@ impl Session {
         self.act(|state| state.conn.give_back(ticket))
     }
 
-    /// The request whose handler has just panicked, if it was one: for the report of that.
+    /// Takes the request whose handler has just panicked, if it was one, for a report.
     pub fn take_panicked(&self) -> Option<RequestDetails> {
         self.lock().take_panicked()
     }
 
-    /// Puts a report among the service's work.
+    /// Adds a report to the service's work.
     pub fn report(&self, report: antiphon::session::Report) {
         self.act(|state| state.conn.report(report));
     }
 
-    /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
+    /// Cancels a call, also at the peer if the dialect has a cancel. Returns false if the call had
+    /// ended.
     pub(crate) fn cancel(&self, call: CallId) -> bool {
-        // What a function holds is dropped without the lock: it may be a responder.
+        // A function's captured values are dropped without the lock: one may be a responder.
         let (is_open, _waiter) = self.act(|state| {
             let call = state.call(call);
             match state.conn.cancel(call) {
@@ -333,23 +336,23 @@ impl Session {
         is_open
     }
 
-    /// Moves the deadline of a call to `timeout` from now; `None` is never.
+    /// Sets the deadline of a call to `timeout` from now; `None` is never.
     pub(crate) fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
         let deadline = timeout.map(|span| self.now() + span);
         self.act(|state| state.conn.set_deadline(state.call(call), deadline))
     }
 
-    /// Ends the conversation at once.
+    /// Closes the connection at once.
     pub fn close(&self, reason: CloseReason) {
         self.act(|state| state.conn.close(reason));
     }
 
-    /// Ends the conversation in good order.
+    /// Begins a drain of the connection.
     pub fn drain(&self) {
         self.act(|state| state.conn.drain());
     }
 
-    /// Ends a connection that never got a transport, or lost it with the panic of one.
+    /// Ends a connection whose transport could not be made, or was lost by a panic.
     #[cold]
     pub fn abort(&self, error: Option<io::Error>) {
         let fault = error.map(Fault::from);
@@ -362,8 +365,8 @@ impl Session {
         self.act(|state| state.conn.handle_message(message));
     }
 
-    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came
-    /// in has been taken and answered: says why. The service has the last word.
+    /// Takes the reply of an exchange, if there is one, and ends the exchange if all its messages
+    /// have been taken and answered; then returns why it ended. The service is called last.
     pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
         let mut state = self.lock();
         // The turn before may have taken it.
@@ -376,7 +379,7 @@ impl Session {
         Some(state.let_go())
     }
 
-    /// Ends an exchange, answered or not, and lets go of what still waits for the service.
+    /// Ends an exchange, answered or not, and drops the messages that still wait for the service.
     pub fn end_exchange(&self) -> Closed {
         let mut state = self.lock();
         state.conn.handle_eof();
@@ -386,39 +389,39 @@ impl Session {
         why
     }
 
-    /// Notes that the transport has been let go.
+    /// Notes that the transport was dropped.
     pub fn let_go(&self) {
         self.lock().let_go();
     }
 
-    /// Why the connection ended, once its transport has been let go, and what broke it.
+    /// Why the connection ended, after its transport was dropped, and the error that broke it.
     pub fn finished(&self) -> (Closed, Option<io::Error>) {
         let state = self.lock();
         let why = state.finished().unwrap_or(Closed::EndOfInput);
         (why, state.fault())
     }
 
-    /// Whether anything waits for the service.
+    /// Whether any message waits for the service.
     pub fn has_work(&self) -> bool {
         self.lock().conn.has_work()
     }
 
-    /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given
-    /// up.
+    /// How long to wait for the other side's end of stream after ours. Zero, if we wait no more.
     pub fn linger(&self) -> Duration {
         self.lock().conn.linger()
     }
 
-    /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
+    /// Drops the messages that wait for the service. They may hold the session and so keep
+    /// themselves alive.
     pub fn let_work_go(&self) {
         loop {
             let work = self.lock().conn.poll_work(true);
-            // It is dropped without the lock.
+            // They are dropped without the lock.
             if work.is_none() {
                 break;
             }
         }
-        // Nothing begins any more, however long others hold the session.
+        // No request begins any more, however long others hold the session.
         let membership = self.lock().membership.take();
         drop(membership);
     }
@@ -430,7 +433,7 @@ impl Begins for Session {
     }
 }
 
-/// Holds the lock of a [`Session`]. Dropping it ends the turn, and wakes those it concerns.
+/// Holds the lock of a [`Session`]. Dropping it ends the turn, and wakes threads and tasks.
 pub struct Guard<'s> {
     session: &'s Session,
     /// `None` only while the guard is being dropped.
@@ -448,7 +451,7 @@ impl Deref for Guard<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
-        // It is taken only by what drops the guard.
+        // Only dropping the guard takes it.
         self.state.as_ref().expect("the guard holds its lock")
     }
 }
@@ -467,7 +470,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Guard<'_> {
-    /// Ends the turn, does a last thing, lets the lock go, and wakes.
+    /// Ends the turn, runs `last`, releases the lock, and wakes.
     fn release(&mut self, last: impl FnOnce(&mut State)) {
         let Some(mut state) = self.state.take() else {
             return;
@@ -480,8 +483,8 @@ impl Guard<'_> {
         call(&called);
     }
 
-    /// Ends the turn, and has `waker` woken as soon as there is something to do for `sleeper`.
-    /// What there is to do already does not wake it: the caller has looked.
+    /// Ends the turn, and has `waker` woken as soon as there is something to do for `sleeper`. It
+    /// is not woken for what there is to do already, because the caller has checked that.
     fn fall_asleep(mut self, sleeper: Sleeper, waker: Waker) {
         let mut before = None;
         self.release(|state| before = state.sleepers.set(sleeper, Some(waker)));

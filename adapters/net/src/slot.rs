@@ -1,4 +1,4 @@
-//! Where the outcome of one call or one batch is awaited, apart from the lock of the session.
+//! Slots for the outcome of one call or one batch, outside of the session's lock.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -29,11 +29,11 @@ impl<T> Slot<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the value in, and gives the waiter that is to be woken.
+    /// Puts the value in, and returns the waker that is to be woken.
     #[must_use]
     pub fn put(&self, value: T) -> Option<Waker> {
         *self.lock() = Some(value);
@@ -59,11 +59,10 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
-/// The most values that a peer has told of the progress of a call and nobody has taken: 64. Then each new
-/// one drops the oldest.
+/// The most progress values of a call that were not taken yet: 64. A further one drops the oldest.
 const MAX_TOLD: usize = 64;
 
-/// Holds what the peer has told of the progress of one call.
+/// Holds what the peer has reported of the progress of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     values: Mutex<VecDeque<OwnedJson>>,
@@ -75,7 +74,7 @@ impl Told {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a value in, and gives the waiter that is to be woken.
+    /// Adds a value, and returns the waker that is to be woken.
     #[must_use]
     pub(crate) fn put(&self, value: OwnedJson) -> Option<Waker> {
         let mut values = self.lock();
@@ -100,22 +99,22 @@ impl Told {
 /// The slot of one call.
 pub type CallSlot = Arc<Slot<OwnedOutcome>>;
 
-/// How many slots of calls a thread keeps for others: 7 KiB.
+/// How many free slots of calls a thread keeps: 7 KiB.
 const MAX_SPARE: usize = 64;
 
 thread_local! {
     static SPARE: Cell<Vec<CallSlot>> = const { Cell::new(Vec::new()) };
 }
 
-/// Gives a slot for a call. One that was [given back](give_back) saves one of four allocations a
-/// call.
+/// Returns a slot for a call. Using one that was [given back](give_back) saves one of four
+/// allocations per call.
 pub(crate) fn call_slot() -> CallSlot {
     with_spare(Vec::pop).unwrap_or_else(Slot::new)
 }
 
 /// Takes back a slot whose value has been taken, for another call.
 pub(crate) fn give_back(mut slot: CallSlot) {
-    // Something else may still have it.
+    // Another owner may still have it.
     let Some(own) = Arc::get_mut(&mut slot) else {
         return;
     };
@@ -139,10 +138,10 @@ fn with_spare(act: impl FnOnce(&mut Vec<CallSlot>) -> Option<CallSlot>) -> Optio
     SPARE.try_with(with).ok().flatten()
 }
 
-/// Gathers the outcomes of a batch until all are there.
+/// Collects the outcomes of a batch until all are there.
 #[derive(Debug)]
 pub struct Gathering {
-    /// Names the batch.
+    /// The number of the batch.
     number: u32,
     state: Mutex<Gathered>,
     all: Arc<Slot<Collector>>,
@@ -155,7 +154,7 @@ struct Gathered {
 }
 
 impl Gathering {
-    /// Gathers `calls` outcomes of the batch with this number.
+    /// Makes one for `calls` outcomes of the batch with this number.
     pub fn new(number: u32, calls: usize) -> Arc<Self> {
         let state = Mutex::new(Gathered {
             outcomes: Collector::with_capacity(calls),
@@ -163,7 +162,7 @@ impl Gathering {
         });
         let all = Slot::new();
         if calls == 0 {
-            // No waiter is there yet.
+            // There is no waiter yet.
             let _ = all.put(Collector::new());
         }
         Arc::new(Self { number, state, all })
@@ -174,7 +173,7 @@ impl Gathering {
         self.number
     }
 
-    /// Puts in the outcome of one call. After the last it says so, and gives the waiter that is to
+    /// Adds the outcome of one call. After the last one it returns true, and the waker that is to
     /// be woken.
     #[must_use]
     pub fn put(&self, call: CallId, outcome: OwnedOutcome) -> (bool, Option<Waker>) {
@@ -188,7 +187,7 @@ impl Gathering {
         (true, self.all.put(std::mem::take(&mut state.outcomes)))
     }
 
-    /// Where all outcomes are awaited together.
+    /// The slot for all outcomes together.
     pub fn all(&self) -> &Arc<Slot<Collector>> {
         &self.all
     }

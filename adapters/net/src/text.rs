@@ -12,7 +12,7 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Values written as JSON text, one behind another.
+/// Values written as JSON text, one after another.
 #[derive(Debug)]
 pub(crate) struct Text(Vec<u8>);
 
@@ -31,22 +31,22 @@ impl Text {
         Ok(text)
     }
 
-    /// Writes a value behind the others, and says where it stands.
+    /// Appends a value, and returns its position.
     pub(crate) fn add(&mut self, value: impl Payload) -> Result<Range<usize>, SendError> {
         Encoded::write(value, &mut self.0).map_err(SendError::Encode)
     }
 
-    /// Text that is JSON already.
+    /// Makes a text of JSON.
     pub(crate) fn of_json(text: Vec<u8>) -> Self {
         Self(text)
     }
 
-    /// A copy of its value; none if there is nothing.
+    /// Returns a copy of its value; `None` if there is none.
     pub(crate) fn to_json(&self) -> Option<OwnedJson> {
         OwnedJson::of_parts(self.0.to_vec()).ok()
     }
 
-    /// The text of what is nothing.
+    /// Returns the text of no value.
     pub(crate) fn null() -> Self {
         let mut text = Self::new();
         text.0.extend_from_slice(b"null");
@@ -63,17 +63,17 @@ impl Text {
         std::mem::take(&mut self.0)
     }
 
-    /// Where values are written by others. What they leave there is one value.
+    /// The buffer, for code that writes one value into it.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.0
     }
 
-    /// The value that stands there.
+    /// Returns the value at this position.
     pub(crate) fn part(&self, part: &Range<usize>) -> Encoded<'_> {
         Encoded::part(&self.0, part.clone())
     }
 
-    /// All of it, as one value.
+    /// Returns all of it, as one value.
     pub(crate) fn all(&self) -> Encoded<'_> {
         Encoded::part(&self.0, 0..self.0.len())
     }

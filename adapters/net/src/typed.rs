@@ -1,4 +1,4 @@
-//! What typed clients call with: a peer, a client, a batch.
+//! Lets typed clients call through a peer, a client or a batch.
 
 use std::borrow::Cow;
 
@@ -18,13 +18,13 @@ use crate::text::Text;
 #[cfg(feature = "http")]
 use crate::wait::Wait;
 
-/// JSON-RPC 1.0 has no names.
+/// JSON-RPC 1.0 has no params by name.
 fn only_encoding(config: &Config) -> Option<Encoding> {
     let is_old = config.dialect.version == VersionPolicy::V1Only;
     is_old.then_some(Encoding::ByPosition)
 }
 
-/// Calls as [`Peer::call`]; tells as [`Peer::try_notify`], which never waits.
+/// Calls with [`Peer::call`]; notifies with [`Peer::try_notify`], which never waits.
 impl Caller for Peer {
     type Call<'c, R, E>
         = Call<'c, R, Self, E>
@@ -50,8 +50,8 @@ impl Caller for Peer {
     }
 }
 
-/// Calls as [`ReconnectingClient::call`]; tells as [`Peer::try_notify`], over a connection that is
-/// open.
+/// Calls with [`ReconnectingClient::call`]; notifies with [`Peer::try_notify`], over an open
+/// connection.
 impl Caller for ReconnectingClient {
     type Call<'c, R, E>
         = Call<'c, R, Self, E>
@@ -60,7 +60,7 @@ impl Caller for ReconnectingClient {
         E: RpcError + 'c;
     type Notified<'c> = Result<(), SendError>;
 
-    /// That of the connection that is open, if there is one.
+    /// The encoding of the open connection, if there is one.
     fn encoding(&self) -> Option<Encoding> {
         self.peer()?.encoding()
     }
@@ -79,7 +79,7 @@ impl Caller for ReconnectingClient {
     }
 }
 
-/// Calls as [`HttpClient::call`], and tells as [`HttpClient::notify`].
+/// Calls with [`HttpClient::call`], and notifies with [`HttpClient::notify`].
 #[cfg(feature = "http")]
 impl Caller for HttpClient {
     type Call<'c, R, E>

@@ -1,4 +1,4 @@
-//! What a command waits for.
+//! The future of a command.
 
 use std::fmt;
 use std::future::Future;
@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 use crate::runtime::threads::block_on;
 use crate::session::Session;
 
-/// A future that is on the heap, because it is seldom needed or has no other name.
+/// A future on the heap, because it is seldom needed or its type has no name.
 pub(crate) type Later<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 
-/// What a command waits for: awaited by tasks, or [`wait`](Self::wait)ed for on a thread.
+/// The result of a command: await it in a task, or [`wait`](Self::wait) for it on a thread.
 #[must_use = "await it, or call `wait`"]
 pub struct Wait<'p, T> {
-    /// The connection, where the thread that waits may read and write for itself.
+    /// The connection, if a thread that waits may read and write itself.
     session: Option<&'p Session>,
     end: End<'p, T>,
 }
@@ -25,7 +25,7 @@ enum End<'p, T> {
 }
 
 impl<'p, T> Wait<'p, T> {
-    /// Waits for a future.
+    /// Makes it of a future.
     pub(crate) fn on(
         session: Option<&'p Session>,
         future: impl Future<Output = T> + Send + 'p,
@@ -34,13 +34,13 @@ impl<'p, T> Wait<'p, T> {
         Self { session, end }
     }
 
-    /// Waits for nothing more.
+    /// Makes it of a value that is known.
     pub(crate) fn known(session: Option<&'p Session>, value: T) -> Self {
         let end = End::Known(Some(value));
         Self { session, end }
     }
 
-    /// Makes something of the value as soon as it is there.
+    /// Converts the value as soon as it is there.
     pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'p) -> Wait<'p, U>
     where
         T: 'p,
@@ -53,8 +53,8 @@ impl<'p, T> Wait<'p, T> {
         Wait { session, end }
     }
 
-    /// Lets this thread wait until it is done. Tasks of an async runtime await it instead: a task
-    /// that waits so holds up the others of its thread.
+    /// Blocks this thread until the result is there. In a task of an async runtime await it
+    /// instead: a task that blocks stops the others of its thread.
     pub fn wait(self) -> T {
         match self.session {
             Some(session) => session.wait_for(self),
@@ -63,7 +63,7 @@ impl<'p, T> Wait<'p, T> {
     }
 }
 
-/// Nothing in it is pinned in place.
+/// None of its fields has to be pinned.
 impl<T> Unpin for Wait<'_, T> {}
 
 impl<T> Future for Wait<'_, T> {

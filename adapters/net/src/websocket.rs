@@ -1,6 +1,6 @@
-//! A client of a WebSocket, whatever the runtime. A server needs nothing more than its options.
+//! Clients of a WebSocket, for every runtime. For a server, its options are enough.
 //!
-//! One that ends otherwise than it should, by the other side's doing, is told of as
+//! If the other side breaks the WebSocket protocol or does not close properly, the service gets a
 //! [`Report::Layer`](crate::Report::Layer), with the [`WebSocketEnd`] as its error.
 
 use std::io;
@@ -17,11 +17,11 @@ use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::Link;
 
-/// Opens the WebSocket that `websocket` asks for over a link that leads there, and runs the
-/// connection in the background. The handshake is done when it returns.
+/// Opens the WebSocket of `websocket` over an existing link, and runs the connection in the
+/// background. Returns after the handshake.
 ///
 /// # Errors
-/// The handshake was refused, and then the error names the HTTP status
+/// The handshake was refused, and then the error's text has the HTTP status
 /// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long.
 pub async fn open(
     link: Link,
@@ -32,20 +32,19 @@ pub async fn open(
 ) -> io::Result<Peer> {
     let options = options.with_websocket(websocket);
     let (peer, driver) = drive(link, options, Arc::new(service), runtime);
-    // How it ends is told to the service, and by the peer's `closed` and `transport_error`.
+    // Its end is reported to the service, and by the peer's `closed` and `transport_error`.
     runtime.spawn(Box::pin(async { drop(driver.await) }));
     peer.opened().await?;
     Ok(peer)
 }
 
 /// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.
-/// The handshake is done when it returns.
+/// Returns after the handshake.
 ///
 /// # Errors
-/// No address answered; the handshake was refused, and then the error names the HTTP status
-/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL is of
-/// scheme `wss`, which needs a link over TLS
-/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+/// No address answered; the handshake was refused, and then the error's text has the HTTP status
+/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL has the
+/// scheme `wss`, which needs a link over TLS ([`Unsupported`](io::ErrorKind::Unsupported)).
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
@@ -60,10 +59,10 @@ pub async fn connect(
     open(link, websocket, options.into(), service, &current()).await
 }
 
-/// Connects by TLS, to a URL of scheme `wss`: the certificate is checked against its host.
+/// Connects over TLS, to a URL with the scheme `wss`; the certificate must be for its host.
 ///
 /// # Errors
-/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`
+/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL has the scheme `ws`
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 ///
 /// # Panics

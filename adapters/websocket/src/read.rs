@@ -29,7 +29,7 @@ const CHECKED_BYTES: usize = 2048;
 /// The longest payload of a control frame (RFC 6455 clause 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 
-/// How many frames a message may consist of whatever their size.
+/// How many frames per message may consist of whatever their size.
 const FRAGMENTS_FREE: u64 = 1024;
 
 /// How many bytes each further frame of a message must carry, on average over the message.

@@ -55,7 +55,7 @@ impl Refused {
         is_whole || self.body.len() >= MAX_TEXT_BYTES
     }
 
-    /// Gives the end of the WebSocket, with what has come of the answer.
+    /// Returns the end of the WebSocket, with what has come of the answer.
     pub(crate) fn end(mut self) -> WebSocketEnd {
         if self.is_chunked {
             self.body = unchunk(&self.body);

@@ -65,7 +65,7 @@ pub struct WebSocket {
     options: Arc<WebSocketConfig>,
     reader: FrameReader,
     message_timeout: Option<Duration>,
-    /// The latest time told.
+    /// The latest time that was set.
     now: Instant,
     /// The latest time up to which deadlines may end something.
     judged: Instant,

@@ -9,7 +9,7 @@ use antiphon::websocket::CloseCode;
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::OpCode;
 
-/// The longest reason behind the code of a close frame: 125 bytes less the code's two.
+/// The longest reason after the code of a close frame: 125 bytes less the code's two.
 const MAX_REASON_BYTES: usize = 123;
 
 /// Appends a frame.

@@ -48,7 +48,7 @@ fn null_members_are_present() {
 }
 
 #[test]
-fn members_of_inner_objects_are_not_the_envelopes() {
+fn members_of_inner_objects_do_not_belong_to_the_envelope() {
     let envelope = one(r#"{"params":{"id":1,"method":"m","jsonrpc":"2.0"},"x":{"error":1}}"#);
     assert_eq!(
         (envelope.id(), envelope.method(), envelope.error()),

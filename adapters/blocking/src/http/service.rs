@@ -1,4 +1,4 @@
-//! A service for threads, behind HTTP: its methods on a pool, its connections on none. The thread
+//! A service for threads over HTTP: its methods on a pool, its connections on none. The thread
 //! that reads and writes never runs a method of a service.
 
 use std::fmt;
@@ -56,7 +56,7 @@ where
             });
         }));
         match told {
-            // The messages behind this notification wait until it has been served.
+            // The messages after this notification wait until it has been served.
             Ok(()) => drop(is_done.recv().await),
             Err(_) => self.report(peer, Report::Dropped { messages: 1 }),
         }

@@ -12,7 +12,7 @@ use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
-/// Gives the runtime whose tasks run on the thread of HTTP, and starts that thread once.
+/// Returns the runtime whose tasks run on the thread of HTTP, and starts that thread once.
 ///
 /// # Errors
 /// The system refused the thread.

@@ -80,7 +80,7 @@ impl TcpServer {
         self
     }
 
-    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
     #[must_use]
     pub fn on_refused(
@@ -112,7 +112,7 @@ impl TcpServer {
     /// The address listened on.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.listener.local_addr()
     }
@@ -226,7 +226,7 @@ fn server(
         .on_refused(move |context, why| on_refused.tell(context, why))
 }
 
-/// Gives the address by which this machine reaches a listener of its own.
+/// Returns the address by which this machine reaches a listener of its own.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -278,7 +278,7 @@ impl UnixServer {
         self
     }
 
-    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
+    /// Calls `report` for every connection that is refused at the limit, for logs and metrics. It
     /// runs where the server accepts: briefly.
     #[must_use]
     pub fn on_refused(

@@ -59,7 +59,7 @@ impl Child {
     /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         self.process.wait(timeout)
     }
@@ -68,7 +68,7 @@ impl Child {
     /// child to exit, and kills it after `timeout`.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub fn close(self, timeout: Duration) -> io::Result<ExitStatus> {
         self.peer.close(CloseReason::Done);
         if let Some(status) = self.wait(timeout)? {
@@ -80,7 +80,7 @@ impl Child {
     /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
         self.process.kill()
     }

@@ -1,8 +1,8 @@
-//! A client that keeps connections to one server, and makes them anew when they are lost.
+//! A client that has connections to one server, and replaces those that are lost.
 //!
-//! A call is sent again only if no byte of it had left, if its caller said that doing it twice does no
-//! harm, or if the server says that it has not done it; every other one that was under way when a
-//! connection ended ends as [`CallError::Closed`].
+//! A call is sent again only if no byte of it was sent, if its caller said that running it twice
+//! does no harm, or if the server answered that it has not run it. Every other call that was open
+//! when its connection ended ends as [`CallError::Closed`].
 
 pub(crate) mod roster;
 
@@ -41,7 +41,7 @@ use crate::transport::link::Connecting;
 use crate::wait::Wait;
 use roster::{ReconnectConfig, Roster, judge_ended, lost_because};
 
-/// How a connection is made. Any function that gives a [`Connecting`] is one.
+/// Makes a connection. Any function that returns a [`Connecting`] is one.
 pub trait Connect: Send + Sync + 'static {
     /// Begins an attempt.
     fn connect(&self) -> Connecting;
@@ -53,8 +53,8 @@ impl<F: Fn() -> Connecting + Send + Sync + 'static> Connect for F {
     }
 }
 
-/// A client that keeps one or more connections. Clones are the same client; the last one that is
-/// dropped closes it, as [`close`](Self::close) does.
+/// A client that has one or more connections. Clones are the same client; dropping the last clone
+/// closes it, as [`close`](Self::close) does.
 #[derive(Clone)]
 pub struct ReconnectingClient {
     inner: Arc<Inner>,
@@ -62,7 +62,7 @@ pub struct ReconnectingClient {
 
 struct Inner {
     roster: Arc<Roster>,
-    /// What sees the calls, each once however often it is sent.
+    /// The interceptors. They see each call once, however often it is sent.
     interceptors: Option<Chain<OutgoingCall>>,
     call_timeout: Option<Duration>,
     runtime: SharedRuntime,
@@ -75,11 +75,11 @@ impl Drop for Inner {
 }
 
 impl ReconnectingClient {
-    /// Begins to connect, in the background. `service` answers what the server asks, on all
+    /// Begins to connect, in the background. `service` answers the server's requests, on all
     /// connections.
     ///
     /// # Errors
-    /// The strategy of `client` makes no sense.
+    /// The strategy of `client` is not valid.
     pub fn start<S: Service>(
         connect: impl Connect,
         client: ReconnectConfig,
@@ -103,10 +103,10 @@ impl ReconnectingClient {
         Self::start_with(make, client, &seen, runtime)
     }
 
-    /// Like [`start`](Self::start), with connections that `make` makes and runs, with these options.
+    /// Like [`start`](Self::start), but the connections are made by `make`, with these options.
     ///
     /// # Errors
-    /// The strategy of `client` makes no sense.
+    /// The strategy of `client` is not valid.
     pub fn start_with(
         make: impl Fn(Arc<Roster>) -> Making + Send + Sync + 'static,
         client: ReconnectConfig,
@@ -140,13 +140,13 @@ impl ReconnectingClient {
         self.inner.roster.states()
     }
 
-    /// Why a connection, or an attempt at one, failed last. For a refused WebSocket handshake the
-    /// text names the HTTP status.
+    /// Why the last connection, or the last attempt at one, failed. For a refused WebSocket
+    /// handshake the text has the HTTP status.
     pub fn last_error(&self) -> Option<io::Error> {
         self.inner.roster.last_error()
     }
 
-    /// One of the connections that are open, for batches and whatever else is done on one.
+    /// Returns one of the open connections, for batches and other uses of a single connection.
     pub fn peer(&self) -> Option<Peer> {
         self.inner.roster.pick()
     }
@@ -154,17 +154,18 @@ impl ReconnectingClient {
     /// Waits for an open connection, `timeout` at most.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`], with the last error, if there will be none, or none in time;
-    /// [`CallError::Unsent`] once the client is closed.
+    /// [`CallError::NoConnection`], with the last error, if there will be no connection, or none in
+    /// time; [`CallError::Unsent`] after the client was closed.
     pub fn wait_open(&self, timeout: Duration) -> Wait<'_, Result<Peer, CallError>> {
         let deadline = self.inner.runtime.now() + timeout;
         Wait::on(None, self.acquire(true, deadline))
     }
 
-    /// Calls a method over a connection that is open, or waits for one. If the call was not sent
-    /// before its connection ended, or is [idempotent](Call::idempotent), or the server says that it
-    /// has not done it, it is sent again over the next one, as [`retry`](ReconnectConfig::retry) says.
-    /// All of it takes at most 30 s unless its [`timeout`](Call::timeout) is set.
+    /// Calls a method over an open connection, or waits for one. If no byte of the call was sent
+    /// before its connection ended, if it is [idempotent](Call::idempotent), or if the server
+    /// answered that it has not run the call, it is sent again over the next connection, as
+    /// [`retry`](ReconnectConfig::retry) says. All of this takes at most 30 s, unless the call's
+    /// [`timeout`](Call::timeout) is set.
     pub fn call<'c, R: DeserializeOwned>(
         &'c self,
         method: &'c str,
@@ -181,11 +182,11 @@ impl ReconnectingClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Tells the peer something, over a connection that is open; if its output is full it waits for
-    /// room, for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
+    /// Sends a notification, over an open connection. If its output is full, it waits for space,
+    /// for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
-    /// [`SendError::Closed`] if no connection is open; otherwise what is wrong with it.
+    /// [`SendError::Closed`] if no connection is open; otherwise why it cannot be sent.
     pub fn notify<'c>(
         &'c self,
         method: &'c str,
@@ -198,8 +199,8 @@ impl ReconnectingClient {
         })
     }
 
-    /// Sends several calls and notifications as one message, over a connection that is open, or
-    /// waits for one. They are not sent again if that connection ends. As [`Peer::batch`].
+    /// Sends several calls and notifications as one message, over an open connection, or waits for
+    /// one. They are not sent again if that connection ends. See [`Peer::batch`].
     pub fn batch<H>(
         &self,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
@@ -207,12 +208,12 @@ impl ReconnectingClient {
         BatchCall::new(self, build)
     }
 
-    /// Ends the client in good order: no attempt is made any more, and the connections drain.
+    /// Closes the client: no more attempts are made, and the connections drain.
     pub fn close(&self) {
         self.inner.roster.close();
     }
 
-    /// Makes a call until it ends otherwise than by the end of a connection that it may outlive.
+    /// Makes a call, and sends it again if its connection ends and it may be sent again.
     async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
         let (params, runtime) = (call.params?, &self.inner.runtime);
         let deadline = self.deadline(call.timeout);
@@ -289,7 +290,7 @@ impl fmt::Debug for ReconnectingClient {
     }
 }
 
-/// Waits until a call is sent again. False at once if it never is, or not in time.
+/// Waits until a call may be sent again. Returns false at once if it may not, or not in time.
 pub(crate) async fn wait_to_resend(
     runtime: &dyn Runtime,
     delay: Option<Duration>,
@@ -305,13 +306,13 @@ pub(crate) async fn wait_to_resend(
     true
 }
 
-/// A connection that is being made: its peer, and what runs it.
+/// A connection that is being made: its peer, and its driver.
 pub type Making = Pin<Box<dyn Future<Output = io::Result<(Peer, Driven)>> + Send>>;
 
 /// Runs a connection until it ends.
 pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
 
-/// One of the connections that are kept. Dropped, it is given up.
+/// One of the client's connections. Dropping it gives the connection up.
 struct Member {
     roster: Arc<Roster>,
     number: usize,
@@ -325,7 +326,7 @@ impl Drop for Member {
 }
 
 impl Member {
-    /// Keeps the connection, until there is to be none any more.
+    /// Makes the connection, and replaces it when it is lost, until there must be no more attempts.
     async fn keep(self, make: &(dyn Fn(Arc<Roster>) -> Making + Send + Sync)) {
         let Self {
             roster,
@@ -342,7 +343,7 @@ impl Member {
                     Some(io::Error::new(io::ErrorKind::TimedOut, text))
                 }
             };
-            // The next attempt may do better.
+            // The next attempt may succeed.
             let Some(next) = roster.lost(*number, runtime.now(), error) else {
                 return;
             };
@@ -358,7 +359,8 @@ impl Member {
         }
     }
 
-    /// Runs the connection, and tells when it is open. Gives the error that it ended with, if any.
+    /// Runs the connection, and reports when it is open. Returns the error with which it ended, if
+    /// any.
     async fn run(&self, peer: Peer, mut running: Driven) -> Option<io::Error> {
         let (mut opening, mut failed) = (Some(Box::pin(self.open(peer))), None);
         let ended = poll_fn(|cx| {
@@ -372,8 +374,8 @@ impl Member {
         failed.or_else(|| lost_because(ended))
     }
 
-    /// Waits until the connection is open, and lends it out once its first calls are made. An error is
-    /// theirs: why the connection did not open is told by its end.
+    /// Waits until the connection is open, makes its first calls, and then lets other calls use it.
+    /// An error is that of the first calls: an error of the connection is reported at its end.
     async fn open(&self, peer: Peer) -> io::Result<()> {
         let session = peer.session();
         if poll_fn(|cx| session.poll_until(cx.waker(), State::opened))

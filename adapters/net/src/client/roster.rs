@@ -1,8 +1,8 @@
-//! The connections that a client keeps to one server: which are open, which is tried again and
-//! when, and which callers wait for one.
+//! The connections of a client to one server: which are open, when which is tried again, and which
+//! callers wait for one.
 //!
-//! A call goes to the open connection with the fewest calls under way. A bounded
-//! number of callers may wait for one. When the last attempt has failed, nobody waits any more.
+//! A call goes to the open connection with the fewest open calls. A limited number of callers may
+//! wait for a connection. After the last attempt has failed, nobody waits any more.
 
 use std::fmt;
 use std::future::Future;
@@ -24,43 +24,45 @@ use crate::entropy::Entropy;
 use crate::fault::{broken, to_error};
 use crate::peer::Peer;
 
-/// How a client keeps its connections.
+/// How a client makes and replaces its connections.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReconnectConfig {
-    /// How many connections there are at most, at least one. Each has its own ids, and calls are
-    /// spread over those that are open. Default 1.
+    /// The number of connections, at least one. Each has its own ids, and calls are spread over the
+    /// open ones. Default 1.
     pub connections: usize,
-    /// What is done when one is lost, or cannot be made. Default [`ReconnectStrategy::None`].
+    /// What happens when a connection is lost, or cannot be made. Default
+    /// [`ReconnectStrategy::None`].
     pub reconnect: ReconnectStrategy,
     /// How long one attempt to connect may take. Default 10 s.
     pub connect_timeout: Duration,
-    /// How many new calls may wait, within their own timeout, while no connection is open. Beyond
-    /// that they fail at once as [`CallError::Unsent`]. Default 0: none waits. (A call that is
-    /// being sent again always may.)
+    /// How many new calls may wait, within their own timeout, while no connection is open. Further
+    /// calls fail at once as [`CallError::Unsent`]. Default 0: no call waits. (A call that is being
+    /// sent again may always wait.)
     pub max_waiting_calls: usize,
-    /// Which calls are sent again, and after how long: those that a connection was lost under, and
-    /// those that the server was too busy for, if it is told how the server says so. Its seed is that
-    /// of the delays between connections, too. Default [`Retry::new`].
+    /// Which calls are sent again, and after how long: calls whose connection was lost, and calls
+    /// that the server was too busy for, if its error codes for that are set. Its seed is also that
+    /// of the delays between connections. Default [`Retry::new`].
     pub retry: Retry,
-    /// Sees every change of a connection's state, and the error behind it. It is called on the
-    /// thread or task that made the change, so it must not wait. Default none.
+    /// Is called at every change of a connection's state, with the error that caused it. It runs on
+    /// the thread or task that made the change, so it must not block. Default none.
     pub on_change: Option<Arc<OnChange>>,
     /// Makes the first calls of each connection, before any other call may use it: see
     /// [`with_on_open`](Self::with_on_open). Default none.
     pub on_open: Option<Arc<OnOpen>>,
 }
 
-/// Makes first calls: see [`ReconnectConfig::on_open`].
+/// Makes the first calls of a connection: see [`ReconnectConfig::on_open`].
 pub type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
 
-/// First calls under way.
+/// The future of these calls.
 pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
 
 impl ReconnectConfig {
-    /// Has `on_open` make the first calls of each connection, such as one that logs in. Other calls wait
-    /// until it is done, and it may take as long as an attempt to connect. Where it fails, so does the
-    /// attempt: the connection is closed, and the strategy says whether another one is made.
+    /// Sets a function that makes the first calls of each connection, such as one that logs in.
+    /// Other calls wait until it has finished, and it may take as long as an attempt to connect. If
+    /// it fails, the attempt fails: the connection is closed, and the strategy decides whether
+    /// another attempt is made.
     ///
     /// ```
     /// use antiphon_net::{Peer, ReconnectConfig};
@@ -80,24 +82,24 @@ impl ReconnectConfig {
     }
 }
 
-/// Sees changes: see [`ReconnectConfig::on_change`].
+/// Is called at changes: see [`ReconnectConfig::on_change`].
 pub type OnChange = dyn Fn(&ConnectionChange) + Send + Sync;
 
 /// A change of the state of one of a client's connections.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ConnectionChange {
-    /// Which connection, counted from 0.
+    /// The index of the connection, from 0.
     pub connection: usize,
-    /// Its state from now on.
+    /// Its new state.
     pub state: ConnectionState,
-    /// Why the connection, or the attempt at one, failed. Set with [`ConnectionState::Closed`], unless
-    /// the client itself ended the connection. For a refused WebSocket handshake the text names the
-    /// HTTP status.
+    /// Why the connection, or the attempt at one, failed. Set with [`ConnectionState::Closed`],
+    /// unless the client itself ended the connection. For a refused WebSocket handshake the text
+    /// has the HTTP status.
     pub error: Option<io::Error>,
 }
 
-/// Why a connection that was lost ended, if that was not this side's wish.
+/// Returns why a lost connection ended, unless this side has ended it.
 pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
     let text = match ended {
         Err(error) => return Some(error),
@@ -144,7 +146,7 @@ pub struct Roster {
     inside: Mutex<Inside>,
     options: ReconnectConfig,
     entropy: Entropy,
-    /// How many connections have been made.
+    /// How many connections have been made so far.
     made: AtomicU32,
 }
 
@@ -153,15 +155,15 @@ struct Inside {
     waiting: usize,
     watchers: Vec<Waker>,
     is_closed: bool,
-    /// Where looking for an open connection begins, so that equals take turns.
+    /// Where the search for an open connection begins, so that equal ones take turns.
     turn: usize,
-    /// Why a connection, or an attempt at one, failed last.
+    /// Why the last connection, or the last attempt at one, failed.
     last_error: Option<Fault>,
 }
 
 impl Inside {
-    /// What may be expected of all connections together where none is open: between two attempts
-    /// one is being made.
+    /// The state of all connections together, if none is open: between two attempts it is that of
+    /// connecting.
     fn outlook(&self) -> ConnectionState {
         let is_given_up = self.members.iter().all(|member| member.is_given_up);
         match self.is_closed || is_given_up {
@@ -189,10 +191,10 @@ struct Member {
 }
 
 impl Roster {
-    /// Begins with connections that are being made.
+    /// Makes a list of connections that are still to be made.
     ///
     /// # Errors
-    /// The strategy makes no sense.
+    /// The strategy is not valid.
     pub fn new(options: ReconnectConfig) -> Result<Self, InvalidStrategy> {
         let reconnect = Reconnect::new(options.reconnect)?;
         let member = || Member {
@@ -216,7 +218,7 @@ impl Roster {
         })
     }
 
-    /// The number of a connection that has just been made: each has one of its own, from 1.
+    /// The number of a connection that has just been made: each has its own, from 1.
     pub fn next_number(&self) -> u32 {
         self.made
             .fetch_add(1, Ordering::Relaxed)
@@ -224,18 +226,18 @@ impl Roster {
             .max(1)
     }
 
-    /// The options it was made with.
+    /// The client's options.
     pub fn options(&self) -> &ReconnectConfig {
         &self.options
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes one member, wakes the tasks that wait for a connection, and tells `on_change`, with
-    /// the error behind the change.
+    /// Changes one member, wakes the tasks that wait for a connection, and calls `on_change`, with
+    /// the error that caused the change.
     fn change<R>(
         &self,
         number: usize,
@@ -272,7 +274,8 @@ impl Roster {
         }
     }
 
-    /// Notes that another attempt at a connection begins. False if there is to be none any more.
+    /// Notes that another attempt at a connection begins. Returns false if there must be no more
+    /// attempts.
     pub fn connecting(&self, number: usize) -> bool {
         if self.lock().is_closed {
             return false;
@@ -282,8 +285,8 @@ impl Roster {
         true
     }
 
-    /// Notes that the connection is open. False, and it has been closed again, if the client has
-    /// been closed in the meantime.
+    /// Notes that the connection is open. If the client has been closed meanwhile, closes the
+    /// connection and returns false.
     pub fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
         self.change(number, None, |member| {
             member.lifecycle.go(ConnectionState::Open);
@@ -297,15 +300,15 @@ impl Roster {
         !is_closed
     }
 
-    /// Notes that the connection, or the attempt at one, has ended, with this error if any. Says
-    /// when to try again; `None` is never.
+    /// Notes that the connection, or the attempt at one, has ended, with this error if any. Returns
+    /// when to try again; `None` for never.
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.lock().is_closed;
         let error = error.filter(|_| !is_closed).map(Fault::from);
         let (next, peer) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
             let peer = member.peer.take();
-            // Until the peer has said something, nothing has succeeded.
+            // A connection has not succeeded before the peer has sent a message.
             let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
             if peer.as_ref().is_some_and(is_heard) {
                 member.reconnect.handle_message();
@@ -318,19 +321,19 @@ impl Roster {
             member.is_given_up = next.is_none();
             (next, peer)
         });
-        // Dropping the last peer of a connection does something: not under the lock.
+        // Dropping the last peer of a connection runs code, so it is dropped without the lock.
         drop(peer);
         next
     }
 
-    /// Notes that there will be no attempt at this connection any more.
+    /// Notes that there will be no more attempts at this connection.
     pub(super) fn given_up(&self, number: usize) {
         let peer = self.change(number, None, |member| {
             member.lifecycle.go(ConnectionState::Closed);
             member.is_given_up = true;
             member.peer.take()
         });
-        // As above.
+        // Dropped without the lock, as above.
         drop(peer);
     }
 
@@ -347,14 +350,14 @@ impl Roster {
         states.collect()
     }
 
-    /// An open connection: the one with the fewest calls under way.
+    /// Returns the open connection with the fewest open calls.
     pub fn pick(&self) -> Option<Peer> {
         let mut inside = self.lock();
         let count = inside.members.len();
         inside.turn = (inside.turn + 1) % count;
         let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
         let open = members.filter_map(|member| member.peer.as_ref());
-        // A connection that drains would refuse the call, and the next attempt would be given it
+        // A connection that drains would refuse the call, and the next attempt would choose it
         // again.
         let usable = open.filter(|peer| !peer.is_closing());
         usable
@@ -362,7 +365,7 @@ impl Roster {
             .map(Peer::to_unowned)
     }
 
-    /// Ends the client: no attempt is made any more, and what is open drains.
+    /// Closes the client: no more attempts are made, and open connections drain.
     pub fn close(&self) {
         let peers: Vec<_> = {
             let mut inside = self.lock();
@@ -385,7 +388,7 @@ impl Roster {
         self.lock().is_closed
     }
 
-    /// Judges how one call ends, and counts how often it is sent again.
+    /// Counts how often one call is sent again, and decides whether it is.
     pub fn retries(&self) -> Retries<'_> {
         Retries::new(&self.options.retry)
     }
@@ -395,19 +398,19 @@ impl Roster {
         self.entropy.next()
     }
 
-    /// Why a connection, or an attempt at one, failed last.
+    /// Why the last connection, or the last attempt at one, failed.
     pub fn last_error(&self) -> Option<io::Error> {
         self.lock().last_error.as_ref().map(to_error)
     }
 
-    /// Takes a place among the callers that wait for a connection.
+    /// Adds a caller that waits for a connection.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] if too many wait or
-    /// the client is closed.
+    /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] if too
+    /// many wait or the client is closed.
     pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.lock();
-        // One that is sent again has been let in before.
+        // A call that is sent again was counted before.
         let max_waiting_calls = if is_again {
             usize::MAX
         } else {
@@ -423,7 +426,7 @@ impl Roster {
         Ok(Waiting(Arc::clone(self)))
     }
 
-    /// Has a task woken at the next change; it looks again then.
+    /// Has a task woken at the next change, to look again.
     pub fn watch(&self, waker: &Waker) {
         let mut inside = self.lock();
         if !inside.watchers.iter().any(|known| known.will_wake(waker)) {
@@ -432,22 +435,22 @@ impl Roster {
     }
 }
 
-/// A place among the callers that wait for a connection. Made by [`Roster::wait`].
+/// A caller that waits for a connection. Made by [`Roster::wait`].
 #[derive(Debug)]
 pub struct Waiting(Arc<Roster>);
 
 impl Waiting {
-    /// An open connection, once there is one.
+    /// Returns an open connection, as soon as there is one.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] once the client is
-    /// closed.
+    /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] after the
+    /// client was closed.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Peer, CallError>> {
         self.0.watch(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Gives the error for when the time to wait is over.
+    /// Returns the error for a caller whose time to wait is over.
     pub fn timed_out(&self) -> CallError {
         self.0.lock().no_connection()
     }
@@ -467,8 +470,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Says after how long a call that ended so is sent again; `None` is never. `retries` counts how often it
-/// was; `entropy` is a random number.
+/// Returns after how long a call that ended in this way is sent again; `None` for never. `retries`
+/// counts how often it was sent again; `entropy` is a random number.
 pub fn judge_ended(
     retries: &mut Retries<'_>,
     ended: &Result<OwnedOutcome, CallError>,
@@ -477,7 +480,7 @@ pub fn judge_ended(
 ) -> Option<Duration> {
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
-        // The connection ended after it had been picked.
+        // The connection ended after it had been chosen.
         Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
         Err(_) => None,
     }

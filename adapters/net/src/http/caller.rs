@@ -1,4 +1,4 @@
-//! One client: what it calls, under which ids, and what came of it.
+//! The calls of one HTTP client: their requests, their ids, and their outcomes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +19,7 @@ use crate::call_request::put_headers;
 use crate::context::Headers;
 use crate::outgoing::OutgoingCall;
 
-/// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
-/// will do.
+/// Options of an HTTP client. It can be made from a [`Config`], with defaults for the rest.
 ///
 /// ```
 /// use antiphon::Config;
@@ -32,42 +31,41 @@ use crate::outgoing::OutgoingCall;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpClientConfig {
-    /// The protocol. Its `max_message_bytes` is also the largest reply that is read, and its
-    /// `write_timeout` how long the server may take nothing of a request.
+    /// The protocol. Its `max_message_bytes` is also the size of the largest reply that is read,
+    /// and its `write_timeout` the longest time in which the server may take nothing of a request.
     pub config: Config,
-    /// Headers to send with every request, names in any case. One of the client's own that is
-    /// named here is replaced. Default none.
+    /// Headers to send with every request, names in any case. They replace the client's own headers
+    /// of the same name. Default none.
     pub headers: Vec<(String, String)>,
-    /// The most connections there are at once, at least one; calls beyond wait for one of them.
-    /// Default 2, as RFC 2616 clause 8.1.4 had it. (Not for a sender that was handed in.)
+    /// The most connections at once, at least one; further calls wait for one of them. Default 2,
+    /// as in RFC 2616 clause 8.1.4. (Not used with a sender of your own.)
     pub max_connections: usize,
-    /// How long one attempt to connect may take. Default 10 s. (Not for a sender that was handed
-    /// in.)
+    /// How long one attempt to connect may take. Default 10 s. (Not used with a sender of your
+    /// own.)
     pub connect_timeout: Duration,
-    /// How long a connection is kept for the next request. Shorter than common servers keep
-    /// theirs, so that a request rarely meets a connection that is just being closed. Default
-    /// 4 s, and less where the server says `Keep-Alive: timeout=4` or less: 1 s before that time.
-    /// (Not for a sender that was handed in.)
+    /// How long an idle connection stays open for the next request. It should be shorter than the
+    /// server's own time, so that a request rarely meets a connection that the server is just
+    /// closing. Default 4 s; if the server sends `Keep-Alive: timeout=4` or less, 1 s less than
+    /// that. (Not used with a sender of your own.)
     pub idle_timeout: Duration,
-    /// The longest head of a reply, in bytes. Default 16 KiB. (Not for a sender that was handed
-    /// in.)
+    /// The longest head of a reply, in bytes. Default 16 KiB. (Not used with a sender of your own.)
     pub max_header_bytes: usize,
-    /// Called with the status and the headers of every reply, before the call ends, on the task or
-    /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
-    /// block. Default none.
+    /// Is called with the status and the headers of every reply, before the call ends, on the task
+    /// or thread that waits for it: for session ids, cookies and rate limits. It must not block.
+    /// Default none.
     pub on_reply: Option<OnReply>,
-    /// Which calls are sent again, and after how long: those that no connection could be made for,
-    /// [idempotent](crate::Call::idempotent) ones that were lost, and those whose error has one of the
-    /// codes. Notifications and batches are not. Default none.
+    /// Which calls are sent again, and after how long: calls for which no connection could be made,
+    /// [idempotent](crate::Call::idempotent) calls that were lost, and calls whose error has one of
+    /// the codes. Notifications and batches are not sent again. Default none.
     pub retry: Option<Retry>,
-    /// How long a call waits for its reply, and a notification until it is accepted, from its beginning
-    /// on, unless it [says](crate::Call::timeout) otherwise. `None` waits for ever. Default 30 s.
+    /// How long a call waits for its reply, and a notification until it is accepted, unless its
+    /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.
     pub call_timeout: Option<Duration>,
-    /// What sees the calls: see [`intercept`](Self::intercept).
+    /// The interceptors of calls: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
 }
 
-/// Takes the head of a reply: see [`HttpClientConfig::on_reply`].
+/// A function for the head of each reply: see [`HttpClientConfig::on_reply`].
 #[derive(Clone)]
 pub struct OnReply(Arc<dyn Fn(&HttpReply) + Send + Sync>);
 
@@ -85,7 +83,7 @@ impl fmt::Debug for OnReply {
 }
 
 impl HttpClientConfig {
-    /// Takes the defaults around `config`.
+    /// Returns the default options with `config`.
     pub const fn new(config: Config) -> Self {
         Self {
             config,
@@ -101,10 +99,11 @@ impl HttpClientConfig {
         }
     }
 
-    /// Has `interceptor` see every call, notification and entry of a batch that the client sends, behind
-    /// those that do already, and what came of it. The attributes
-    /// [`Authorization`](antiphon::service::Authorization) and [`Headers`] that it leaves are sent as
-    /// headers with the request of that call, in place of the client's of these names.
+    /// Adds an interceptor, after those that were added before. It sees every call, notification
+    /// and entry of a batch that the client sends, and its outcome. If it adds
+    /// [`Authorization`](antiphon::service::Authorization) or [`Headers`] to the attributes of a
+    /// call, these are sent as headers with the call's request; they replace headers of the client
+    /// of the same names.
     ///
     /// ```
     /// use antiphon::Config;
@@ -135,7 +134,7 @@ impl From<Config> for HttpClientConfig {
     }
 }
 
-/// Shows the names of the headers only: their values may be secrets.
+/// Prints only the names of the headers, because their values may be secrets.
 impl fmt::Debug for HttpClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
@@ -153,7 +152,7 @@ impl fmt::Debug for HttpClientConfig {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpRequest {
-    /// The URL that it goes to.
+    /// The URL of the request.
     pub url: HttpUrl,
     /// The media type of the body.
     pub content_type: &'static str,
@@ -161,9 +160,9 @@ pub struct HttpRequest {
     pub headers: Arc<Vec<(String, String)>>,
     /// The body.
     pub body: Arc<Vec<u8>>,
-    /// The largest reply that is wanted, in bytes. A larger one is refused if it comes.
+    /// The largest accepted reply, in bytes. A larger one is refused.
     pub max_reply_bytes: usize,
-    /// How much longer the call may take; `None` is for ever.
+    /// How much time the call has left; `None` for ever.
     pub timeout: Option<Duration>,
 }
 
@@ -176,23 +175,23 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
-/// A response that came back.
+/// A response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpResponse {
     /// The status.
     pub status: u16,
-    /// The header `Location`: where a redirect leads to.
+    /// The header `Location`: the target of a redirect.
     pub location: Option<String>,
-    /// The headers, as far as the sender tells them. A sender that decodes a
-    /// body leaves its `Content-Encoding` out.
+    /// The headers, if the sender provides them. A sender that decodes a body leaves its
+    /// `Content-Encoding` out.
     pub headers: Headers,
-    /// The body; empty for none.
+    /// The body; empty if there is none.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
-    /// Makes a reply that is no redirect.
+    /// Makes a response that is no redirect.
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -204,8 +203,8 @@ impl HttpResponse {
 }
 
 impl HttpResponse {
-    /// Makes the error of a sender that has read this much of a reply and finds that it is larger
-    /// than `max_bytes`.
+    /// Returns the error for a sender that has read this much of a reply and finds that it is
+    /// larger than `max_bytes`.
     pub fn too_large(self, max_bytes: usize) -> HttpError {
         let reply = HttpReply {
             text: first_bytes(&self.body),
@@ -216,8 +215,8 @@ impl HttpResponse {
     }
 }
 
-/// Finds a content coding other than `identity`: it was not asked for, and no JSON can be read in
-/// it (RFC 9110 clause 8.4).
+/// Returns a content coding other than `identity`: the client does not accept any, and cannot read
+/// JSON in it (RFC 9110 clause 8.4).
 fn coding_of(headers: &Headers) -> Option<&str> {
     let codings = headers
         .iter()
@@ -229,32 +228,33 @@ fn coding_of(headers: &Headers) -> Option<&str> {
         .find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
 }
 
-/// A request on its way, and the exchange that it belongs to.
+/// A request that has begun, and its exchange.
 #[derive(Debug)]
 pub struct Started {
     on_reply: Option<OnReply>,
     /// The request to be sent next.
     pub request: HttpRequest,
-    /// `None` once the exchange is over. A call of a batch is tagged with its name in it.
+    /// `None` after the exchange. A call of a batch has its name in the batch as its tag.
     exchange: Option<Box<ClientExchange<Option<CallId>>>>,
     redirects: u32,
 }
 
-/// How many characters of a coding's name are told.
+/// How many characters of a coding's name are kept for an error.
 const MAX_CODING_CHARS: usize = 64;
 
 impl Started {
-    /// Has further headers sent, in place of those of the same name.
+    /// Adds headers, and replaces those of the same name.
     pub(crate) fn add_headers(&mut self, headers: &[(String, String)]) {
         if !headers.is_empty() {
             put_headers(Arc::make_mut(&mut self.request.headers), headers);
         }
     }
 
-    /// Takes the response. Gives `None` if the request must be sent again, as it stands now.
+    /// Takes the response. Returns `None` if the request, which may have changed, must be sent
+    /// again.
     ///
     /// # Errors
-    /// The response is no answer.
+    /// The response is not a valid answer.
     pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
         let reply = || HttpReply {
             status: response.status,
@@ -265,7 +265,7 @@ impl Started {
             take(&reply());
         }
         if let Some(coding) = coding_of(&response.headers) {
-            // The name comes from the peer, and may have any length.
+            // The name is chosen by the peer, and may have any length.
             let coding = coding.chars().take(MAX_CODING_CHARS).collect();
             return Err(HttpError::Coding(coding, reply()));
         }
@@ -279,7 +279,7 @@ impl Started {
         if let Some(location) = response.location.as_deref() {
             let (from, followed) = (self.request.url.to_string(), self.redirects);
             if let Some(url) = redirect(response.status, &from, Some(location), followed)? {
-                // It was resolved against a URL that can be asked for, and has its origin.
+                // It was resolved relative to a valid URL, and has the same origin.
                 let refused = |_| ReplyError::Redirect {
                     status: response.status,
                     location: location.into(),
@@ -301,7 +301,8 @@ impl Started {
     }
 }
 
-/// One client: the requests it makes, and the ids it has used. It sends nothing itself.
+/// The state of one client: the server, the headers and the ids it has used. It sends nothing
+/// itself.
 pub struct HttpCaller {
     url: HttpUrl,
     config: Config,
@@ -334,7 +335,7 @@ impl HttpCaller {
     /// Begins a call.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be sent.
     pub fn call(&self, method: &str, params: impl Payload) -> Result<(CallId, Started), CallError> {
         self.start(|exchange| exchange.call(method, params, None))
     }
@@ -342,7 +343,7 @@ impl HttpCaller {
     /// Begins a notification.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be sent.
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, CallError> {
         let started = self.start(|exchange| exchange.notify(method, params));
         started.map(|((), started)| started)
@@ -351,7 +352,7 @@ impl HttpCaller {
     /// Begins a batch.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be sent.
     pub(crate) fn batch(&self, built: &Entries) -> Result<Started, CallError> {
         let started = self.start(|exchange| {
             let mut batch = exchange.batch();
@@ -373,14 +374,14 @@ impl HttpCaller {
         &self,
         fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
     ) -> Result<(R, Started), CallError> {
-        // A `Serialize` that panics has used no number.
+        // If a `Serialize` panics, no number was used.
         let mut next_call = self
             .next_call
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut config = self.config;
         config.first_call = *next_call;
-        // It is large, and handed on as it is.
+        // It is large, so it is boxed before it is moved.
         let mut exchange = Box::new(ClientExchange::new(config));
         let filled = fill(&mut exchange)?;
         *next_call = exchange.next_call();

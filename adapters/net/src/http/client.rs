@@ -1,5 +1,5 @@
-//! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has
-//! a deadline. A sender passed to `with_send` is never closed by the client.
+//! Clients over HTTP: calls, notifications and batches, each in one request. Everything that waits
+//! has a deadline. A sender passed to `with_send` is never closed by the client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,11 +31,10 @@ use crate::text::Text;
 use crate::transport::link::Connecting;
 use crate::wait::Wait;
 
-/// A client of one server over HTTP. Clones are the same client; any task may use one.
+/// A client of one server over HTTP. Clones are the same client, and can be used in any task.
 ///
-/// Every call is a request of its own, so nothing that the server says by itself can arrive; a
-/// batch is one request. What is not answered in its reply never will be:
-/// [`CallError::Missing`].
+/// Every call is a request of its own, so the server cannot send messages of its own; a batch is
+/// one request. A call that is not answered in the reply is never answered: [`CallError::Missing`].
 #[derive(Clone)]
 pub struct HttpClient {
     inner: Arc<Inner>,
@@ -46,17 +45,17 @@ struct Inner {
     interceptors: Option<Chain<OutgoingCall>>,
     retry: Option<(Retry, Entropy)>,
     call_timeout: Option<Duration>,
-    /// `None` once the client has been closed.
+    /// `None` after the client was closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
     runtime: SharedRuntime,
 }
 
 impl HttpClient {
-    /// A client that keeps connections of its own to the server at `url`, made by `connect` when
+    /// Makes a client with connections of its own to the server at `url`. `connect` makes them when
     /// they are first needed.
     ///
     /// # Errors
-    /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used.
+    /// [`HttpError::Url`] or [`HttpError::Header`] for a URL or a header that is not valid.
     pub fn new(
         url: &str,
         options: impl Into<HttpClientConfig>,
@@ -91,10 +90,10 @@ impl HttpClient {
         Self::new(url, options, move || connect(&server), runtime)
     }
 
-    /// Makes a client that sends with `send` instead of connections of its own.
+    /// Makes a client that sends its requests with `send`, and not over connections of its own.
     ///
     /// # Errors
-    /// [`HttpError::Url`] for a URL that cannot be used.
+    /// [`HttpError::Url`] for a URL that is not valid.
     pub fn with_send(
         url: &str,
         options: impl Into<HttpClientConfig>,
@@ -130,11 +129,10 @@ impl HttpClient {
         }
     }
 
-    /// Calls a method: one request, and its reply. It waits at most 30 s, from now to the last byte
-    /// of the reply, unless its [`timeout`](Call::timeout) is set. Dropping it gives the call up.
+    /// Calls a method: one request, and its reply. It waits at most 30 s, until the last byte of
+    /// the reply, unless its [`timeout`](Call::timeout) is set. Dropping it cancels the call.
     ///
-    /// `params` is anything that antiphon takes as a payload: a reference to a value, JSON text,
-    /// or `()` for none.
+    /// `params` is any payload: a reference to a value, JSON text, or `()` for no params.
     pub fn call<'c, R: DeserializeOwned>(
         &'c self,
         method: &'c str,
@@ -155,7 +153,7 @@ impl HttpClient {
     /// [`call_timeout`](HttpClientConfig::call_timeout) at most.
     ///
     /// # Errors
-    /// What was wrong with it, or with the transport.
+    /// Why it was not sent, or not accepted.
     pub fn notify<'c>(
         &'c self,
         method: &'c str,
@@ -164,7 +162,7 @@ impl HttpClient {
         self.notify_owned(Cow::Borrowed(method), Text::of(params))
     }
 
-    /// What its exchanges are configured with.
+    /// The configuration of its exchanges.
     pub(crate) fn config(&self) -> &Config {
         self.inner.caller.config()
     }
@@ -199,8 +197,8 @@ impl HttpClient {
         Ok(())
     }
 
-    /// Sends several calls and notifications as one message. `build` gives back the handles by
-    /// which the outcomes are fetched.
+    /// Sends several calls and notifications as one message. `build` returns the handles by which
+    /// the outcomes are fetched.
     ///
     /// ```no_run
     /// # async fn example(client: antiphon_net::http::HttpClient) -> Result<(), antiphon_net::CallError> {
@@ -233,7 +231,7 @@ impl HttpClient {
     }
 
     fn lock_send(&self) -> MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.inner
             .send
             .lock()
@@ -244,7 +242,7 @@ impl HttpClient {
         self.lock_send().clone().ok_or(HttpError::Closed)
     }
 
-    /// Makes a call, again and again if it may be.
+    /// Makes a call, and sends it again if that is allowed.
     async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
         let params = call.params?;
         let once = |left| self.call_once(&call.method, &params, &call.headers, left);
@@ -273,7 +271,7 @@ impl HttpClient {
         let (id, mut started) = self.inner.caller.call(method, params.all())?;
         started.add_headers(headers);
         let mut outcomes = self.exchange(started, timeout).await?;
-        // The exchange has settled every call it began.
+        // When the exchange has ended, all its calls have ended.
         outcomes.take(id).ok_or(CallError::Missing)
     }
 
@@ -300,7 +298,7 @@ impl HttpClient {
     }
 }
 
-/// Says after how long a call that ended so is sent again; `None` is never.
+/// Returns after how long a call that ended in this way is sent again; `None` for never.
 fn judge(
     retries: &mut Retries<'_>,
     ended: &Result<OwnedOutcome, CallError>,
@@ -311,7 +309,7 @@ fn judge(
     let random = entropy.next();
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, random),
-        // There is no other connection that is waited for, so every attempt counts and has its delay.
+        // There is no other connection to wait for, so every attempt counts and has its delay.
         Err(CallError::Http(HttpError::Connect(_) | HttpError::Unsent(_))) => retries
             .judge(&lost, true, random)
             .map(|_| retries.next_delay(random)),

@@ -10,7 +10,7 @@ use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::{Connecting, Link};
 
-/// Puts a service behind HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
+/// Serves a service over HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
 /// or for a route of a web framework.
 ///
 /// # Panics
@@ -19,8 +19,8 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
     Endpoint::new(options, service, current())
 }
 
-/// A client of the server at `url`, which begins with `http://`. Connections are made when they
-/// are first needed, within 10 s.
+/// Makes a client of the server at `url`, which begins with `http://`. Connections are made when
+/// they are first needed, within 10 s.
 ///
 /// ```
 /// use antiphon::Config;
@@ -51,9 +51,8 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 /// ```
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that cannot be used. For `https://` use
-/// [`HttpClient::new`] with something that connects with TLS, or
-/// `connect_tls` (feature `tls`).
+/// [`HttpError::Url`] for a URL that is not valid. For `https://` use [`HttpClient::new`] with a
+/// function that connects with TLS, or `connect_tls` (feature `tls`).
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -65,10 +64,10 @@ pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpCl
     HttpClient::dial(url, options, HttpScheme::Http, connect, current())
 }
 
-/// A client with TLS as `config` says, for a `url` that begins with `https://`.
+/// Makes a client with TLS, configured by `config`, for a `url` that begins with `https://`.
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that cannot be used.
+/// [`HttpError::Url`] for a URL that is not valid.
 ///
 /// # Panics
 /// Outside of a tokio runtime.

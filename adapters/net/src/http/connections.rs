@@ -1,15 +1,15 @@
-//! A client's own connections: a bounded number, each kept for a while. What the server may have
-//! done already is never asked for again.
+//! A client's own connections: a limited number, each used for several requests. A request that the
+//! server may have acted on is never sent again.
 //!
 //! ```text
 //!   send ──▶ pool: an idle connection, or the right to one more ──▶ request ──▶ reply ──▶ pool
 //! ```
 //!
-//! hyper-util's pool keeps the connections, and gives each that comes back to the request that has
-//! waited longest. A right is taken until the stream is let go, so the server never sees more
-//! connections than the limit. (Its legacy client cannot wait for either: while a connection is on
-//! its way back it makes another, which `client_and_server_talk_over_real_sockets` counts.)
-//! [`stages`](super::stages) says when a request is sent again.
+//! hyper-util's pool stores the connections, and gives a free one to the request that has waited
+//! longest. A permit is held until the stream is dropped, so the server never sees more connections
+//! than the limit. (hyper-util's legacy client cannot wait: while a connection is returned it makes
+//! another one, which `client_and_server_talk_over_real_sockets` counts.) [`stages`](super::stages)
+//! says when a request is sent again.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -46,11 +46,11 @@ type Body = Full<Bytes>;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Connections to one server, made when they are needed. Dropped, it closes those that are idle at
-/// once and the others with their replies.
+/// Connections to one server, made when they are needed. Dropping it closes idle ones at once, and
+/// the others after their replies.
 pub struct Connections {
     shared: Arc<Shared>,
-    /// Sends a request over one connection of the pool. None if it was not sent.
+    /// Sends a request over one connection of the pool. `None` if it was not sent.
     attempt: Box<dyn Fn(Request<Body>, usize) -> BoxFuture<Attempt> + Send + Sync>,
 }
 
@@ -60,21 +60,21 @@ struct Shared {
     connect: Box<dyn Connect>,
     runtime: SharedRuntime,
     options: HttpClientConfig,
-    /// The rights to a connection that are not given out.
+    /// The free permits for a connection.
     permits: Arc<Semaphore>,
 }
 
 impl Connections {
-    /// Connections made by `connect`, as many and for as long as `options` says.
+    /// Makes connections with `connect`, as many and for as long as `options` says.
     ///
     /// # Errors
-    /// [`HttpError::Header`] for one that cannot be sent.
+    /// [`HttpError::Header`] for a header that is not valid.
     pub fn new(
         options: &HttpClientConfig,
         connect: impl Connect,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
-        // A header that cannot be sent is better told now than by every call.
+        // A header that is not valid is reported now, and not by every call.
         header_map(&options.headers)?;
         let mut options = options.clone();
         options.max_connections = options.max_connections.max(1);
@@ -93,7 +93,7 @@ impl Connections {
                 let mut conn = pool.call(()).await?;
                 drop(pool);
                 let stages = Arc::clone(&conn.inner().stages);
-                // It may have ended while it was idle.
+                // The connection may have ended while it was idle.
                 if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !stages.begin() {
                     return Ok(None);
                 }
@@ -107,7 +107,7 @@ impl Connections {
         })
     }
 
-    /// How many connections there are, those that are being made included.
+    /// The number of connections, including those that are being made.
     pub fn open(&self) -> usize {
         self.shared.options.max_connections - self.shared.permits.available_permits()
     }
@@ -116,7 +116,7 @@ impl Connections {
 impl HttpSend for Connections {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(async move {
-            // Each that was idle may have ended, and a new one.
+            // Each idle connection may have ended; then a new one is made.
             for _ in 0..=self.shared.options.max_connections {
                 let request = (head_of(request)?, request.max_reply_bytes);
                 if let Some(response) = (self.attempt)(request.0, request.1).await? {
@@ -138,7 +138,7 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// Makes connections, each with a right.
+/// Makes connections, each with a permit.
 struct Connector {
     shared: Arc<Shared>,
     waiting: Option<Pin<Box<dyn Future<Output = SemaphoreGuardArc> + Send + Sync>>>,
@@ -205,7 +205,7 @@ impl Service<()> for Connector {
     }
 }
 
-/// Runs a connection until it ends, has been idle for too long, or the server takes nothing.
+/// Runs a connection until it ends, was idle for too long, or the server takes no output.
 async fn run(
     conn: Connection<HyperIo<ClientWatch>, Body>,
     stages: Arc<Stages>,
@@ -227,7 +227,7 @@ async fn run(
     .await;
 }
 
-/// One connection, as the pool keeps it.
+/// One connection of the pool.
 struct Conn {
     sender: SendRequest<Body>,
     stages: Arc<Stages>,
@@ -268,7 +268,7 @@ struct Leased<C: Exchange> {
     stages: Arc<Stages>,
 }
 
-/// A connection as the pool gives it: its type has no name.
+/// A connection as the pool returns it; its type has no name.
 trait Exchange:
     Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>
 {
@@ -302,8 +302,8 @@ impl<C: Exchange> Leased<C> {
     }
 }
 
-/// Keeps a connection that is of no further use from the next request: the pool asks whether it is
-/// ready.
+/// Makes sure that the next request does not get a connection that is of no use any more: the pool
+/// checks whether it is ready.
 impl<C: Exchange> Drop for Leased<C> {
     fn drop(&mut self) {
         if !self.stages.is_usable() {
@@ -316,7 +316,7 @@ impl<C: Exchange> Drop for Leased<C> {
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// Makes the request for hyper. Its body is shared, for it may have to be sent again.
+/// Makes the request for hyper. Its body is shared, because it may have to be sent again.
 fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
     struct Shared(Arc<Vec<u8>>);
 
@@ -372,7 +372,7 @@ async fn read(response: Response<Incoming>, max_bytes: usize) -> Result<HttpResp
         return Err(response.too_large(max_bytes));
     }
     while let Some(frame) = incoming.frame().await {
-        // Trailers say nothing that is asked for.
+        // Trailers are not used.
         let Ok(data) = frame.map_err(lost)?.into_data() else {
             continue;
         };

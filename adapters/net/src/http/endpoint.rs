@@ -1,7 +1,7 @@
-//! A service behind HTTP: what answers requests.
+//! A service over HTTP.
 //!
-//! What a request is answered is decided by the rules of [`antiphon::http`]; here it is only read,
-//! in a stated time and up to a stated size.
+//! The rules for requests and answers are in [`antiphon::http`]; this module only reads a request,
+//! within a time limit and a size limit.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -27,11 +27,11 @@ use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
-/// A service behind HTTP. Clones are the same.
+/// A service over HTTP. Clones are the same.
 ///
-/// A server of this crate speaks it as its protocol:
+/// A server of this crate uses it as its protocol:
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
-/// requests by itself, [`answer_request`](Self::answer_request) is the body of a route.
+/// requests itself, [`answer_request`](Self::answer_request) is the body of a route.
 pub struct Endpoint<S> {
     shared: Arc<Shared<S>>,
 }
@@ -45,16 +45,16 @@ struct Shared<S> {
 }
 
 impl<S: Service> Endpoint<S> {
-    /// Puts `service` behind HTTP. To it every request is a connection of its own, on which it can
-    /// answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run
-    /// until all that the request asked is answered, and are dropped if the client is gone before,
-    /// or has ended its direction and the configuration's `drain_timeout` is over. `service` may
-    /// be an `Arc` of one that others share.
+    /// Serves `service` over HTTP. The service sees every request as a connection of its own, on
+    /// which it can answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its
+    /// handlers run until everything in the request is answered. They are dropped earlier if the
+    /// client disconnects, or if it ends its stream and the configuration's `drain_timeout` passes.
+    /// `service` may be a shared `Arc`.
     pub fn new(options: impl Into<HttpConfig>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
         let mut exchange = options.options.clone();
         exchange.config = exchange.config.for_server_exchange();
-        // What wrote the request takes the reply, and has a time of its own for that.
+        // The code that writes the reply has its own time limit.
         exchange.config.timeouts.write_timeout = None;
         Self {
             shared: Arc::new(Shared {
@@ -66,7 +66,7 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    /// The options it was made with.
+    /// The endpoint's options.
     pub fn options(&self) -> &HttpConfig {
         &self.shared.options
     }
@@ -80,12 +80,12 @@ impl<S: Service> Endpoint<S> {
         self.answer_request("POST", context, body).await
     }
 
-    /// Answers a request that another server has read, if the rules let it in. `context` is what is
-    /// known of it, for the rules to judge and for the handlers to see: give it the target and
-    /// **every** header. What is not in it the rules take for absent, so a page of another origin
-    /// would pass for a program; without a target, the paths of the rules are not asked. Route
-    /// every method here: a browser sends OPTIONS before it sends what a page of an allowed origin
-    /// wants to say. Dropping the future cancels the handlers.
+    /// Answers a request that another server has read, if the rules allow it. `context` has what is
+    /// known of the request, for the rules and for the handlers: it must have the target and
+    /// **every** header. For the rules a missing header is absent, so the request of a web page of
+    /// another origin would look like that of a program; without a target, the paths of the rules
+    /// are not checked. Route every HTTP method to this function: a browser sends OPTIONS before it
+    /// sends a request of a page of an allowed origin. Dropping the future cancels the handlers.
     pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> HttpAnswer {
         let seen = context.clone();
         let mut fields = Fields::new();
@@ -109,11 +109,11 @@ impl<S: Service> Endpoint<S> {
         self.answer_body(&head, context, body).await
     }
 
-    /// Gives the service a report that belongs to no exchange.
+    /// Passes the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
         let Shared { service, .. } = &*self.shared;
         let peer = peer(&self.shared.exchange, context.clone(), self.runtime());
-        // A panic in it has been printed; the server goes on.
+        // If it panics, the panic was printed, and the server goes on.
         let _ = catch_unwind(AssertUnwindSafe(|| service.report(&peer, report)));
     }
 
@@ -141,8 +141,8 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    /// Answers a request that hyper has read the head of. `context` is what the transport knows;
-    /// `lengths`, how many lines of the head named a length.
+    /// Answers a request whose head hyper has read. `context` is what the transport knows;
+    /// `lengths` is the number of lines of the head with a length.
     pub(super) async fn serve(
         &self,
         context: &Context,
@@ -171,7 +171,7 @@ impl<S: Service> Endpoint<S> {
             Verdict::Serve => {
                 let mut body = pin!(read(incoming, options.config.limits.max_message_bytes));
                 let body = poll_fn(|cx| match body.as_mut().poll(cx) {
-                    // What had come in before the end has been read.
+                    // Everything that arrived before the end was read.
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
                     polled => polled,
                 });
@@ -182,7 +182,7 @@ impl<S: Service> Endpoint<S> {
         let is_whole = matches!(body, Body::Whole(_));
         let mut answer = self.answer_body(&head, context, body).await;
         if !is_whole {
-            // There is no telling where the next request would begin.
+            // The beginning of the next request cannot be found.
             answer.headers.push(("connection", "close".into()));
         }
         response(answer)
@@ -205,25 +205,25 @@ impl<S> fmt::Debug for Endpoint<S> {
     }
 }
 
-/// What became of a body.
+/// The result of reading a body.
 enum Body<B> {
     Whole(B),
-    /// It has more than the limit; at least so many bytes.
+    /// The body is over the limit; it has at least this many bytes.
     TooLarge(u64),
-    /// It did not come in time.
+    /// The body did not arrive in time.
     Late,
-    /// The client is gone, or did not keep to the encoding it announced.
+    /// The client disconnected, or broke the announced encoding.
     Broken,
 }
 
-/// Reads a body whole, and never holds more of it than has come in.
+/// Reads a whole body, and never holds more of it than has arrived.
 async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
             return Body::Broken;
         };
-        // Trailers say nothing that is asked for.
+        // Trailers are not used.
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -245,7 +245,7 @@ pub(super) fn response(answer: HttpAnswer) -> Response<Full<Bytes>> {
             Ok(value) => {
                 response.headers_mut().append(name, value);
             }
-            // Rules that cannot be said in HTTP are this side's mistake.
+            // An answer that HTTP cannot express is a fault of this side.
             Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -1,4 +1,4 @@
-//! How HTTP can fail, and how a call over it can.
+//! The ways in which HTTP can fail.
 
 use std::fmt;
 use std::io;
@@ -7,29 +7,29 @@ use antiphon::http::ReplyError;
 
 use super::reply::HttpReply;
 
-/// A failure of the transport. What the peer answered is a [`CallError`](crate::CallError).
+/// A failure of the transport. Errors in the peer's answer are [`CallError`](crate::CallError)s.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// The server answered something that is no answer: a status, a page, a redirect to another
-    /// origin, too much.
+    /// The reply is not an answer: an error status, an HTML page, a redirect to another origin, or
+    /// too many bytes.
     Reply(ReplyError, HttpReply),
-    /// The reply has this content coding, which was not asked for and cannot be read.
+    /// The reply has this content coding, which the request did not accept.
     Coding(String, HttpReply),
     /// No connection could be made: nothing was sent.
     Connect(io::Error),
-    /// Every connection was over before anything was sent, or before the server can have read it.
+    /// Every connection ended before anything was sent, or before the server can have read it.
     Unsent(io::Error),
-    /// The connection was lost on the way. The server may or may not have acted.
+    /// The connection was lost before the whole reply came. The server may or may not have acted.
     Lost(io::Error),
-    /// There was no reply in time. The server may still be working. The call then ends as
+    /// No reply came in time. The server may still be working. The call then ends as
     /// [`CallError::TimedOut`](crate::CallError::TimedOut).
     TimedOut,
     /// The client has been closed: nothing was sent.
     Closed,
-    /// The URL is none that requests can go to.
+    /// The URL is not valid for requests.
     Url(&'static str),
-    /// A header that was asked for cannot be sent.
+    /// A configured header is not valid.
     Header(String),
 }
 
@@ -42,7 +42,7 @@ impl HttpError {
         )
     }
 
-    /// The status that the server answered with, where that was what was wrong.
+    /// The status of the server's reply, if the reply was not a valid answer.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Reply(error, _) => error.status(),
@@ -50,7 +50,7 @@ impl HttpError {
         }
     }
 
-    /// The status and headers of the reply, where one came: for `Retry-After` and the like.
+    /// The status and headers of the reply, if there was one: for `Retry-After`, for example.
     pub fn reply(&self) -> Option<&HttpReply> {
         match self {
             Self::Reply(_, reply) | Self::Coding(_, reply) => Some(reply),
@@ -62,7 +62,7 @@ impl HttpError {
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // What it says tells more than where reading it failed.
+            // The reply's text is more useful than the position of the parse error.
             Self::Reply(ReplyError::NoAnswer(_), HttpReply { status, text, .. })
                 if !text.is_empty() =>
             {

@@ -1,5 +1,5 @@
 //! One message in, one reply out, with handlers that may wait in between: a session over whole
-//! messages, and the handlers of what came in.
+//! messages, and its handlers.
 //!
 //! If an exchange is dropped early, its handlers are dropped too. The reply is given when all
 //! requests and notifications of the message have been served, so a client that waits for each
@@ -20,21 +20,21 @@ use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
 
-/// Makes the peer that the handlers of an exchange are shown.
+/// Makes the peer that the handlers of an exchange get.
 pub(super) fn peer(
     options: &Arc<ConnectionConfig>,
     mut context: Context,
     runtime: &SharedRuntime,
 ) -> Peer {
-    // Its requests are a server's.
+    // The request came to a server.
     context.is_accepted = true;
     let session = Session::new(Arc::clone(options), false, context, Arc::clone(runtime));
     Peer::unowned(session)
 }
 
-/// Handles one message and returns the reply; `None` if none is owed. `input` holds only the size
-/// of a message that was too large to be assembled. If the future is dropped early, the exchange
-/// ends, and its handlers see that they are cancelled.
+/// Handles one message and returns the reply; `None` if there is none. For a message that was too
+/// large to be read `input` has only its size. If the future is dropped early, the exchange ends,
+/// and its handlers are cancelled.
 pub(super) async fn exchange<S: Service>(
     peer: Peer,
     service: &Arc<S>,
@@ -98,7 +98,7 @@ impl Exchange {
         }
     }
 
-    /// Tells the service that the exchange is over.
+    /// Reports to the service that the exchange has ended.
     fn finish(&mut self, why: Closed) {
         self.is_over = true;
         self.handlers.finish(why);

@@ -1,7 +1,7 @@
-//! A stream as hyper polls it, and the deadlines that a connection's task keeps for it.
+//! A stream as hyper polls it, and the deadlines that a connection's task enforces.
 //!
-//! hyper sees a connection's stream through what watches it: that notes how far a request is, and
-//! the task that polls hyper reads the notes and ends what takes too long.
+//! hyper uses a connection's stream through an observer that notes how far a request is. The task
+//! that polls hyper reads the notes, and ends what takes too long.
 
 use std::fmt;
 use std::io;
@@ -19,9 +19,9 @@ use crate::transport::io::Io;
 /// How many bytes are read at once, on the stack.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Watches a connection's bytes pass, in both directions.
+/// Observes a connection's bytes in both directions.
 pub(super) trait Watch: Unpin {
-    /// Reads from `io`, or says what is read instead.
+    /// Reads from `io`, or returns other bytes instead.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -37,7 +37,7 @@ pub(super) trait Watch: Unpin {
         buf: &[u8],
     ) -> Poll<io::Result<usize>>;
 
-    /// Notes that output was taken, or waits for room.
+    /// Notes that output was taken, or waits for space.
     fn flushed(&mut self, is_done: bool);
 }
 
@@ -107,7 +107,7 @@ impl<W> fmt::Debug for HyperIo<W> {
 pub(super) struct Alarm {
     runtime: SharedRuntime,
     timer: Box<dyn Timer>,
-    /// A deadline that the clock had jumped over, and until when more time is granted for it.
+    /// A deadline past which the clock has jumped, and the extra time for it.
     granted: Option<(Instant, Instant)>,
 }
 
@@ -120,8 +120,8 @@ impl Alarm {
         }
     }
 
-    /// Ready once `due` is over. If the clock jumped over it, as it does when the process is
-    /// stopped, it is granted more time once: see [`grace`].
+    /// Ready once `due` has passed. If the clock has jumped past it, as it does when the process
+    /// was stopped, it gets extra time once: see [`grace`].
     pub(super) fn poll_over(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let granted = self.granted.filter(|(of, _)| *of == due);
         let until = granted.map_or(due, |(_, until)| until);
@@ -136,7 +136,7 @@ impl Alarm {
     }
 }
 
-/// The end of `span` from `start`; `None` never ends.
+/// Returns the end of `span` from `start`; `None` never ends.
 pub(super) fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }

@@ -1,4 +1,4 @@
-//! A transport that goes nowhere, for tests of programs that call over HTTP.
+//! A transport without a network, for tests of programs that call over HTTP.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::caller::{HttpRequest, HttpResponse};
 use super::error::HttpError;
 
-/// Records what is sent, and plays back replies that were put in beforehand, in their order. With
-/// none left it replies that there is no reply: 204.
+/// Records the requests that are sent, and returns prepared replies in their order. After the last
+/// one it returns status 204 without a body.
 ///
 /// ```
 /// use antiphon_net::http::HttpMock;
@@ -30,37 +30,37 @@ struct Inside {
 }
 
 impl HttpMock {
-    /// Makes a transport that has sent nothing, and has nothing to reply.
+    /// Makes a transport that has sent nothing and has no prepared replies.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a reply at the end of the queue.
+    /// Adds a reply to the queue.
     pub fn reply(&self, status: u16, body: &str) {
         self.answer(Ok(HttpResponse::new(status, body)));
     }
 
-    /// Puts the absence of a reply at the end of the queue.
+    /// Adds a reply without a body (204) to the queue.
     pub fn no_reply(&self) {
         self.reply(204, "");
     }
 
-    /// Puts anything that a transport can come back with at the end of the queue.
+    /// Adds any response or error of a transport to the queue.
     pub fn answer(&self, answer: Result<HttpResponse, HttpError>) {
         self.lock().replies.push_back(answer);
     }
 
-    /// What was sent so far.
+    /// The requests that were sent so far.
     pub fn sent(&self) -> Vec<HttpRequest> {
         self.lock().sent.clone()
     }
 
-    /// The bodies of what was sent so far, as text.
+    /// The bodies of the requests that were sent so far, as text.
     pub fn sent_bodies(&self) -> Vec<String> {
         let inside = self.lock();
         let bodies = inside.sent.iter();
@@ -69,21 +69,21 @@ impl HttpMock {
             .collect()
     }
 
-    /// Whether requests can be sent through it. They can until
-    /// [`set_connected`](Self::set_connected) says otherwise.
+    /// Whether requests can be sent. They can, until [`set_connected`](Self::set_connected) changes
+    /// that.
     pub fn is_connected(&self) -> bool {
         !self.lock().is_disconnected
     }
 
-    /// Lets every further request fail as one that found nobody to connect to, or not any more.
+    /// Makes every further request succeed, or fail as one for which no connection could be made.
     pub fn set_connected(&self, is_connected: bool) {
         self.lock().is_disconnected = !is_connected;
     }
 
-    /// Records a request, and gives the next reply.
+    /// Records a request, and returns the next reply.
     ///
     /// # Errors
-    /// As it was told.
+    /// The prepared error.
     pub fn exchange(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
         let mut inside = self.lock();
         if inside.is_disconnected {

@@ -1,8 +1,8 @@
 //! JSON-RPC over HTTP/1.1, for every runtime: servers and clients over hyper.
 //!
-//! An [`Endpoint`] is a service behind HTTP. Which requests are served and what a reply means is
-//! decided in [`antiphon::http`]; hyper reads and writes; here are sizes, deadlines and the way
-//! between them.
+//! An [`Endpoint`] is a service over HTTP. The rules for requests and replies are in
+//! [`antiphon::http`]; hyper reads and writes; this module enforces sizes and deadlines and
+//! connects the two.
 
 mod caller;
 mod client;

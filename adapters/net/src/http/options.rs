@@ -1,11 +1,11 @@
-//! What an HTTP server or client can be told beforehand.
+//! Options of HTTP servers and clients.
 
 use crate::ConnectionConfig;
 use antiphon::Config;
 use antiphon::http::HttpRules;
 
-/// The protocol, the limits around it, and the rules of HTTP. Made from a [`Config`] or
-/// [`ConnectionConfig`] alone where the defaults will do.
+/// The protocol, the limits around it, and the rules of HTTP. It can be made from a [`Config`] or
+/// [`ConnectionConfig`], with defaults for the rest.
 ///
 /// ```
 /// use antiphon::Config;
@@ -16,15 +16,15 @@ use antiphon::http::HttpRules;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// The protocol, and the limits on what is served. Every request is an exchange of its own:
-    /// limits on a connection, such as `max_running_requests`, are limits on a request.
+    /// The protocol, and the limits of the service. Every request is an exchange of its own: limits
+    /// on a connection, such as `max_running_requests`, apply to a request.
     pub options: ConnectionConfig,
-    /// Which requests are served, how their replies look, and how slow they may be.
+    /// Which requests are accepted, how their replies look, and the time limits.
     pub rules: HttpRules,
 }
 
 impl HttpConfig {
-    /// Takes the default rules.
+    /// Uses the default rules.
     pub fn new(options: impl Into<ConnectionConfig>) -> Self {
         Self {
             options: options.into(),
@@ -32,7 +32,7 @@ impl HttpConfig {
         }
     }
 
-    /// Takes other rules.
+    /// Sets the rules.
     #[must_use]
     pub fn with_rules(mut self, rules: HttpRules) -> Self {
         self.rules = rules;

@@ -6,12 +6,12 @@
 //!      └───────────────────some of it written────────────────── Replying
 //! ```
 //!
-//! Waiting and Head have a deadline. Serving and Replying have none here, because this side is
-//! working then; the endpoint limits how long a body may take. Output that the peer does not read
-//! has a deadline of its own. So a peer that sends too slowly, falls silent or stops reading loses
-//! its own connection, after a set time. A client that closes its sending side while its request is
-//! served still gets the answer: hyper sees the end of input only once the answer is written, or
-//! `drain_timeout` after the end.
+//! Waiting and Head have a deadline. Serving and Replying have none here, because then this side
+//! works; the endpoint limits the time of a body. Output that the peer does not read has a deadline
+//! of its own. So if a peer sends too slowly, sends nothing or does not read, its connection ends
+//! after a set time. A client that closes its sending side while its request is handled still gets
+//! the answer: hyper sees the end of input only after the answer was written, or `drain_timeout`
+//! after the end.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,17 +60,17 @@ enum Phase {
 /// Whether the end of input is hidden from hyper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// The end has not been read yet, or hyper was told of it when it was read.
+    /// The end was not read yet, or hyper saw it when it was read.
     NotHidden,
-    /// hyper was told that nothing is there yet: if it saw the end, it would drop the request that
-    /// it serves.
+    /// hyper was told that no input is there yet: if it saw the end, it would drop the request that
+    /// it handles.
     Hidden,
     /// hyper sees the end at its next read.
     Shown,
 }
 
 impl State {
-    /// Whether a request is being served, or its answer written.
+    /// Whether a request is being handled, or its answer written.
     fn is_at_work(&self) -> bool {
         matches!(self.phase, Phase::Serving | Phase::Replying) || self.stuck_since.is_some()
     }
@@ -81,7 +81,7 @@ impl State {
 }
 
 impl Phases {
-    /// Makes the state of a connection whose first byte has come.
+    /// Makes the state of a connection whose first byte has arrived.
     pub(super) fn new(options: &HttpConfig, runtime: &SharedRuntime) -> Arc<Self> {
         let state = State {
             phase: Phase::Head,
@@ -103,17 +103,17 @@ impl Phases {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the end of input was read: an incomplete body will then never be complete.
+    /// Whether the end of input was read: an incomplete body will never be complete.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().ended_at.is_some()
     }
 
     /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in
-    /// it. What was read before the reply to the last request was made is not counted.
+    /// it. Bytes read before the reply to the last request was made are not counted.
     pub(super) fn serving(&self) -> u32 {
         let mut state = self.lock();
         state.phase = Phase::Serving;
@@ -158,7 +158,7 @@ impl Phases {
 /// The stream's side of [`Phases`].
 pub(super) struct Watched {
     pub(super) phases: Arc<Phases>,
-    /// A byte that has been read already.
+    /// A byte that was read before.
     pub(super) first: Option<u8>,
 }
 
@@ -188,7 +188,7 @@ impl Watch for Watched {
             }
             return Poll::Ready(Ok(0));
         }
-        // The next request may come in before the last reply is written; it begins a head as well.
+        // The next request may arrive before the last reply is written; it begins a head too.
         if matches!(state.phase, Phase::Waiting | Phase::Replying) {
             state.begin(Phase::Head, now);
             state.scan = HeadScan::new();

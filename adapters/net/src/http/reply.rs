@@ -14,11 +14,11 @@ use crate::context::Headers;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct HttpReply {
-    /// The status; 0 where none came.
+    /// The status; 0 if there was none.
     pub status: u16,
     /// The headers.
     pub headers: Headers,
-    /// In a failure, the first 512 bytes of the body as text, control characters escaped. Empty for
-    /// [`on_reply`](super::HttpClientConfig::on_reply).
+    /// For an error, the first 512 bytes of the body as text, with control characters escaped.
+    /// Empty for [`on_reply`](super::HttpClientConfig::on_reply).
     pub text: String,
 }

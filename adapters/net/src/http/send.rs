@@ -1,4 +1,4 @@
-//! What sends a client's requests.
+//! Sends a client's requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use crate::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
-/// A request on its way.
+/// A request that is being sent.
 pub type HttpSending<'a> =
     Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
-/// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that
-/// a program has already. With most clients an implementation takes a dozen lines: post
+/// Sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that a
+/// program already has. With most clients an implementation takes a dozen lines: post
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
-/// redirect, take any status, and refuse a body of more than `request.max_reply_bytes` bytes.
+/// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 ///
-/// A future that is dropped is a request that is given up.
+/// Dropping the future cancels the request.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply.
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a>;
 }
 
-/// Shares a sender: it can still be used after one of its clients is closed.
+/// A shared sender can still be used after one of its clients is closed.
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         (**self).send(request)

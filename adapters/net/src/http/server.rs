@@ -1,8 +1,8 @@
-//! One connection of an HTTP server: hyper, with a deadline for everything that a client can be
-//! slow at.
+//! One connection of an HTTP server: hyper, with a deadline for everything in which a client can be
+//! slow.
 //!
-//! A client that falls silent, drips, floods or does not read costs its own connection, and before
-//! it has said anything it costs next to nothing.
+//! A client that sends nothing, sends too slowly, floods or does not read loses its own connection,
+//! and before it has sent anything it needs hardly any memory.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,13 +27,14 @@ use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
 
-/// The most bytes of a body that hyper holds at once, and the least it can be told.
+/// The most bytes of a body that hyper holds at once, and the smallest value that it accepts.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a connection beyond the limit may take to ask, to be told that it is refused.
+/// How long a connection beyond the limit may take to send its request, before it is closed without
+/// an answer.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many reads are made after the end before other tasks get their turn.
+/// How many reads are made after the end before other tasks may run.
 const MAX_READS: u32 = 16;
 
 impl<S: Service> Protocol for Endpoint<S> {
@@ -53,9 +54,9 @@ impl<S: Service> Protocol for Endpoint<S> {
     }
 }
 
-/// Serves one connection, which may carry any number of requests one after the other, until either
-/// side ends it. If it `is_refused`, it is one beyond the limit: whatever it asks, there is no room
-/// for it.
+/// Serves one connection, with any number of requests one after the other, until either side ends
+/// it. If it `is_refused`, it is beyond the limit: every request is answered that the server is
+/// full.
 async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
@@ -66,7 +67,7 @@ async fn serve_connection<S: Service>(
     let (runtime, options) = (endpoint.runtime(), endpoint.options());
     let due = runtime.now() + options.rules.first_byte_timeout;
     let first = ending.unless(End::No, first_byte(&mut *io));
-    // An end without a word needs none in return.
+    // A connection that ends without a request needs no answer.
     let Some(Some(Some(first))) = until(&**runtime, due, first).await else {
         return;
     };
@@ -100,7 +101,7 @@ async fn serve_connection<S: Service>(
             }
         }
         loop {
-            // A client that broke the rules of HTTP has been told, as far as it can be.
+            // A client that broke the rules of HTTP has been sent an error, if that was possible.
             if conn.poll_without_shutdown(cx).is_ready() {
                 return Poll::Ready(true);
             }
@@ -127,20 +128,20 @@ fn builder(rules: &HttpRules) -> Builder {
         .max_headers(rules.max_headers)
         .max_header_size(rules.max_header_bytes)
         .max_buf_size(MAX_BUFFER_BYTES.max(rules.max_header_bytes))
-        // The phases keep the time.
+        // `Phases` enforces this time limit.
         .header_read_timeout(None);
     builder
 }
 
-/// Waits for the first byte that comes in; gives `None` if none does.
+/// Waits for the first byte; returns `None` if there is none.
 async fn first_byte(io: &mut dyn Io) -> Option<u8> {
     let mut first = [0];
     let read = poll_fn(|cx| io.poll_read(cx, &mut first)).await;
     matches!(read, Ok(1..)).then_some(first[0])
 }
 
-/// Ends our stream, and reads on for a while: a peer that is still sending would lose the reply if
-/// its bytes were refused.
+/// Ends our stream, and reads on for a while: if the bytes of a peer that is still sending were
+/// refused, it would lose the reply.
 async fn linger(mut io: Box<dyn Io>) {
     if poll_fn(|cx| io.poll_close(cx)).await.is_err() {
         return;

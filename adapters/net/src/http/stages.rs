@@ -7,7 +7,7 @@
 //!    └──────────────────────────────────the whole reply read───────────────────────────┘
 //! ```
 //!
-//! hyper-util's pool sends a request again only where no byte of it left. We add two rules, each
+//! hyper-util's pool sends a request again only if no byte of it was sent. We add two rules, each
 //! with a test that fails without it:
 //!
 //! 1. A server may end an idle connection at the very moment at which a request is sent over it
@@ -63,7 +63,7 @@ struct State {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
-    /// The connection may be handed a request until this time.
+    /// A request may be sent over the connection until this time.
     Idle(Instant),
     Begun,
     Sent,
@@ -88,11 +88,11 @@ impl Stages {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a request, if the connection is idle and may still be used; says whether it is.
+    /// Begins a request, if the connection is idle and may still be used. Returns whether it did.
     pub(super) fn begin(&self) -> bool {
         let is_usable = self.is_usable();
         if is_usable {
@@ -113,7 +113,7 @@ impl Stages {
         task.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the connection is idle, and not for too long.
+    /// Whether the connection is idle, and has not been so for too long.
     pub(super) fn is_usable(&self) -> bool {
         let now = self.runtime.now();
         matches!(self.lock().stage, Stage::Idle(until) if until > now)
@@ -130,8 +130,8 @@ impl Stages {
         Poll::Pending
     }
 
-    /// When the connection's task has to end it, because it is idle or because the server takes no
-    /// output for `write_timeout`.
+    /// Returns when the connection's task has to end it, because it is idle or because the server
+    /// takes no output for `write_timeout`.
     pub(super) fn due(&self, write_timeout: Option<Duration>, cx: &Context<'_>) -> Instant {
         let mut state = self.lock();
         state.task = Some(cx.waker().clone());
@@ -142,7 +142,7 @@ impl Stages {
         }
     }
 
-    /// Ends an idle connection in good order if its time has come; says whether it did.
+    /// Ends an idle connection in good order if its time has come. Returns whether it did.
     pub(super) fn end_idle(&self) -> bool {
         let now = self.runtime.now();
         let mut state = self.lock();
@@ -160,7 +160,7 @@ pub(super) struct ClientWatch {
     /// The end of input, and until when to wait for a reset after it. `None` when not waiting.
     ended: Option<(io::Result<usize>, Instant)>,
     timer: Option<Box<dyn Timer>>,
-    /// The right to one connection.
+    /// The permit for one connection.
     _permit: Option<SemaphoreGuardArc>,
 }
 
@@ -203,7 +203,7 @@ impl ClientWatch {
     }
 }
 
-/// hyper has dropped the stream. A request that was handed over at that very moment stays in hyper
+/// hyper has dropped the stream. A request that was passed to hyper at that moment stays in hyper
 /// without an error, so it is marked as unread and its future is woken.
 impl Drop for ClientWatch {
     fn drop(&mut self) {
@@ -259,7 +259,8 @@ impl Watch for ClientWatch {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let is_begun = |state: &State| state.is_reused && state.stage == Stage::Begun;
-        // An end may have come that the runtime has not seen: it looks only now and then.
+        // The connection may have ended without the runtime's notice, which checks only now and
+        // then.
         if is_begun(&self.stages.lock()) && io.has_input() {
             self.stages.lock().stage = Stage::Unread;
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
@@ -268,7 +269,7 @@ impl Watch for ClientWatch {
         let mut state = self.stages.lock();
         match &written {
             Ok(_) if state.stage == Stage::Begun => state.stage = Stage::Sent,
-            // What could not be written has not arrived.
+            // Bytes that could not be written have not arrived.
             Err(error) if state.is_reused && is_reset(error) => {
                 if matches!(state.stage, Stage::Begun | Stage::Sent) {
                     state.stage = Stage::Unread;

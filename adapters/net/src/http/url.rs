@@ -1,4 +1,4 @@
-//! Where requests go: an absolute URL of HTTP, taken apart.
+//! The URL of requests: an absolute URL of HTTP, split into its parts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,14 +11,14 @@ use super::error::HttpError;
 /// With or without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpScheme {
-    /// `http`: none.
+    /// `http`: without TLS.
     Http,
     /// `https`: with TLS.
     Https,
 }
 
-/// An absolute URL of HTTP: scheme, host, port, path and query. User and password are refused:
-/// they belong in an `Authorization` header, which is not printed in logs.
+/// An absolute URL of HTTP: scheme, host, port, path and query. User and password are refused,
+/// because they belong in an `Authorization` header, which is not logged.
 ///
 /// ```
 /// use antiphon_net::http::{HttpScheme, HttpUrl};
@@ -91,7 +91,7 @@ impl FromStr for HttpUrl {
         if has_port && authority.port_u16().is_none() {
             return refuse("its port is no number up to 65535");
         }
-        // A query may stand behind the host; what is asked for begins with a slash.
+        // A query may follow the host directly; the request's target begins with a slash.
         let target = parts.path_and_query.take();
         let target = target.as_ref().map_or("", PathAndQuery::as_str);
         let slash = if target.starts_with('/') { "" } else { "/" };
@@ -106,7 +106,7 @@ impl fmt::Display for HttpUrl {
     }
 }
 
-/// Without the query, which may be a secret.
+/// Prints the URL without the query, which may be a secret.
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (authority, path) = (self.authority(), self.0.path());

@@ -1,9 +1,9 @@
-//! What the other side said, as text for a log.
+//! Text of the other side, for logs.
 
-/// How much of a body is told in a failure.
+/// How much of a body is kept for an error.
 pub(crate) const MAX_TEXT_BYTES: usize = 512;
 
-/// The beginning of a body, as text for a log.
+/// Returns the beginning of a body, as text for a log.
 pub(crate) fn first_bytes(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(MAX_TEXT_BYTES)]);
     let shown = text.trim().chars().flat_map(|letter| {

@@ -7,7 +7,7 @@ use antiphon::service::{Cx, Decision, Deferred, Interceptor};
 
 use crate::request::Request;
 
-/// An interceptor that only refuses.
+/// An interceptor that refuses calls by a function.
 pub(super) struct Check<F>(pub(super) F);
 
 impl<F> Interceptor<Request> for Check<F>
@@ -22,7 +22,7 @@ where
     }
 }
 
-/// An interceptor that refuses what a function refuses, which may wait.
+/// An interceptor that refuses calls by an async function.
 pub(super) struct CheckLater<F>(pub(super) F);
 
 impl<C, T, F> Interceptor<Request> for CheckLater<C>

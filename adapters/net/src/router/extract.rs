@@ -1,4 +1,4 @@
-//! What handlers may take from a request besides its params.
+//! Arguments of handlers that are made from the request and not from its params.
 
 use antiphon::{ErrorObject, FromCall, Internal, OwnedError, OwnedId};
 
@@ -13,15 +13,15 @@ impl<S> FromCall<Request, S> for Peer {
     }
 }
 
-/// Ready when nobody waits for the answer any more. It is never ready for a notification, before its
-/// connection ends.
+/// A future that is ready when no answer is awaited any more. For a notification that is only when
+/// the connection ends.
 impl<S> FromCall<Request, S> for Cancellation {
     fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
         Ok(request.cancellation())
     }
 }
 
-/// The id as the peer wrote it. A notification has none, and its handler is not called.
+/// The id as the peer wrote it. A notification has none, so its handler is not called.
 impl<S> FromCall<Request, S> for OwnedId {
     fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
         request
@@ -30,7 +30,7 @@ impl<S> FromCall<Request, S> for OwnedId {
     }
 }
 
-/// A value that an interceptor has left, as an argument of a handler.
+/// A value that an interceptor has added to the attributes, as an argument of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! A method that says whether the service is well.
+//! A method that reports whether the service works.
 
 use std::error::Error;
 use std::fmt;
@@ -24,16 +24,16 @@ use crate::runtime::{Runtime, until};
 type Cause = Box<dyn Error + Send + Sync>;
 type Outcome = Result<OwnedJson, Problem>;
 
-/// Checks of what a service depends on, each with a deadline; and the method that runs them all side by
-/// side and answers what they found. Give it to a router as the handler of a method of any name.
+/// Checks of what a service depends on, each with a deadline. It is the handler of a method, which
+/// runs all checks at the same time and answers with their results. Register it in a router under
+/// any name.
 ///
-/// The answer has the members `status`, `pass` or `fail`, and `checks`, an object with an entry for each
-/// check: its `status`; `duration_ms`, in milliseconds; `detail`, what it returned, unless that is
-/// `null`; and for one that fails `reason`, which is `failed`, `timed out` or `panicked`. The error of a
-/// check that fails is reported here, and not sent.
+/// The answer has the members `status`, `pass` or `fail`, and `checks`, an object with an entry per
+/// check: its `status`; `duration_ms`, in milliseconds; `detail`, the value that the check
+/// returned, unless that is `null`; and for a failed check `reason`, which is `failed`, `timed out`
+/// or `panicked`. The error of a failed check is reported here, and not sent.
 ///
-/// On threads a check that waits for anything but its own future holds up the connection, whatever its
-/// deadline.
+/// On threads a check that blocks its thread blocks the connection, whatever its deadline.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +61,7 @@ struct Check {
 type Run = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
 
 impl Health {
-    /// Makes one without checks: all is well as long as it answers.
+    /// Makes one without checks: the status is `pass` as long as it answers.
     pub const fn new() -> Self {
         Self {
             checks: Vec::new(),
@@ -69,8 +69,8 @@ impl Health {
         }
     }
 
-    /// Adds a check, which fails if it returns an error, panics or takes longer than `deadline`. It is
-    /// dropped then. What it returns otherwise is shown, unless it is `()`.
+    /// Adds a check, which fails if it returns an error, panics or takes longer than `deadline`; it
+    /// is dropped then. The value that it returns is in the answer, unless it is `()`.
     #[must_use]
     pub fn check<F, T, E>(
         mut self,
@@ -100,8 +100,8 @@ impl Health {
         self
     }
 
-    /// Tells the peer the errors of checks that fail, as `cause`. Only for peers that may know all of this
-    /// side: errors may name hosts, files and users.
+    /// Sends the errors of failed checks to the peer, as `cause`. Only for peers that may know
+    /// them: errors may name hosts, files and users.
     #[must_use]
     pub const fn show_causes(mut self) -> Self {
         self.shows_causes = true;
@@ -130,7 +130,7 @@ impl Check {
     }
 }
 
-/// Runs a check. One that panics has failed.
+/// Runs a check. If it panics, it has failed.
 async fn caught(run: &Run) -> Outcome {
     let Ok(mut running) = catch_unwind(AssertUnwindSafe(run)) else {
         return Err(Problem::Panicked);
@@ -180,7 +180,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What the checks of a [`Health`] have found. Serialized, it is the answer of its method.
+/// The results of the checks of a [`Health`]. Serialised, it is the answer of the method.
 #[derive(Debug)]
 pub struct HealthReport {
     checks: Vec<Checked>,

@@ -8,8 +8,8 @@ use antiphon::service::{Bucket, CallEnd, Cx, Decision, Interceptor, Prices, Repl
 
 use crate::request::Request;
 
-/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, in the code that the
-/// dialect has for a busy server. Notifications beyond it are not served, and reported.
+/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, with the dialect's code
+/// for a busy server. Notifications beyond the rate are not handled, but reported.
 ///
 /// ```
 /// use antiphon_net::{RateLimit, Router};
@@ -32,8 +32,8 @@ impl RateLimit {
         }
     }
 
-    /// Lets `rate` calls a second of each connection pass, and `burst` at once after a pause. Over HTTP
-    /// each request is a connection of its own: count per server there.
+    /// Allows `rate` calls per second of each connection, and `burst` at once after a pause. Over
+    /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {

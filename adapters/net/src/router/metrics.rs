@@ -1,4 +1,4 @@
-//! Counts and durations of calls, as Prometheus reads them.
+//! Counts and durations of calls, in the format of Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -9,8 +9,8 @@ use antiphon::service::conventions::{
 };
 use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
 
-/// The most series of each side. A peer that is called makes up its codes; what is beyond is one more
-/// series, `_OTHER`. Each takes about 300 bytes.
+/// The most series of each side, because a called peer may invent any number of error codes. All
+/// further ones are counted in one more series, `_OTHER`. Each needs about 300 bytes.
 const MAX_SERIES: usize = 10_000;
 
 /// An interceptor that counts connections and the sizes of batches, and counts and measures calls, by method and by the code of
@@ -19,7 +19,8 @@ const MAX_SERIES: usize = 10_000;
 /// counts as a connection. Clones count together, calls of the peer's and of ours apart; each side has at
 /// most 10 000 series, and one for the rest.
 ///
-/// Everything but what is open or running only rises, so that a reader of two texts knows the rates.
+/// All numbers only increase, except those of open connections and running calls; so rates can be
+/// computed from two readings.
 ///
 /// ```
 /// use antiphon_net::{Metrics, Router};
@@ -40,7 +41,7 @@ struct Sides {
     open: u64,
     opened: u64,
     server: Measured,
-    /// Nothing before a first call: few programs have both.
+    /// `None` before the first call: few programs have both sides.
     client: Option<Measured>,
 }
 
@@ -103,7 +104,7 @@ impl<const N: usize> Histogram<N> {
 }
 
 impl Metrics {
-    /// Counts from nothing.
+    /// Makes one that has counted nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -176,7 +177,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     }
 }
 
-/// The text that Prometheus reads.
+/// Writes the text format of Prometheus.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sides = self.lock();
@@ -219,7 +220,7 @@ impl Measured {
     }
 }
 
-/// What stands above the samples of a name.
+/// Writes the lines before the samples of a name.
 fn head(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, about: &str) -> fmt::Result {
     writeln!(f, "# HELP {name} {about}")?;
     writeln!(f, "# TYPE {name} {kind}")
@@ -241,7 +242,7 @@ fn labels(method: &str, error: Option<&str>) -> String {
     }
     labels.push('"');
     if let Some(error) = error {
-        // Text is never refused.
+        // Writing to a string cannot fail.
         let _ = write!(labels, ",error_type=\"{error}\"");
     }
     labels

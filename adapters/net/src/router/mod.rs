@@ -65,11 +65,11 @@ pub use typed::{MethodHandler, RequestContext};
 /// ```
 pub type Router<S = ()> = Routes<S, Tasks>;
 
-/// Serves methods by name. Clones are the same router, also while it serves: what is registered,
-/// replaced or removed then counts for requests that come in later.
+/// Serves methods by name. Clones are the same router, also while it serves: methods that are
+/// registered, replaced or removed then count for later requests.
 ///
-/// `S` is the state that handlers may take, `M` whether they run on [`Tasks`] or [`OnThreads`]; an
-/// adapter's `Router` says which.
+/// `S` is the state that handlers may take. `M` is [`Tasks`] or [`OnThreads`], on which the
+/// handlers run; the `Router` of an adapter sets it.
 pub struct Routes<S, M> {
     shared: Arc<Shared<S>>,
     runs: PhantomData<fn() -> M>,
@@ -85,7 +85,7 @@ struct Table<S> {
     methods: Registry<Route<S>>,
     extensions: Registry<Route<S>>,
     naming: Naming,
-    /// `None` if names that begin with `rpc.` are like any other.
+    /// `None` if names that begin with `rpc.` are ordinary names.
     discovery: Option<Discovery>,
     is_visible: Option<IsVisible>,
     chain: Option<Chain<Request>>,
@@ -96,16 +96,16 @@ struct Table<S> {
     on_closed: Option<Told<Closed>>,
 }
 
-/// What a failure is answered with instead of what it says.
+/// A function that replaces the error with which a failure is answered.
 type MapFailures = Arc<dyn Fn(&Failure, &Request) -> Option<OwnedError> + Send + Sync>;
 
-/// What is told of something that happened on a connection.
+/// A function that is called when something has happened on a connection.
 type Told<A> = Arc<dyn Fn(&Peer, A) + Send + Sync>;
 
-/// Whether a caller may know of a method.
+/// A function that decides whether a caller may know of a method.
 type IsVisible = Arc<dyn Fn(&Request, &MethodInfo) -> bool + Send + Sync>;
 
-/// What serves a method: a service, and the place of the method in it.
+/// The handler of a method: a service, and the index of the method in it.
 struct Route<S> {
     serve: Arc<dyn Serve<S>>,
     place: usize,
@@ -145,7 +145,7 @@ impl<M: 'static> Default for Routes<(), M> {
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Makes a router without methods, whose handlers may take `state` as
-    /// [`State`](antiphon::State): an `Arc`, or whatever is cheap to clone.
+    /// [`State`](antiphon::State): an `Arc`, or another value that is cheap to clone.
     pub fn with_state(state: S) -> Self {
         let table = Table {
             methods: Registry::new(),
@@ -169,8 +169,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    /// Serves a method. `names` are those of its parameters in their order; what the handler takes
-    /// besides has none. Params are taken by name and by position.
+    /// Serves a method. `names` are the names of its parameters in their order; other arguments of
+    /// the handler have none. Params are accepted by name and by position.
     ///
     /// # Panics
     /// The name is blank, taken or reserved, or the names do not fit the handler:
@@ -189,10 +189,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Serves what the peer tells. A request for it is answered `null`.
+    /// Serves a notification. A request with its name is answered `null`.
     ///
     /// # Panics
-    /// As [`method`](Self::method).
+    /// See [`method`](Self::method).
     #[track_caller]
     pub fn notification<A, K, const N: usize, H>(
         self,
@@ -243,10 +243,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.insert(info, route)
     }
 
-    /// Serves a method or a notification in the place of the one that has its name, if there is one.
+    /// Serves a method or a notification, and replaces the one that has its name, if there is one.
     ///
     /// # Errors
-    /// As [`try_method`](Self::try_method), but for a name that is taken.
+    /// As [`try_method`](Self::try_method), but the name may be taken.
     pub fn replace<A, K, H>(
         &self,
         info: MethodInfo,
@@ -258,15 +258,15 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     {
         let info = described::<Request, S, A, H>(info, names)?;
         let route = Route::of(&info, serving::function(names, handler));
-        // What served it before is dropped without the lock.
+        // The replaced handler is dropped without the lock.
         let before = self.write().methods.replace(info, route)?;
         drop(before);
         Ok(())
     }
 
-    /// Serves a method no longer. Calls that run go on. False if there was none of that name.
+    /// Removes a method. Running calls go on. Returns false if there was none of that name.
     pub fn remove(&self, name: &str) -> bool {
-        // What served it is dropped without the lock.
+        // The removed handler is dropped without the lock.
         let before = self.write().methods.remove(name);
         before.is_some()
     }
@@ -276,11 +276,12 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.read().methods.get(name).is_some()
     }
 
-    /// Serves all methods of a service: what `into_service` gives of a trait with `#[service]`.
+    /// Serves all methods of a service: the value that `into_service` returns for a trait with
+    /// `#[service]`.
     ///
     /// # Panics
-    /// A name is taken; the message says which: give the service a
-    /// [`prefix`](Implementation::prefix) then.
+    /// A name is taken; the message has the name. Then give the service a
+    /// [`prefix`](Implementation::prefix).
     #[track_caller]
     pub fn service<K: 'static, X: ServiceMethods<S, M, K>>(
         self,
@@ -310,21 +311,21 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         table.methods.insert_all(routes.collect())
     }
 
-    /// Sets what stands before the names of services that are registered from here on and have no
-    /// prefix of their own. Nothing unless it is set.
+    /// Sets how the names of services that are registered from now on are made, unless they have a
+    /// prefix of their own. The default is the bare names.
     #[must_use]
     pub fn naming(self, naming: Naming) -> Self {
         self.write().naming = naming;
         self
     }
 
-    /// Names the server and its version, for `rpc.discover`.
+    /// Sets the server's name and version, for `rpc.discover`.
     #[must_use]
     pub fn describe(self, title: &'static str, version: &'static str) -> Self {
         self.discovery(Discovery::new(title, version))
     }
 
-    /// Sets what `rpc.listMethods` and `rpc.discover` say.
+    /// Sets the answers to `rpc.listMethods` and `rpc.discover`.
     #[must_use]
     pub fn discovery(self, discovery: Discovery) -> Self {
         let before = self.write().discovery.replace(discovery);
@@ -332,8 +333,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Shows a caller those methods only for which `is_visible` is true, in `rpc.listMethods` and
-    /// `rpc.discover`. Who may call them is not decided here.
+    /// Lists only those methods for which `is_visible` returns true, in `rpc.listMethods` and
+    /// `rpc.discover`. It does not decide who may call them.
     #[must_use]
     pub fn visible(
         self,
@@ -344,8 +345,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Serves an extension, whose name begins with `rpc.`. It is asked before `rpc.listMethods` and
-    /// `rpc.discover`, which it may replace; if it fails with *method not found*, they are asked.
+    /// Serves an extension, whose name begins with `rpc.`. It is called before the built-in
+    /// `rpc.listMethods` and `rpc.discover`, which it may replace; if it fails with *method not
+    /// found*, these answer.
     ///
     /// # Panics
     /// The name is taken, or the names do not fit the handler.
@@ -368,7 +370,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Serves no extensions: names that begin with `rpc.` are like any other from here on.
+    /// Serves no extensions: names that begin with `rpc.` are ordinary names from now on.
     #[must_use]
     pub fn without_extensions(self) -> Self {
         let mut table = self.write();
@@ -378,15 +380,16 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Has every call pass an interceptor, behind those that are here already: requests, notifications,
-    /// entries of batches, extensions, and what nobody serves.
+    /// Adds an interceptor, after those that were added before. It sees requests, notifications,
+    /// entries of batches, extensions, and calls of unknown methods.
     #[must_use]
     pub fn intercept(self, interceptor: impl Interceptor<Request>) -> Self {
         self.write().chain.get_or_insert_default().push(interceptor);
         self
     }
 
-    /// Has every call pass a check, which may refuse it: whether the caller may do this.
+    /// Adds a check of every call, which may refuse it: whether the caller has permission, for
+    /// example.
     #[must_use]
     pub fn check(
         self,
@@ -395,10 +398,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.intercept(Check(check))
     }
 
-    /// Has every call pass a check that may wait: for a token to be looked up, or a right. `check` takes
-    /// what it needs of the request and returns a future; what that finds out is an attribute of the call,
-    /// for handlers as [`Extension`](crate::Extension). A call counts as one that runs meanwhile, and has as
-    /// long for it as for its handler.
+    /// Adds an async check of every call: to look up a token or a permission, for example. `check`
+    /// takes what it needs of the request and returns a future. The value of the future is added to
+    /// the call's attributes, for handlers as [`Extension`](crate::Extension). Meanwhile the call
+    /// counts as running, and the check may take as long as a handler.
     ///
     /// ```
     /// use antiphon::OwnedError;
@@ -427,17 +430,17 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.intercept(CheckLater(check))
     }
 
-    /// Gives handlers that wait so much time. One that needs more is dropped and its request answered
-    /// *timeout*, in the dialect's code; without this they may take as long as they like.
+    /// Limits the time of handlers that wait. One that takes longer is dropped and its request is
+    /// answered *timeout*, with the dialect's code. Without this there is no limit.
     #[must_use]
     pub fn handler_timeout(self, handler_timeout: Duration) -> Self {
         self.write().handler_timeout = Some(handler_timeout);
         self
     }
 
-    /// Answers failures with what `map` makes of them; where it makes nothing, with what the failure
-    /// itself says to the peer. Interceptors see the failure before. What it makes is sent as it is, so
-    /// nothing should be in it that only this side may know.
+    /// Answers failures with the error that `map` returns; if that is `None`, with the failure's
+    /// own error. Interceptors see the failure before. The returned error is sent unchanged, so it
+    /// must have nothing that only this side may know.
     #[must_use]
     pub fn map_failures(
         self,
@@ -448,8 +451,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Tells `told` what went wrong that a peer was not, or not fully, told: for logs and counts. Ignored
-    /// unless this is called.
+    /// Calls `told` with everything that went wrong of which the peer was not sent everything: for
+    /// logs and metrics. Without this, reports are ignored.
     #[must_use]
     pub fn on_report(self, told: impl Fn(&Peer, Report) + Send + Sync + 'static) -> Self {
         let before = self.write().on_report.replace(Arc::new(told));
@@ -457,7 +460,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Tells `told` of every connection, before anything that its peer says is served.
+    /// Calls `told` for every connection, before any message of its peer is handled.
     #[must_use]
     pub fn on_opened(self, told: impl Fn(&Peer) + Send + Sync + 'static) -> Self {
         let before = self
@@ -468,7 +471,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Tells `told` of the end of every connection.
+    /// Calls `told` at the end of every connection.
     #[must_use]
     pub fn on_closed(self, told: impl Fn(&Peer, Closed) + Send + Sync + 'static) -> Self {
         let before = self.write().on_closed.replace(Arc::new(told));
@@ -485,8 +488,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         discovery.document(infos.iter())
     }
 
-    /// What is said of the server and of its methods. A copy, for types that have a schema run code of
-    /// the program.
+    /// Returns the descriptions of the server and of its methods. It is a copy, because types with
+    /// a schema run code of the program.
     fn description(&self) -> (Discovery, Vec<MethodInfo>) {
         let table = self.read();
         let discovery = table.discovery.clone().unwrap_or_default();
@@ -503,7 +506,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Table<S>> {
-        // A change is whole or has not been made, whatever panicked.
+        // A change is made completely or not at all, even if code has panicked.
         let table = self.shared.table.write();
         table.unwrap_or_else(PoisonError::into_inner)
     }

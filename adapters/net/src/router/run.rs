@@ -20,7 +20,8 @@ use crate::service::Service;
 use crate::text::Text;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
-    /// Answers a request. One router serves it: what interceptors of another would leave is not kept.
+    /// Answers a request. Only one router may serve it: attributes of the interceptors of another
+    /// are lost.
     pub async fn serve(&self, request: &Request) -> Result<Answer, OwnedError> {
         match self.outcome(request).await {
             Some(Ok(text)) => Ok(Answer(Some(Ok(text)))),
@@ -38,7 +39,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    /// What a request or a notification comes to. `None` if it is answered later.
+    /// Returns the outcome of a request or a notification. `None` if it is answered later.
     async fn outcome(&self, request: &Request) -> Option<Result<Text, Failure>> {
         let method = request.method();
         let (found, chain) = self.find(method);
@@ -50,7 +51,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    /// Serves a request past interceptors.
+    /// Serves a request with interceptors.
     async fn intercepted(
         &self,
         request: &Request,
@@ -90,7 +91,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         outcome.map(|outcome| outcome.map(Text::of_json))
     }
 
-    /// Runs what serves a request. `None` if it is answered later.
+    /// Runs the handler of a request. Returns `None` if it is answered later.
     async fn run(
         &self,
         request: &Request,
@@ -122,7 +123,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         })
     }
 
-    /// What serves a method, and what sees its calls.
+    /// Finds the handler of a method, and the interceptors.
     fn find(&self, method: &str) -> (Found<S>, Option<Chain<Request>>) {
         let table = self.read();
         let is_extension = method.starts_with("rpc.") && table.discovery.is_some();
@@ -151,7 +152,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         Ok(text)
     }
 
-    /// Serves what the peer tells, and reports what went wrong, for nobody is answered.
+    /// Serves a notification, and reports its errors, because it is not answered.
     pub async fn handle(&self, notification: Notification) {
         let (session, message) = notification.into_parts();
         let request = Request::of_notification(&session, message);
@@ -161,12 +162,12 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 }
 
-/// What serves a method.
+/// The handler of a method.
 struct Found<S> {
     route: Option<Route<S>>,
-    /// Whether it is answered here if nobody else does.
+    /// Whether the router answers it itself if no extension does.
     is_built_in: bool,
-    /// How long a handler may take that waits.
+    /// The time limit of a handler that waits.
     handler_timeout: Option<Duration>,
 }
 
@@ -176,17 +177,18 @@ impl<S> Found<S> {
     }
 }
 
-/// A call that interceptors are asked about. If one of them panics, those before it are told.
+/// A call while its interceptors are called. If one of them panics, the others before it learn
+/// that.
 struct Asking<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,
     asked: usize,
-    /// `None` once they all have been asked.
+    /// `None` after all have been called.
     cx: Option<Cx>,
 }
 
 impl Asking<'_> {
-    /// Asks all of them, and waits for those that decide later, each as long as a handler may take.
+    /// Calls all of them, and waits for those that decide later, each at most as long as a handler.
     async fn ask(&mut self, timeout: Option<Duration>) -> Option<Result<ResultText, Failure>> {
         let cx = self.cx.as_mut()?;
         let mut came = self.chain.ask(&mut self.asked, cx, self.request);
@@ -223,7 +225,8 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// A call whose interceptors have seen it come in, and not all of them go out: dropped, it was given up.
+/// A call that interceptors have seen before it was handled. If it is dropped without an answer,
+/// they see that it was cancelled.
 struct Waiting<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,
@@ -237,7 +240,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Tells interceptors of the answer to a request whose handler has returned without one.
+/// Reports to interceptors the answer to a request whose handler has returned without one.
 fn tell_later(request: &Request, chain: Chain<Request>, seen_by: usize) {
     request.when_answered(move |request, given| {
         if let Some(cx) = request.kept() {
@@ -247,7 +250,7 @@ fn tell_later(request: &Request, chain: Chain<Request>, seen_by: usize) {
     });
 }
 
-/// Waits for a handler, as long as it may take.
+/// Waits for a handler, within its time limit.
 async fn wait(
     mut later: Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + '_>>,
     request: &Request,
@@ -267,7 +270,7 @@ async fn wait(
     }
 }
 
-/// Does a step of a handler inside its interceptors.
+/// Runs a step of a handler inside its interceptors.
 fn within<R>(chain: &Chain<Request>, cx: &Cx, request: &Request, step: impl FnOnce() -> R) -> R {
     let (mut step, mut done) = (Some(step), None);
     chain.scope(cx, request, &mut || {
@@ -308,14 +311,15 @@ impl<S: Send + Sync + 'static> Service for Routes<S, Tasks> {
 }
 
 impl<S: Send + Sync + 'static> Routes<S, Tasks> {
-    /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
+    /// Makes a clone of the router for every connection of a server: the argument of
+    /// [`start`](crate::Server::start).
     pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
         move |_| self.clone()
     }
 }
 
 impl<S: Send + Sync + 'static> Routes<S, OnThreads> {
-    /// Serves every connection of a server: what `start` takes.
+    /// Makes a clone of the router for every connection of a server: the argument of `start`.
     pub fn into_make_service(self) -> impl FnMut(SocketAddr) -> Self + Send + 'static {
         move |_| self.clone()
     }

@@ -1,4 +1,4 @@
-//! What serves a method behind a router: a function or a whole service, at once or later.
+//! The handlers of a router: functions or whole services, which answer at once or later.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub enum Tasks {}
 #[derive(Debug)]
 pub enum OnThreads {}
 
-/// How a handler answers; the compiler infers it.
+/// The ways in which a handler answers; the compiler infers which one is used.
 pub mod marker {
     /// It returns the answer.
     #[derive(Debug)]
@@ -41,14 +41,14 @@ pub mod marker {
     pub enum OfHealth {}
 }
 
-/// A result, or what it is waited for with.
+/// A result, or the future that makes it.
 pub(super) enum Served<'c> {
-    /// `None` if a handler that saw the request itself answers later.
+    /// `None` if the handler takes the request itself and answers later.
     Done(Option<Result<Text, Failure>>),
     Later(Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + 'c>>),
 }
 
-/// What a handler may return: a result, and on tasks a future of one.
+/// The return type of a handler: a result, or on tasks a future of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an answer",
     label = "return `Result<T, E>` with `T: Serialize` and `E: Into<OwnedError>`, or `()`",
@@ -59,7 +59,7 @@ pub trait Answers<M, K> {
     fn answer(self, request: &Request) -> Answering;
 }
 
-/// An answer, or what it is waited for with.
+/// An answer, or the future that makes it.
 pub struct Answering(Served<'static>);
 
 impl std::fmt::Debug for Answering {
@@ -109,7 +109,7 @@ pub(super) struct Function<F> {
 /// The params of a request that a method takes one by one.
 enum Parameters<'r> {
     All(Option<Json<'r>>),
-    /// Without the member by which the peer asks to hear of progress.
+    /// The params without the member by which the peer asks for progress.
     Rest(OwnedJson),
 }
 
@@ -128,7 +128,7 @@ impl<'r> Parameters<'r> {
     }
 }
 
-/// Makes a function serve, whatever it takes and returns.
+/// Makes a handler of a function, whatever its arguments and its result are.
 pub(super) fn function<S, M, A, K, H>(names: &[&'static str], handler: H) -> Arc<dyn Serve<S>>
 where
     S: Send + Sync + 'static,
@@ -161,7 +161,7 @@ where
     }
 }
 
-/// A handler that sees the request itself.
+/// A handler that takes the request itself.
 pub(super) struct Raw<F>(pub(super) F);
 
 impl<S, F> Serve<S> for Raw<F>
@@ -179,8 +179,8 @@ where
     }
 }
 
-/// A service that a router takes: what `#[service]` makes of a trait, for tasks with `async fn`s or
-/// plain ones, for threads with plain ones.
+/// A service that a router accepts: `#[service]` implements it for a trait. For tasks its methods
+/// may be `async fn`s or plain functions, for threads plain functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve here",
     label = "on tasks a service has `async fn`s or plain ones, on threads plain ones; what it takes by `#[rpc(context)]` implements `FromCall`"
@@ -197,7 +197,7 @@ pub trait ServiceMethods<S, M, K>: Send + Sync + 'static {
     ) -> Starting<'c>;
 }
 
-/// A method that has begun.
+/// A running method.
 pub struct Starting<'c>(Served<'c>);
 
 impl std::fmt::Debug for Starting<'_> {

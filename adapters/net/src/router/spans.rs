@@ -1,4 +1,4 @@
-//! Calls as spans of the crate `tracing`, and reports as its events.
+//! Makes spans of the crate `tracing` from calls, and events from reports.
 
 use antiphon::service::conventions::{
     ERROR_TYPE, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS, NETWORK_PEER_PORT, RPC_METHOD_ORIGINAL,
@@ -11,12 +11,13 @@ use tracing::{Level, Span, event, span};
 
 use crate::peer::Peer;
 
-/// Makes a span of the crate `tracing` of each call, for
-/// [`Tracing`](antiphon::service::Tracing). Handlers run inside it: what they log belongs to it.
+/// Makes a span of the crate `tracing` of each call, for [`Tracing`](antiphon::service::Tracing).
+/// Handlers run inside it, so their log messages belong to it.
 ///
-/// Its fields have the names of OpenTelemetry's conventions for RPC, and `otel.name`, `otel.kind` and
-/// `otel.status_code`, by which the crate `tracing-opentelemetry` makes a span of OpenTelemetry of it.
-/// Its level is INFO, its target `antiphon`. The caller's trace is in `trace_id` and `parent_id`.
+/// Its fields have the names of OpenTelemetry's conventions for RPC, and `otel.name`, `otel.kind`
+/// and `otel.status_code`, by which the crate `tracing-opentelemetry` makes a span of
+/// OpenTelemetry. Its level is INFO, its target `antiphon`. The caller's trace is in `trace_id` and
+/// `parent_id`.
 ///
 /// ```
 /// use antiphon::service::Tracing;
@@ -39,7 +40,7 @@ impl Default for TracingSpans {
 }
 
 impl TracingSpans {
-    /// Makes spans whose numbers no other program knows.
+    /// Makes spans that are not linked to those of other programs.
     pub const fn new() -> Self {
         Self {
             adopt: |_, _| {},
@@ -47,9 +48,10 @@ impl TracingSpans {
         }
     }
 
-    /// Has spans belong to traces of several programs, by a subscriber that keeps those. `adopt` makes a
-    /// span the child of the caller's, `identify` says what this span is to a peer that is called: with
-    /// `tracing-opentelemetry`, `set_parent` and `context` of its `OpenTelemetrySpanExt`.
+    /// Links spans to traces of several programs, with a subscriber that records them. `adopt`
+    /// makes a span the child of the caller's span; `identify` returns the identity of this span
+    /// for a peer that is called. With `tracing-opentelemetry` use `set_parent` and `context` of
+    /// its `OpenTelemetrySpanExt`.
     #[must_use]
     pub const fn linked(
         adopt: fn(&Span, &TraceContext),
@@ -141,9 +143,9 @@ impl Tracer for TracingSpans {
     }
 }
 
-/// Tells the subscriber of the crate `tracing` of a report: what `Router::on_report` takes. A panic, a
-/// handler that failed and a transport that broke are errors, the rest are warnings. It quotes nothing of
-/// params; what a handler failed with is told as it is.
+/// Makes an event of the crate `tracing` from a report: an argument for `Router::on_report`. A
+/// panic, a failed handler and a broken transport are errors, the rest are warnings. It does not
+/// quote params; the error of a failed handler is written unchanged.
 pub fn trace_report(peer: &Peer, report: Report) {
     let connection = peer.context().connection;
     match report {

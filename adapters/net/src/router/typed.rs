@@ -1,4 +1,4 @@
-//! Methods that are types, as handlers serve them.
+//! Methods that are described by types, and their handlers.
 
 use std::fmt;
 use std::future::Future;
@@ -16,8 +16,8 @@ use crate::cancellation::Cancellation;
 use crate::peer::Peer;
 use crate::request::Request;
 
-/// What a handler of a [`Method`] has besides its params: the router's state, the peer, and whatever
-/// can be an argument of other handlers.
+/// The context of a handler of a [`Method`], besides its params: the router's state, the peer, and
+/// all other arguments that handlers can have.
 pub struct RequestContext<S = ()> {
     request: Request,
     state: S,
@@ -34,7 +34,7 @@ impl<S> RequestContext<S> {
         self.request.peer()
     }
 
-    /// Ready when nobody waits for the answer any more.
+    /// A future that is ready when no answer is awaited any more.
     pub fn cancellation(&self) -> Cancellation {
         self.request.cancellation()
     }
@@ -52,7 +52,7 @@ impl<S> RequestContext<S> {
     /// What another handler takes as an argument, such as [`Progress`](crate::Progress).
     ///
     /// # Errors
-    /// It cannot be taken from this request. The handler may return the error.
+    /// It cannot be made from this request. The handler may return the error.
     pub fn extract<X: FromCall<Request, S>>(&self) -> Result<X, OwnedError> {
         X::from_call(&self.request, &self.state)
     }
@@ -66,8 +66,8 @@ impl<S> fmt::Debug for RequestContext<S> {
     }
 }
 
-/// A function that serves a [`Method`]: takes its params and a [`RequestContext`], and returns a future
-/// of its result.
+/// A function that serves a [`Method`]: it takes its params and a [`RequestContext`], and returns a
+/// future of its result.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not serve the method `{M}`",
     label = "it takes the method's params and a `RequestContext`, and returns a future of its result that is `Send`"
@@ -118,10 +118,10 @@ impl<S: Clone + Send + Sync + 'static> Routes<S, Tasks> {
         self.typed::<M>(MethodInfo::request(M::NAME, &[]), handler)
     }
 
-    /// Serves what the peer tells, described by a type.
+    /// Serves a notification that is described by a type.
     ///
     /// # Panics
-    /// As [`on`](Self::on).
+    /// See [`on`](Self::on).
     #[track_caller]
     pub fn on_notification<M>(self, handler: impl MethodHandler<M, S>) -> Self
     where

@@ -1,4 +1,4 @@
-//! Which runtime a task is on.
+//! The runtime of the calling task.
 
 use super::SharedRuntime;
 #[cfg(feature = "async-io")]
@@ -6,11 +6,12 @@ use super::futures::Futures;
 #[cfg(feature = "tokio")]
 use super::tokio::Tokio;
 
-/// The runtime of the calling task: tokio's, where there is one, or else the reactor of smol and
-/// async-std.
+/// Returns the runtime of the calling task: tokio's, if there is one, or else async-io's, on which
+/// smol and async-std run.
 ///
 /// # Panics
-/// There is none: outside of a tokio runtime, if tokio is the only one that is built in.
+/// There is none: the task is outside of a tokio runtime, and tokio is the only one that is
+/// compiled in.
 #[track_caller]
 pub fn current() -> SharedRuntime {
     #[cfg(feature = "tokio")]

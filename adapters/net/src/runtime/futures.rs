@@ -1,5 +1,4 @@
-//! The tasks of smol and of async-std, and the timers and sockets of async-io, as the engine wants
-//! them.
+//! The tasks of smol and of async-std, and the timers and sockets of async-io, as a [`Runtime`].
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
@@ -21,18 +20,18 @@ use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
-/// Where a program's tasks run. Timers and sockets are async-io's with either: it is the reactor
-/// below both.
+/// The executor of a program's tasks. Timers and sockets are async-io's with each of them, because
+/// smol and async-std use it.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Executor {
     /// smol's global executor.
     #[cfg(feature = "smol")]
     Smol,
-    /// async-std's. Discontinued upstream: for programs that are on it already.
+    /// async-std's global executor. It is discontinued: for programs that use it already.
     #[cfg(feature = "async-std")]
     AsyncStd,
-    /// Any other: how it runs a task in the background.
+    /// Any other: a function that runs a task in the background.
     Other(fn(Task)),
 }
 
@@ -50,9 +49,9 @@ impl fmt::Debug for Executor {
 
 static EXECUTOR: OnceLock<Executor> = OnceLock::new();
 
-/// Chooses where the tasks of this crate run, for the whole program. Without it smol, or async-std
-/// if only that is compiled in. Says whether it was the first choice; a later one, or one after
-/// the first connection, changes nothing.
+/// Chooses the executor for the tasks of this crate, for the whole program. The default is smol, or
+/// async-std if only that is compiled in. Returns whether it was the first choice; a later choice,
+/// or one after the first connection, has no effect.
 pub fn set_executor(executor: Executor) -> bool {
     EXECUTOR.set(executor).is_ok()
 }
@@ -64,14 +63,14 @@ fn default_executor() -> Executor {
     return Executor::AsyncStd;
     #[cfg(not(any(feature = "smol", feature = "async-std")))]
     Executor::Other(|task| {
-        // No executor was chosen: a thread is the one place that is always there.
+        // No executor was chosen, so the task runs on a thread, which is always possible.
         let builder = std::thread::Builder::new().name("antiphon-task".into());
-        // If the system refuses the thread, the task is dropped, and what waits for it sees that.
+        // If the system refuses the thread, the task is dropped, and those that wait for it notice.
         let _ = builder.spawn(|| async_io::block_on(task));
     })
 }
 
-/// The executor that was chosen, with async-io's timers.
+/// The chosen executor, with async-io's timers.
 #[derive(Debug)]
 pub struct Futures {
     executor: Executor,
@@ -83,7 +82,7 @@ impl Futures {
         Self::on(*EXECUTOR.get_or_init(default_executor))
     }
 
-    /// Another executor than the program's.
+    /// Returns a runtime with another executor than the program's.
     pub fn on(executor: Executor) -> SharedRuntime {
         Arc::new(Self { executor })
     }
@@ -192,7 +191,8 @@ impl Timer for IoTimer {
         let due = epoch() + at.saturating_since(Instant::ZERO);
         let (_, timer) = match &mut self.set {
             Some(set) => {
-                // Setting anew costs a lock. A timer that has fired is ready no second time.
+                // Setting a timer again takes a lock. A timer that has fired does not become ready
+                // a second time.
                 if set.0 != at || due <= std::time::Instant::now() {
                     set.0 = at;
                     set.1.set_at(due);

@@ -1,5 +1,5 @@
-//! What is needed of a runtime: a clock, tasks, timers and sockets. Three small methods, so any
-//! executor will do; others have defaults.
+//! The interface to a runtime: a clock, tasks, timers and sockets. Only three small methods are
+//! required, so any executor can be used; the others have defaults.
 
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod current;
@@ -31,8 +31,9 @@ use crate::transport::link::{Connecting, Listen};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use current::current;
 
-/// What all clocks of the program count from, so that times of several servers compare: they may share
-/// a limit. It lies an hour back, for a clock that a test holds may have begun before this is asked.
+/// The time from which all clocks of the program count, so that times of several servers can be
+/// compared: they may share a limit. It is an hour ago, because a test's clock may have begun
+/// before this function is called.
 fn epoch() -> std::time::Instant {
     const BEFORE: Duration = Duration::from_secs(3600);
     static EPOCH: OnceLock<std::time::Instant> = OnceLock::new();
@@ -45,35 +46,36 @@ fn epoch() -> std::time::Instant {
 /// A task for the runtime to run.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// An executor with timers, and the clock that the timers go by.
+/// An executor with timers, and their clock.
 pub trait Runtime: Send + Sync + 'static {
-    /// The present, since an epoch of the runtime's own choice. It may stand still or be moved by
-    /// hand in a test, but never matters to correctness if it steps back.
+    /// Returns the current time, counted from an epoch that the runtime chooses. In a test it may
+    /// stand still or be moved by hand. If it steps back, deadlines are late, but nothing breaks.
     fn now(&self) -> Instant;
 
-    /// Runs `task` in the background. If the runtime is shutting down it may drop it.
+    /// Runs `task` in the background. A runtime that is shutting down may drop it.
     fn spawn(&self, task: Task);
 
     /// Makes a timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
 
-    /// Gives a future that is ready once `at`, of the runtime's clock, has come;
-    /// [`Instant::FAR_FUTURE`] never comes. For one time only, which may be cheaper than a timer.
+    /// Returns a future that is ready once `at`, of the runtime's clock, has passed; never for
+    /// [`Instant::FAR_FUTURE`]. For a single wait this may be cheaper than a timer.
     fn sleep_until(&self, at: Instant) -> Task {
         let mut timer = self.timer();
         Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))
     }
 
-    /// Connects to a TCP server. The socket is set as [`Link::tcp`](crate::Link::tcp) says.
+    /// Connects to a TCP server. The options of the socket are those of
+    /// [`Link::tcp`](crate::Link::tcp).
     fn connect_tcp(&self, address: SocketAddr) -> Connecting {
         let _ = address;
         unsupported()
     }
 
-    /// Listens with a TCP socket that is bound, and shows `prepare` each socket that is accepted.
+    /// Listens with a TCP socket that is bound, and calls `prepare` for each accepted socket.
     ///
     /// # Errors
-    /// The runtime cannot take it.
+    /// The runtime cannot use the socket.
     fn listen_tcp(&self, listener: TcpListener, prepare: Prepare) -> io::Result<Box<dyn Listen>> {
         let _ = (listener, prepare);
         Err(io::ErrorKind::Unsupported.into())
@@ -89,7 +91,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// Listens with a Unix socket that is bound.
     ///
     /// # Errors
-    /// The runtime cannot take it.
+    /// The runtime cannot use the socket.
     #[cfg(unix)]
     fn listen_unix(&self, listener: UnixListener) -> io::Result<Box<dyn Listen>> {
         let _ = listener;
@@ -97,7 +99,7 @@ pub trait Runtime: Send + Sync + 'static {
     }
 }
 
-/// Sees each socket that was accepted or connected. An error costs that connection.
+/// Is called for each accepted or connected socket. If it fails, that connection is closed.
 pub type Prepare = Box<dyn Fn(SockRef<'_>) -> io::Result<()> + Send + Sync>;
 
 /// A runtime without sockets of its own.
@@ -111,14 +113,14 @@ impl fmt::Debug for dyn Runtime {
     }
 }
 
-/// A timer that can be set again and again.
+/// A timer that can be set again.
 pub trait Timer: Send {
-    /// Ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never comes. Each
-    /// call sets the timer anew.
+    /// Ready once `at`, of the runtime's clock, has passed; never for [`Instant::FAR_FUTURE`]. Each
+    /// call sets the timer again.
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// A runtime that is shared.
+/// A shared runtime.
 pub type SharedRuntime = Arc<dyn Runtime>;
 
 /// Waits until `at`, of the runtime's clock.
@@ -126,9 +128,9 @@ pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
     runtime.sleep_until(at).await;
 }
 
-/// Runs `future` until `at` at the latest; `None` if it took longer, and then it has been dropped.
-/// A result that is there by `at` counts. If the clock has jumped over `at`, as it does when the
-/// process is stopped, the future has that much longer.
+/// Runs `future` until `at` at the latest; returns `None` if it took longer, and then it was
+/// dropped. A result that is ready at `at` is returned. If the clock has jumped past `at`, as it
+/// does when the process was stopped, the future has that much more time.
 pub fn until<F: Future>(
     runtime: &dyn Runtime,
     at: Instant,
@@ -163,21 +165,20 @@ fn until_due<F: Future, A: FnOnce() -> Instant>(
     }
 }
 
-/// How often other tasks get their turn after the time has come: the one that reads may have to
-/// hand on what it has.
+/// How often other tasks may run after the time has come: the task that reads may have something
+/// for the future.
 const YIELDS: u32 = 16;
 
 pin_project! {
-    /// A future with a deadline. Written out, for what is awaited in an async function is held in
-    /// it more than once.
+    /// A future with a deadline. It is not an async function, because that would need more memory.
     struct Until<'r, F, A> {
         runtime: &'r dyn Runtime,
-        // `None` once the time has been asked for.
+        // `None` after the time was read.
         at: Option<A>,
         due: Instant,
-        // `None` before then.
+        // `None` before that.
         asleep: Option<Task>,
-        // None are left once the time has come and others have had their turn.
+        // Zero after the time has come and other tasks have run.
         yields: u32,
         #[pin]
         future: F,
@@ -203,7 +204,7 @@ impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
                 Duration::ZERO => None,
                 more => Some(this.runtime.sleep_until(now + more)),
             };
-            // Granted once.
+            // The extra time is granted only once.
             *this.due = Instant::FAR_FUTURE;
         } else if *this.yields == 0 {
             return Poll::Ready(None);

@@ -1,4 +1,4 @@
-//! Threads as a runtime: a task is a thread, and a timer is how long a thread sleeps.
+//! Threads as a runtime: a task is a thread, and a timer is a thread that sleeps.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -17,7 +17,7 @@ use super::{Runtime, SharedRuntime, Task, Timer, epoch, until};
 pub struct Threads;
 
 impl Threads {
-    /// Threads, as a runtime that is shared.
+    /// Returns threads as a shared runtime.
     pub fn shared() -> SharedRuntime {
         Arc::new(Self)
     }
@@ -30,7 +30,7 @@ impl Runtime for Threads {
 
     fn spawn(&self, task: Task) {
         let builder = thread::Builder::new().name("antiphon-task".into());
-        // Without a thread the task is dropped, and those that wait for it see that.
+        // If the system refuses the thread, the task is dropped, and those that wait for it notice.
         let _ = builder.spawn(|| block_on(task));
     }
 
@@ -52,9 +52,9 @@ impl Timer for Alarm {
 }
 
 thread_local! {
-    /// What wakes this thread while it is parked.
+    /// The waker of this thread while it is parked.
     static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
-    /// When the future that this thread polls is to be polled again at the latest.
+    /// When the future that this thread polls has to be polled again at the latest.
     static WAKE_AT: Cell<Instant> = const { Cell::new(Instant::FAR_FUTURE) };
     /// How many futures this thread polls, one inside the other.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -68,9 +68,9 @@ impl Wake for Parked {
     }
 }
 
-/// What wakes this thread while it is parked.
+/// Returns the waker of this thread while it is parked.
 pub(crate) fn thread_waker() -> Waker {
-    // While a thread ends, its own waker is gone, so it makes a new one.
+    // While a thread ends, its waker is gone, so a new one is made.
     let known = WAKER.try_with(Waker::clone);
     known.unwrap_or_else(|_| Waker::from(Arc::new(Parked(thread::current()))))
 }
@@ -88,8 +88,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     block_on_with(future, park_until)
 }
 
-/// Polls `future` on this thread until it is ready, and calls `wait` between polls with the time at
-/// which it must return at the latest. It may return earlier.
+/// Polls `future` on this thread until it is ready. Between polls it calls `wait` with the time at
+/// which that must return at the latest.
 pub(crate) fn block_on_with<F: Future>(future: F, mut wait: impl FnMut(Instant)) -> F::Output {
     let (mut future, waker) = (pin!(future), thread_waker());
     DEPTH.set(DEPTH.get() + 1);
@@ -102,13 +102,13 @@ pub(crate) fn block_on_with<F: Future>(future: F, mut wait: impl FnMut(Instant))
     };
     DEPTH.set(DEPTH.get() - 1);
     if DEPTH.get() > 0 {
-        // What has woken the inner future may have been for the outer one.
+        // The wake of the inner future may have been meant for the outer one.
         waker.wake();
     }
     ready
 }
 
-/// Lets the thread sleep until it is woken, or until `at`.
+/// Makes the thread sleep until it is woken, or until `at`.
 pub(crate) fn park_until(at: Instant) {
     match at {
         Instant::FAR_FUTURE => thread::park(),
@@ -116,7 +116,7 @@ pub(crate) fn park_until(at: Instant) {
     }
 }
 
-/// Runs `future` on a thread for `span` at most; `None` if it took longer.
+/// Runs `future` on a thread for `span` at most; returns `None` if it took longer.
 pub fn within<F: Future>(span: Duration, future: F) -> impl Future<Output = Option<F::Output>> {
     until(&Threads, Threads.now() + span, future)
 }

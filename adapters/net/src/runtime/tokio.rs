@@ -1,4 +1,4 @@
-//! tokio's tasks, timers and sockets, as the engine wants them.
+//! tokio's tasks, timers and sockets, as a [`Runtime`].
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -22,13 +22,13 @@ use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
-/// The tokio runtime that it was made in. Its clock is tokio's, which tests can pause.
+/// A tokio runtime. Its clock is tokio's, which tests can pause.
 pub struct Tokio {
     handle: Handle,
 }
 
 impl Tokio {
-    /// The runtime of the calling task.
+    /// Returns the runtime of the calling task.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as tokio's own functions do.
@@ -37,7 +37,7 @@ impl Tokio {
         Self::on(Handle::current())
     }
 
-    /// The runtime of the calling task, if there is one.
+    /// Returns the runtime of the calling task, if there is one.
     pub(super) fn here() -> Option<SharedRuntime> {
         Handle::try_current().ok().map(Self::on)
     }
@@ -47,7 +47,7 @@ impl Tokio {
     }
 }
 
-/// A time of this crate's as one of tokio's.
+/// Converts a time of this crate to one of tokio's.
 fn at_tokio(at: Instant) -> tokio::time::Instant {
     let at = epoch() + at.saturating_since(Instant::ZERO);
     at.into()
@@ -70,7 +70,7 @@ impl Runtime for Tokio {
         if at == Instant::FAR_FUTURE {
             return Box::pin(pending());
         }
-        // As with the timer below.
+        // It is unconstrained, like the timer below.
         Box::pin(unconstrained(sleep_until(at_tokio(at))))
     }
 
@@ -156,7 +156,7 @@ impl Timer for TokioTimer {
             waker: None,
         });
         if set.at != at {
-            // Setting anew costs a lock.
+            // Setting a timer again takes a lock.
             set.at = at;
             set.sleep.as_mut().reset(at_tokio(at));
             set.waker = None;
@@ -165,8 +165,8 @@ impl Timer for TokioTimer {
         if set.waker.as_ref().is_some_and(is_known) && !set.sleep.is_elapsed() {
             return Poll::Pending;
         }
-        // Pending must mean that the timer will wake, and not that other tasks must have their
-        // turn.
+        // Pending must mean that the timer will wake the task, and not that other tasks should run
+        // first.
         let polled = pin!(unconstrained(set.sleep.as_mut())).poll(cx);
         set.waker = polled.is_pending().then(|| cx.waker().clone());
         polled

@@ -1,4 +1,4 @@
-//! The connections of a server: how many there may be, and telling all of them to end.
+//! The connections of a server: their limit, and the signal for all of them to end.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -38,21 +38,21 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic runs under the lock.
+        // No code that can panic runs under the lock.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are open.
+    /// The number of open connections.
     pub(super) fn len(&self) -> usize {
         self.lock().open.len()
     }
 
-    /// Registers the task that listens: it is there until the `Listening` is dropped.
+    /// Registers the task that listens. It is registered until the `Listening` is dropped.
     pub(super) fn listen(self: &Arc<Self>) -> (Listening, Ending) {
         (Listening(Arc::clone(self)), Ending::new(&self.listening))
     }
 
-    /// Lets a connection in, if there is room. It is open until the `Entered` is dropped.
+    /// Accepts a connection, if the limit allows it. It counts until the `Entered` is dropped.
     pub(super) fn enter(
         self: &Arc<Self>,
         number: u32,
@@ -66,7 +66,7 @@ impl Connections {
         Ok((Entered(Arc::clone(self), number), ending))
     }
 
-    /// Tells all, and the task that listens, to end.
+    /// Tells all connections, and the task that listens, to end.
     pub(super) fn tell(&self, end: End) {
         self.listening.tell(end);
         let inside = self.lock();
@@ -104,7 +104,7 @@ impl Connections {
     }
 }
 
-/// A connection that was let in, by its number. Its place is free again when it is dropped.
+/// An accepted connection, by its number. Dropping it frees its slot.
 pub(super) struct Entered(Arc<Connections>, u32);
 
 impl Drop for Entered {
@@ -117,7 +117,7 @@ impl Drop for Entered {
     }
 }
 
-/// Says that the listener is gone, whatever ended its task.
+/// Reports that the listener has stopped, whatever ended its task.
 pub(super) struct Listening(Arc<Connections>);
 
 impl Drop for Listening {

@@ -13,19 +13,19 @@ use futures_util::task::AtomicWaker;
 pub enum End {
     /// Not at all.
     No,
-    /// Finish what has begun, take nothing new.
+    /// Finish running requests, accept no new ones.
     Drain,
-    /// Close, and write only what is queued.
+    /// Close, and only write the queued output.
     Now,
-    /// Let go, written or not.
+    /// Drop the transport, even if output is queued.
     Release,
 }
 
-/// Tells one connection that it is to end. For one task.
+/// Receives the signal to end for one connection. For one task.
 #[derive(Debug)]
 pub struct Ending(Arc<Told>);
 
-/// What one task has been told.
+/// The signal for one task.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     end: AtomicU8,
@@ -55,23 +55,23 @@ impl Ending {
         Self(Arc::clone(told))
     }
 
-    /// Makes an ending for a connection that is never told to end.
+    /// Makes a signal for a connection that is never told to end.
     #[cfg(feature = "http")]
     pub(crate) fn never() -> Self {
         Self(Arc::default())
     }
 
-    /// Ready once more is to be ended than `known`, with how much.
+    /// Ready with the new value once it is more than `known`.
     pub fn poll_beyond(&mut self, known: End, cx: &mut Context<'_>) -> Poll<End> {
         if let Some(end) = self.0.beyond(known) {
             return Poll::Ready(end);
         }
         self.0.waker.register(cx.waker());
-        // It may have been told in between.
+        // It may have been set in between.
         self.0.beyond(known).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Runs `future` and gives its result; `None` if more is to be ended than `known` before.
+    /// Runs `future` and returns its result; `None` if the value becomes more than `known` before.
     pub(crate) async fn unless<F: Future>(&mut self, known: End, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|cx| match self.poll_beyond(known, cx) {
@@ -115,13 +115,13 @@ mod tests {
         assert_eq!(count(), 1);
         assert_eq!(poll(End::No, &waker), Poll::Ready(End::Drain));
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);
-        // Told again, and polled by another task in between.
+        // It is set again, and polled by another task in between.
         told.tell(End::Drain);
         assert_eq!(poll(End::Drain, Waker::noop()), Poll::Pending);
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);
         told.tell(End::Now);
         assert_eq!(count(), 2);
-        // It has been told more than it knows, whatever it waited for before.
+        // The value is more than the task knows, whatever it waited for before.
         assert_eq!(poll(End::Drain, &waker), Poll::Ready(End::Now));
         assert_eq!(poll(End::No, &waker), Poll::Ready(End::Now));
     }

@@ -1,8 +1,8 @@
-//! Servers: accepting connections, bounding them, and ending them together.
+//! Servers: accept connections, limit their number, and end them together.
 //!
-//! A connection beyond the limit is refused at once instead of waiting unseen, and told of. A
-//! handshake has a deadline. A listener that fails for want of descriptors is tried again. A server
-//! that is shut down lets what it has begun come to an end, but not for ever.
+//! A connection beyond the limit is refused at once, and reported. A handshake has a deadline. If a
+//! listener fails because the system has no descriptors left, it tries again. A server that shuts
+//! down lets running requests finish, within a time limit.
 
 mod connections;
 mod ending;
@@ -35,20 +35,20 @@ pub use protocol::{Handshake, Protocol, Secure, serve_until};
 use refused::OnRefused;
 pub use running::Running;
 
-/// How many connections a server has at once, if nothing else is said.
+/// The default limit on connections of a server.
 const DEFAULT_MAX_CONNECTIONS: usize = 10_240;
 
-/// How long a handshake may take, if nothing else is said.
+/// The default deadline of a handshake.
 const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait after the system refused to accept, for it may have no descriptors left.
+/// How long to wait after accepting has failed, because the system may have no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many connections beyond the limit are told so at once; further ones are closed without a
-/// word. Each costs a few KiB for a second or two.
+/// How many connections beyond the limit get an answer at once; further ones are closed without
+/// one. Each needs a few KiB for a second or two.
 const MAX_REFUSALS: usize = 64;
 
-/// A server that listens and has not begun.
+/// A server that is bound and not started.
 #[must_use = "nothing is served before it is started"]
 pub struct Server<L = Link> {
     listener: Box<dyn Listen<L>>,
@@ -57,12 +57,12 @@ pub struct Server<L = Link> {
     handshake_timeout: Duration,
     secure: Option<Arc<dyn Secure<L>>>,
     on_refused: OnRefused,
-    /// Held by the tasks that tell a connection that it is refused.
+    /// Held by the tasks that answer refused connections.
     refusals: Arc<()>,
 }
 
 impl<L: Arrived> Server<L> {
-    /// Serves the connections of `listener`.
+    /// Makes a server for the connections of `listener`.
     pub fn new(listener: impl Listen<L>, runtime: SharedRuntime) -> Self {
         Self::from_boxed(Box::new(listener), runtime)
     }
@@ -81,24 +81,24 @@ impl<L: Arrived> Server<L> {
         }
     }
 
-    /// Sets another limit on connections at once. Further ones are closed as soon as
-    /// they are made; over HTTP without TLS they are answered 503. Default 10 240.
+    /// Sets the limit on connections at once. Further ones are closed at once; over HTTP without
+    /// TLS they are answered 503. Default 10 240.
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.limits.max_connections = max_connections;
         self
     }
 
-    /// Sets a limit on connections at once from one address, so that no address takes every place:
-    /// an IPv4 address, or the network of an IPv6 one ([`address_key`]). Connections whose address
-    /// is not known, as on a Unix socket, count only in all. Default none: behind a proxy all come
-    /// from one address.
+    /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
+    /// IPv6 one ([`address_key`]). Connections whose address is not known, as on a Unix socket,
+    /// only count against the other limit. Default none, because behind a proxy all connections
+    /// come from one address.
     pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
         self.limits.max_per_key = max_per_address;
         self
     }
 
-    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
-    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It
+    /// runs in the task that accepts, so it must be quick. Over HTTP the service gets a report too.
     pub fn on_refused(
         mut self,
         report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
@@ -107,19 +107,19 @@ impl<L: Arrived> Server<L> {
         self
     }
 
-    /// Has every connection go through a handshake first, within 10 s.
+    /// Makes every connection begin with a handshake, within 10 s.
     pub fn with_secure(mut self, secure: impl Secure<L>) -> Self {
         self.secure = Some(Arc::new(secure));
         self
     }
 
-    /// Sets another deadline for the handshake.
+    /// Sets the deadline for the handshake.
     pub fn handshake_timeout(mut self, handshake_timeout: Duration) -> Self {
         self.handshake_timeout = handshake_timeout;
         self
     }
 
-    /// Serves another protocol below the messages.
+    /// Starts the server with another protocol than plain messages.
     pub fn start_protocol(self, protocol: impl Protocol<L>) -> Running {
         let connections = Arc::new(Connections::new(self.limits));
         let runtime = Arc::clone(&self.runtime);
@@ -177,11 +177,11 @@ impl<L: Arrived> Server<L> {
         }
     }
 
-    /// Lets go of a connection beyond the limit, and tells of it.
+    /// Refuses a connection beyond the limit, and reports that.
     fn refuse(&self, mut link: L, why: LimitReached, protocol: &dyn Protocol<L>) {
         self.on_refused.tell(link.context_mut(), why);
         let refusal = protocol.refuse(link, why, &self.runtime);
-        // A handshake first would cost more than the refusal is worth.
+        // A handshake before the answer would cost too much.
         let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
             return;
         };
@@ -194,7 +194,7 @@ impl<L: Arrived> Server<L> {
         }
     }
 
-    /// Gives the task of one connection, from its handshake to its end.
+    /// Returns the task of one connection, from its handshake to its end.
     fn one(
         &self,
         link: L,
@@ -212,7 +212,7 @@ impl<L: Arrived> Server<L> {
                     let shaken = ending.unless(End::No, secure.accept(link));
                     match until(&*runtime, due, shaken).await {
                         Some(Some(Ok(link))) => link,
-                        // Neither side has said anything yet, so there is nobody to tell.
+                        // Neither side has sent anything yet, so nothing has to be ended.
                         _ => return,
                     }
                 }
@@ -223,8 +223,8 @@ impl<L: Arrived> Server<L> {
 }
 
 impl Server {
-    /// Serves in the background until what it gives is stopped or dropped. Every connection is
-    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    /// Serves in the background until the returned value is stopped or dropped. `make` returns the
+    /// service of each connection, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
         self,
         options: impl Into<ConnectionConfig>,

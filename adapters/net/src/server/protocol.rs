@@ -1,4 +1,4 @@
-//! What is spoken on the connections of a server, and what they go through before.
+//! The protocol on the connections of a server, and the handshake before it.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,29 +17,29 @@ use crate::runtime::{SharedRuntime, Task};
 use crate::service::Service;
 use crate::transport::link::Link;
 
-/// A handshake under way.
+/// A running handshake.
 pub type Handshake<L = Link> = Pin<Box<dyn Future<Output = io::Result<L>> + Send>>;
 
-/// What a connection goes through before it says anything: TLS.
+/// The handshake with which a connection begins: TLS.
 pub trait Secure<L = Link>: Send + Sync + 'static {
     /// Begins the handshake.
     fn accept(&self, link: L) -> Handshake<L>;
 }
 
-/// What is spoken on the connections of a server.
+/// The protocol on the connections of a server.
 pub trait Protocol<L = Link>: Send + Sync + 'static {
-    /// Serves one connection, until it ends or is told to.
+    /// Serves one connection, until it ends or `ending` says so.
     fn serve(&self, link: L, ending: Ending, runtime: &SharedRuntime) -> Task;
 
-    /// Tells the other side of a connection beyond the limit that it is not served, within a
-    /// second or two. None closes it without a word, as plain messages do.
+    /// Answers the other side of a connection beyond the limit that it is refused, within a second
+    /// or two. With `None` the connection is closed without an answer, as for plain messages.
     fn refuse(&self, link: L, why: LimitReached, runtime: &SharedRuntime) -> Option<Task> {
         let _ = (link, why, runtime);
         None
     }
 }
 
-/// Messages straight on the stream.
+/// Messages directly on the stream.
 pub(super) struct Plain<F> {
     pub(super) options: Arc<ConnectionConfig>,
     pub(super) make: F,
@@ -53,7 +53,7 @@ impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plai
     }
 }
 
-/// Runs a connection, and ends it as it is told.
+/// Runs a connection, and ends it as `ending` says.
 pub async fn serve_until(
     peer: Peer,
     driver: impl Future<Output = io::Result<Closed>>,
@@ -71,7 +71,7 @@ pub async fn serve_until(
                 End::Release => return Poll::Ready(()),
             }
         }
-        // How it ended has been told to the service.
+        // The service has learned how it ended.
         driver.as_mut().poll(cx).map(drop)
     })
     .await;

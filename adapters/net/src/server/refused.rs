@@ -1,4 +1,4 @@
-//! The report of connections that a server has no room for.
+//! The report of connections that a server has refused.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,23 +8,24 @@ use antiphon::LimitReached;
 
 use crate::context::Context;
 
-/// Tells a program of the connections that a server refuses at its limit. By default it tells
-/// nobody.
+/// A function that is called for the connections that a server refuses at its limit. The default is
+/// none.
 #[derive(Clone, Default)]
 pub struct OnRefused(Option<Arc<RefusedFn>>);
 
 type RefusedFn = dyn Fn(&Context, LimitReached) + Send + Sync;
 
 impl OnRefused {
-    /// Tells `report`, for logs and counts. It runs where the server accepts: briefly.
+    /// Sets the function, for logs and metrics. It runs in the task that accepts, so it must be
+    /// quick.
     pub fn new(report: impl Fn(&Context, LimitReached) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }
 
-    /// Tells of one refused connection. A panic of the report costs nothing but that report.
+    /// Reports one refused connection. If the function panics, the server goes on.
     pub fn tell(&self, context: &Context, why: LimitReached) {
         if let Some(report) = &self.0 {
-            // It has been printed; the server goes on.
+            // The panic was printed; the server goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| report(context, why)));
         }
     }

@@ -1,4 +1,4 @@
-//! A server that runs, and how it is ended.
+//! A running server, and how to end it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use super::connections::Connections;
 use super::ending::End;
 use crate::runtime::SharedRuntime;
 
-/// How long connections that were told to end at once may take to write what is queued.
+/// How long connections that must end at once may take to write queued output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that is running. Dropping it stops it.
@@ -23,7 +23,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// How many connections there are.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
@@ -38,9 +38,9 @@ impl Running {
         poll_fn(|cx| self.connections.poll_stopped(cx)).await;
     }
 
-    /// Stops listening, lets the connections finish what has begun, and closes what is left after
-    /// `grace`; that then has 5 s to write what is queued. Says whether all had ended by
-    /// themselves.
+    /// Stops listening, lets running requests finish, and closes the connections that are left
+    /// after `grace`; these then have 5 s to write queued output. Returns whether all connections
+    /// had ended before `grace` was over.
     pub async fn shutdown(self, grace: Duration) -> bool {
         let mut shutdown = Shutdown::new(FLUSH_TIMEOUT);
         shutdown.begin(self.runtime.now(), grace);
@@ -68,7 +68,7 @@ impl Running {
         .await
     }
 
-    /// Serves until the listener ends, which it only does when the runtime does.
+    /// Waits until the listener ends, which it only does when the runtime ends.
     pub async fn wait(self) {
         poll_fn(|cx| self.connections.poll_stopped(cx)).await;
     }

@@ -16,7 +16,7 @@ use crate::service::Service;
 use crate::transport::socket::OnAccept;
 use crate::transport::tcp::{Address, bind, prepare};
 
-/// The hook of a server, which is given after the listener has been handed over.
+/// The hook of a server, which may be set after the listener was made.
 type SharedHook = Arc<OnceLock<OnAccept>>;
 
 /// A server on a TCP port.
@@ -29,10 +29,10 @@ pub struct TcpServer {
 }
 
 impl TcpServer {
-    /// Listens. Port 0 takes any that is free; [`local_addr`](Self::local_addr) tells which.
+    /// Listens. Port 0 chooses a free one, which [`local_addr`](Self::local_addr) returns.
     ///
     /// # Errors
-    /// The address is taken or not this machine's; the error names it.
+    /// The address is taken, or is not one of this machine; the error's text has the address.
     pub async fn bind(address: impl Into<Address>) -> io::Result<Self> {
         let address = address.into();
         let named = |error: io::Error| {
@@ -43,7 +43,7 @@ impl TcpServer {
         Self::from_listener(bind(&addresses).map_err(named)?)
     }
 
-    /// Takes a listener of the standard library.
+    /// Uses a listener of the standard library.
     ///
     /// # Errors
     /// It has no address.
@@ -52,16 +52,16 @@ impl TcpServer {
         Self::from_listener_on(listener, current())
     }
 
-    /// Takes a listener, to be served on a runtime.
+    /// Uses a listener, on a runtime.
     ///
     /// # Errors
-    /// It has no address, or the runtime cannot take it.
+    /// It has no address, or the runtime cannot use it.
     pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
         let (address, on_accept) = (listener.local_addr()?, SharedHook::default());
         let hook = Arc::clone(&on_accept);
         let see = move |socket: SockRef<'_>| {
             let seen = |()| hook.get().map_or(Ok(()), |hook| hook.see(&socket));
-            // A peer that is gone already is no fault of the listener's.
+            // If the peer has already disconnected, that is not an error of the listener.
             let prepared = prepare(&socket).and_then(seen);
             prepared.map_err(|_| io::ErrorKind::ConnectionAborted.into())
         };
@@ -73,25 +73,25 @@ impl TcpServer {
         })
     }
 
-    /// The address listened on.
+    /// The address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sets another limit on connections at once. Further ones are closed as soon as
-    /// they are made; over HTTP without TLS they are answered 503. Default 10 240.
+    /// Sets the limit on connections at once. Further ones are closed at once; over HTTP without
+    /// TLS they are answered 503. Default 10 240.
     pub fn max_connections(self, max_connections: usize) -> Self {
         self.map(|server| server.max_connections(max_connections))
     }
 
-    /// Sets a limit on connections at once from one address: an IPv4 address, or the
-    /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
+    /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
+    /// IPv6 one. Default none, because behind a proxy all connections come from one address.
     pub fn max_connections_per_address(self, max_per_address: usize) -> Self {
         self.map(|server| server.max_connections_per_address(max_per_address))
     }
 
-    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
-    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It
+    /// runs in the task that accepts, so it must be quick. Over HTTP the service gets a report too.
     pub fn on_refused(
         self,
         report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
@@ -99,38 +99,38 @@ impl TcpServer {
         self.map(|server| server.on_refused(report))
     }
 
-    /// Has every connection go through a handshake first, within 10 s.
+    /// Makes every connection begin with a handshake, within 10 s.
     pub fn with_secure(self, secure: impl Secure) -> Self {
         self.map(|server| server.with_secure(secure))
     }
 
-    /// Sets another deadline for the handshake.
+    /// Sets the deadline for the handshake.
     pub fn handshake_timeout(self, handshake_timeout: Duration) -> Self {
         self.map(|server| server.handshake_timeout(handshake_timeout))
     }
 
-    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option
-    /// or to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook
-    /// may change that. It runs where connections are accepted, so it must not wait.
+    /// Calls `hook` for each accepted socket, before anything is read or written: to set an option,
+    /// or to count. `TCP_NODELAY` and TCP keep-alive are on by then; the hook may change that. It
+    /// runs in the task that accepts, so it must not block.
     ///
     /// # Panics
-    /// It has been given one already.
+    /// There is a hook already.
     pub fn on_accept(self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
         self.with_on_accept(OnAccept::new(hook))
     }
 
-    /// Like [`on_accept`](Self::on_accept), with a hook that others share.
+    /// Like [`on_accept`](Self::on_accept), with a shared hook.
     ///
     /// # Panics
-    /// It has been given one already.
+    /// There is a hook already.
     pub fn with_on_accept(self, hook: OnAccept) -> Self {
         let is_first = self.on_accept.set(hook).is_ok();
         assert!(is_first, "a server has one hook");
         self
     }
 
-    /// Serves in the background until what it gives is stopped or dropped. Every connection is
-    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    /// Serves in the background until the returned value is stopped or dropped. `make` returns the
+    /// service of each connection, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
         self,
         options: impl Into<ConnectionConfig>,
@@ -139,7 +139,7 @@ impl TcpServer {
         self.server.start(options, make)
     }
 
-    /// Serves over HTTP: every POST is a message. One service answers all.
+    /// Serves over HTTP: every POST is a message. One service answers all of them.
     #[cfg(feature = "http")]
     pub fn start_http(
         self,
@@ -149,7 +149,7 @@ impl TcpServer {
         self.start_protocol(crate::http::endpoint(options, service))
     }
 
-    /// Serves another protocol below the messages.
+    /// Starts the server with another protocol than plain messages.
     pub fn start_protocol(self, protocol: impl Protocol) -> Running {
         self.server.start_protocol(protocol)
     }

@@ -20,11 +20,12 @@ use crate::transport::unix::{UnixPath, bind_unix};
 pub struct UnixServer(Server);
 
 impl UnixServer {
-    /// Listens at `path`. A socket there that nobody answers on is left from a server that was
-    /// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+    /// Listens at `path`. A socket there on which no server answers was left by a server that was
+    /// killed, and is replaced. A socket on which a server answers, or another kind of file, is not
+    /// replaced.
     ///
     /// # Errors
-    /// The path is taken or cannot be made; the error names it.
+    /// The path is taken or cannot be created; the error's text has the path.
     #[track_caller]
     pub fn bind(path: impl Into<PathBuf>) -> io::Result<Self> {
         let (listener, path) = bind_unix(path.into())?;
@@ -33,14 +34,13 @@ impl UnixServer {
         Ok(Self(Server::new(Removing(listener, path), runtime)))
     }
 
-    /// Sets another limit on connections at once. Further ones are closed as soon as
-    /// they are made. Default 10 240.
+    /// Sets the limit on connections at once. Further ones are closed at once. Default 10 240.
     pub fn max_connections(self, max_connections: usize) -> Self {
         Self(self.0.max_connections(max_connections))
     }
 
-    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
-    /// runs where the server accepts: briefly.
+    /// Calls `report` for every connection that is refused at the limit, for logs and metrics. It
+    /// runs in the task that accepts, so it must be quick.
     pub fn on_refused(
         self,
         report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
@@ -48,8 +48,8 @@ impl UnixServer {
         Self(self.0.on_refused(report))
     }
 
-    /// Serves in the background until what it gives is stopped or dropped. Every connection is
-    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    /// Serves in the background until the returned value is stopped or dropped. `make` returns the
+    /// service of each connection, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
         self,
         options: impl Into<ConnectionConfig>,
@@ -58,13 +58,13 @@ impl UnixServer {
         self.0.start(options, make)
     }
 
-    /// Serves another protocol below the messages.
+    /// Starts the server with another protocol than plain messages.
     pub fn start_protocol(self, protocol: impl Protocol) -> Running {
         self.0.start_protocol(protocol)
     }
 }
 
-/// The path is removed with it.
+/// The path is removed when this is dropped.
 struct Removing(Box<dyn Listen>, #[allow(dead_code)] UnixPath);
 
 impl Listen for Removing {

@@ -1,4 +1,4 @@
-//! Reading by a thread that waits for input anyway, so that the reading thread need not wake it.
+//! A thread that waits for input reads itself, so that the reading thread need not wake it.
 //!
 //! ```text
 //!   the reading thread reads ──the input was for a thread that waits──▶ nobody reads
@@ -6,9 +6,9 @@
 //!   nobody reads ──for a while, or a thread waits and does not read──▶ the reading thread reads
 //! ```
 //!
-//! One thread reads at a time. A thread that waits and does not read itself has the reading thread
-//! read if nobody does. Input that arrives while every thread is busy is read some milliseconds
-//! later at the most, and 16 ms later if other threads have just been reading a lot.
+//! One thread reads at a time. A thread that waits and does not read makes the reading thread read
+//! if no other does. Input that arrives while every thread is busy is read some milliseconds later,
+//! and at most 16 ms later if other threads have just been reading a lot.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -33,19 +33,19 @@ impl Receiver for Session {
     }
 }
 
-/// How long nobody reads before the reading thread does, at the least and at the most. To check
-/// whether another thread has read costs as much as several calls, so the reading thread checks
-/// less often while others read again and again.
+/// The time without a reader after which the reading thread reads. To check whether another thread
+/// has read costs as much as several calls, so the reading thread checks less often while others
+/// read again and again.
 const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
 const UNREAD_TIMEOUT: Duration = Duration::from_millis(8);
 
-/// How far ahead a deadline must be for a thread to read instead of sleeping: then it does not
-/// matter that a read takes longer than it is told to, and that the clock is some milliseconds
-/// behind.
+/// How far ahead a deadline must be for a thread to read instead of sleeping, because a read may
+/// take some milliseconds longer than its timeout, and the clock may be some milliseconds late.
 const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
 
 impl Session {
-    /// Reads once, if nobody does, instead of waiting until `deadline`: true if something came in.
+    /// Reads once, if no thread does, instead of waiting until `deadline`. Returns true if
+    /// something arrived.
     fn read_instead<'s>(&'s self, mut state: Guard<'s>, deadline: Instant) -> (Guard<'s>, bool) {
         let is_open = state.conn.phase().is_listening() && state.conn.may_read();
         let has_time =
@@ -68,8 +68,8 @@ impl Session {
         (state, came == Came::Something)
     }
 
-    /// Reads once, if nobody does, on the thread of a service that has no work: true if something
-    /// came in. If not, the caller then waits for work.
+    /// Reads once, if no thread does, on the thread of a service that has no work. Returns true if
+    /// something arrived; otherwise the caller waits for work.
     pub fn read_idle<'s>(&'s self, state: Guard<'s>) -> (Guard<'s>, bool) {
         let (mut state, has_come) = self.read_instead(state, Instant::FAR_FUTURE);
         if !has_come || state.reading.callers > 0 {
@@ -78,7 +78,7 @@ impl Session {
         (state, has_come)
     }
 
-    /// Has the reading thread read if nobody does, for a thread that is about to wait.
+    /// Makes the reading thread read if no other does, for a thread that is about to wait.
     pub fn want_reader(&self, state: &mut State) {
         if !matches!(state.reading.by, Reader::Thread) {
             state.reading.is_thread_wanted = true;
@@ -86,9 +86,9 @@ impl Session {
         }
     }
 
-    /// Polls `future` on this thread until it is ready. A thread that waits alone writes and reads
-    /// for itself. Threads that wait together leave both to the threads that do so, which then do
-    /// it for many at once.
+    /// Polls `future` on this thread until it is ready. If only this thread waits, it writes and
+    /// reads itself. If several threads wait, the writing and the reading thread do it for all of
+    /// them.
     pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
         let state = self.lock();
         let mut is_alone = state.reading.callers == 0;
@@ -100,7 +100,7 @@ impl Session {
             let mut state = self.lock();
             if is_alone {
                 (_, is_alone) = self.read_instead(state, wake_at);
-                // Whether anything came in or not, it may be there now.
+                // Whatever the read returned, the result may be there now.
                 return;
             }
             state.reading.callers += 1;
@@ -111,21 +111,21 @@ impl Session {
         });
         let mut state = self.lock();
         if state.reading.callers > 0 {
-            // This thread may have read: others may still be waiting.
+            // This thread may have read, and others may still be waiting.
             self.want_reader(&mut state);
         }
         ready
     }
 
-    /// Lends the inlet to the other threads if what has just come in was for them, and waits until
-    /// the reading thread must read again: because nobody else has read for some milliseconds,
-    /// because a thread waits that does not read, or because `is_over` says that the end is
-    /// awaited. Gives the inlet back.
+    /// Lends the inlet to the other threads if the last input was for them, and waits until the
+    /// reading thread must read again: because no other thread has read for some milliseconds,
+    /// because a thread waits that does not read, or because `is_over` says that only the end is
+    /// awaited. Returns the inlet.
     pub fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: impl Fn() -> bool) -> Box<dyn Inlet> {
         let mut state = self.lock();
         let is_for_service = state.conn.wants_service();
         let is_for_caller = mem::take(&mut state.reading.is_call_settled);
-        // A thread that still waits for a call may not be reading when its answer comes.
+        // A thread that waits for another call may not be reading when its answer comes.
         let is_left = (is_for_service || is_for_caller)
             && state.conn.calls_open() == 0
             && state.closed().is_none();

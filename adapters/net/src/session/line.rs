@@ -1,4 +1,4 @@
-//! The line of senders that wait until there is room: first come, first served.
+//! The line of senders that wait for space: first come, first served.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -6,10 +6,10 @@ use std::task::Waker;
 /// The line of one session.
 #[derive(Default)]
 pub(crate) struct Line {
-    /// The number of each that waits, and its waker; `None` if it has been called and has not come
+    /// The number of each waiting sender, and its waker; `None` if it was called and has not come
     /// back yet.
     waiting: VecDeque<(u64, Option<Waker>)>,
-    /// The number that the next one gets.
+    /// The number for the next sender.
     next: u64,
 }
 
@@ -18,14 +18,15 @@ impl Line {
         self.waiting.is_empty()
     }
 
-    /// Whether it is the turn of the one with this number. `None` is one that has just come.
+    /// Whether it is the turn of the sender with this number. `None` is one that is not in the
+    /// line.
     pub(crate) fn is_turn_of(&self, place: Option<u64>) -> bool {
         let first = self.waiting.front();
         first.is_none_or(|(number, _)| place == Some(*number))
     }
 
-    /// Has the one with this number wait, at the end of the line if it has just come. Gives the
-    /// waker it had before.
+    /// Makes the sender with this number wait; if it is new, at the end of the line. Returns the
+    /// waker that it had before.
     pub(crate) fn wait(&mut self, place: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let known = place.and_then(|place| {
             let mut waiting = self.waiting.iter_mut();
@@ -40,7 +41,7 @@ impl Line {
         None
     }
 
-    /// Takes the one with this number out of the line, and gives its waker.
+    /// Removes the sender with this number from the line, and returns its waker.
     pub(crate) fn leave(&mut self, place: &mut Option<u64>) -> Option<Waker> {
         let place = place.take()?;
         let at = self
@@ -50,12 +51,12 @@ impl Line {
         self.waiting.remove(at)?.1
     }
 
-    /// Takes the waker of the first, whose turn it is.
+    /// Takes the waker of the first sender, whose turn it is.
     pub(crate) fn call_first(&mut self) -> Option<Waker> {
         self.waiting.front_mut()?.1.take()
     }
 
-    /// Takes the wakers of all.
+    /// Takes the wakers of all senders.
     pub(crate) fn call_all(&mut self) -> impl Iterator<Item = Waker> {
         self.waiting
             .iter_mut()

@@ -1,32 +1,35 @@
-//! Whether a reading thread has read all that had arrived, so that a deadline may end something.
+//! Decides whether a reading thread has read all that had arrived, so that deadlines may take
+//! effect.
 
 use std::time::Duration;
 
 use super::state::Due;
 use super::{Session, Sleeper, State};
 
-/// For how long nothing may come in before a reading thread is taken to have read all that had
-/// arrived. Callers that read for themselves leave input unread for up to 16 ms.
+/// If nothing arrives for this time, a reading thread counts as having read all that had arrived.
+/// Callers that read themselves leave input unread for up to 16 ms.
 const QUIET_TIME: Duration = Duration::from_millis(25);
 
-/// A read that gives less than this has emptied a socket, for threads read into more.
+/// A read that returns fewer bytes than this has emptied the socket, because threads read into
+/// larger buffers.
 const DRAINED_BYTES: usize = 512;
 
-/// How many such reads show that what had arrived when something was due has been read. The first
-/// may have been made before, and only told of afterwards.
+/// How many such reads show that everything has been read that had arrived when a deadline passed.
+/// The first may have been made before, and reported afterwards.
 const DRAINED_READS: u32 = 2;
 
-/// For how long a peer that never stops writing can postpone a deadline.
+/// How long a peer that never stops writing can postpone a deadline.
 const FLOOD_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Session {
-    /// Notes that something came in.
+    /// Notes that something has arrived.
     pub(super) fn note_read(&self, state: &mut State, bytes: usize) {
         state.looking.reads += 1;
         let Some(due) = &mut state.looking.due else {
             return;
         };
-        // Only a bare socket has an outlet. Where there is TLS more may wait than a read has given.
+        // Only a bare socket has an outlet. With TLS there may be more input than a read has
+        // returned.
         if bytes < DRAINED_BYTES && self.outlet.get().is_some() {
             due.drained += 1;
             if due.drained == DRAINED_READS {
@@ -35,15 +38,15 @@ impl Session {
         }
     }
 
-    /// Whether what is due may end: the reading thread has read all that had arrived. For the
-    /// thread that keeps time.
+    /// Whether deadlines may take effect, because the reading thread has read all that had arrived.
+    /// For the thread that waits for deadlines.
     pub(super) fn has_read_all(&self, state: &mut State) -> bool {
         let now = self.now();
         if state.conn.poll_timeout().is_none_or(|due| due > now) {
             state.looking.due = None;
             return false;
         }
-        // Nobody may be reading.
+        // Perhaps no thread is reading.
         self.want_reader(state);
         let reads = state.looking.reads;
         let due = state.looking.due.get_or_insert(Due {

@@ -1,7 +1,7 @@
-//! Writing by a caller, instead of waking the thread or task that writes.
+//! A caller writes itself, instead of waking the thread or task that writes.
 //!
-//! One writes at a time, and what is said first leaves first. A caller waits for no peer that does
-//! not read: the rest goes over to the writer. Nobody writes while holding the lock.
+//! Only one writes at a time, and messages are written in their order. A caller does not wait for a
+//! peer that does not read: the writer writes the rest. No thread writes while it holds the lock.
 
 use super::turn::Sent;
 use super::{Guard, Session, Sleeper};
@@ -10,8 +10,8 @@ use super::{Guard, Session, Sleeper};
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
 impl Session {
-    /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the
-    /// lock back, which was free meanwhile.
+    /// Writes the queued output, if that is possible at once, or makes the writer do it. Returns
+    /// the lock, which was free meanwhile.
     pub(super) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
         let Some(outlet) = self.outlet.get().filter(|_| state.conn.has_transmit()) else {
             return state;

@@ -1,4 +1,4 @@
-//! What the lock of a session guards.
+//! The data that the lock of a session guards.
 
 use std::fmt;
 use std::io;
@@ -17,22 +17,22 @@ use crate::dispatcher::{Called, Membership};
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, Told};
 
-/// The pure session inside.
+/// The core's session.
 pub(crate) type Conn = antiphon::session::Session<Tag>;
 
-/// One thing for the service to do.
+/// A piece of work for the service.
 pub type Work = antiphon::session::Work<Tag>;
 
-/// Runs with the service's other work when a call has settled.
+/// Runs with the service's other work when a call has ended.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
 
-/// What a call's outcome goes to.
+/// The receiver of a call's outcome.
 pub enum Tag {
     /// The slot in which one caller waits.
     Once(CallSlot),
-    /// The batch that the call is part of, and the call's name there.
+    /// The batch of the call, and the call's name in it.
     Batch(Arc<Gathering>, CallId),
-    /// A function that goes on, with the service's other work.
+    /// A function that continues, with the service's other work.
     Then(Then),
 }
 
@@ -46,35 +46,35 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// What the lock of a [`Session`](super::Session) guards.
+/// The data that the lock of a [`Session`](super::Session) guards.
 pub struct State {
     /// The conversation.
     pub conn: Conn,
-    /// The connection's part in the limits of its server; none if it is of no server.
+    /// The connection in the limits of its server; `None` if no server accepted it.
     pub(super) membership: Option<Membership>,
-    /// Sessions that may begin a request now, to be told once the lock is free.
+    /// Sessions that may begin a request now. They are called when the lock is free.
     pub(super) called: Called,
-    /// The senders that wait for room.
+    /// The senders that wait for space.
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
-    /// What the peer tells of the progress of calls.
+    /// The progress that the peer reports of our calls.
     pub(crate) progress: Vec<(CallId, Arc<Told>)>,
-    /// Which thread reads, where others than the reading thread may.
+    /// Which thread reads, if others than the reading thread may.
     pub(super) reading: Reading,
-    /// Whether the reading thread has read all, while something is due.
+    /// Whether the reading thread has read everything, after a deadline has passed.
     pub(super) looking: Looking,
-    /// What the writer is to go on with, of a write that a caller began; otherwise empty.
+    /// The rest of a write that a caller began, for the writer; otherwise empty.
     pub(super) left_over: Vec<u8>,
     /// The request whose handler panicked last, until that is reported.
     pub(super) panicked: Option<RequestDetails>,
-    /// The phase for which everything that waits has been woken.
+    /// The phase for which all waiting threads and tasks have been woken.
     pub(super) seen: Phase,
     /// Whether reading was paused when the turn before this one ended.
     pub(super) was_paused: bool,
-    /// Whether the transport has been let go.
+    /// Whether the transport was dropped.
     pub(super) is_let_go: bool,
-    /// When the task or thread that keeps time wakes by itself.
+    /// When the task or thread that waits for deadlines wakes without a waker.
     pub(super) alarm: Instant,
     pub(super) sleepers: Sleepers,
     /// Tasks and threads that wait for a change: of the phase, a cancel, or a write.
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// Notes that the transport has been let go, and says why the connection ended.
+    /// Notes that the transport was dropped, and returns why the connection ended.
     pub(super) fn let_go(&mut self) -> Closed {
         if !self.conn.phase().is_over() {
             self.conn.abort(None);
@@ -115,32 +115,32 @@ impl State {
         self.finished().unwrap_or(Closed::EndOfInput)
     }
 
-    /// Whether nobody waits for the answer to a request any more.
+    /// Whether no answer to a request is awaited any more.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.conn.is_cancelled(request)
     }
 
-    /// What broke the transport, if anything did before the connection was meant to end.
+    /// The error that broke the transport before the connection was meant to end, if there was one.
     pub fn fault(&self) -> Option<io::Error> {
         self.conn.fault().map(to_error)
     }
 
-    /// Why the connection takes nothing more in; `None` while it does.
+    /// Why the connection accepts no more input; `None` while it does.
     pub fn closed(&self) -> Option<Closed> {
         self.conn.phase().closed()
     }
 
-    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    /// Whether no new calls are accepted: it drains, is closed, or accepts no more input.
     pub fn is_closing(&self) -> bool {
         !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
     }
 
-    /// Why the connection ended, once its transport has been let go.
+    /// Why the connection ended, after its transport was dropped.
     pub fn finished(&self) -> Option<Closed> {
         self.closed().filter(|_| self.is_let_go)
     }
 
-    /// Ready once all that was sent up to `mark` has been written; an error if it never will be.
+    /// Ready once all output up to `mark` has been written; an error if it never will be.
     pub(crate) fn written_to(&self, mark: u64) -> Option<io::Result<()>> {
         match self.conn.is_written(mark) {
             Some(is_written) => is_written.then_some(Ok(())),
@@ -148,13 +148,14 @@ impl State {
         }
     }
 
-    /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
-    /// service is not told of a connection before.
+    /// Whether messages can be exchanged: false before the end of the handshake, if there is one.
+    /// The service does not see the connection before.
     pub fn is_open(&self) -> bool {
         self.conn.has_opened()
     }
 
-    /// Whether messages can be exchanged, or why they never will be; `None` while that is open.
+    /// Whether messages can be exchanged, or why they never can be; `None` while that is not
+    /// decided.
     pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
         if self.is_open() {
             return Some(Ok(()));
@@ -164,7 +165,7 @@ impl State {
         Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
     }
 
-    /// Remembers what a panic has taken along, until it is reported.
+    /// Takes the request whose handler or answer has panicked, for a report.
     pub(crate) fn take_panicked(&mut self) -> Option<RequestDetails> {
         self.panicked.take()
     }
@@ -173,14 +174,14 @@ impl State {
         self.panicked = request;
     }
 
-    /// Puts what the peer tells of the progress of a call where it is awaited.
+    /// Passes the progress of a call to its caller.
     pub(super) fn tell(&mut self, call: CallId, value: OwnedJson) {
         let told = self.progress.iter().find(|(known, _)| *known == call);
         let waker = told.and_then(|(_, told)| told.put(value));
         self.wakes.extend(waker);
     }
 
-    /// Puts an outcome where it is awaited.
+    /// Puts an outcome where its caller awaits it.
     pub(super) fn settle(&mut self, settled: Settled<Tag>) {
         self.progress.retain(|(call, _)| *call != settled.call);
         let waker = match settled.waiter {
@@ -193,13 +194,13 @@ impl State {
                 }
                 waker
             }
-            // Its outcome comes in order, as the service's work.
+            // Its outcome comes in order, with the service's work.
             Tag::Then(_) => None,
         };
         self.wakes.extend(waker);
     }
 
-    /// The call that has this name, or is it.
+    /// Returns the call that has this name in a batch, or this id.
     pub(crate) fn call(&self, name: CallId) -> CallId {
         let Some((batch, at)) = batch_name(name) else {
             return name;
@@ -209,8 +210,8 @@ impl State {
         call.copied().unwrap_or(name)
     }
 
-    /// Settles a call that was given up. What waited comes back if it is to be dropped, which is
-    /// done without the lock.
+    /// Ends a call that was cancelled. Returns the value that is to be dropped without the lock, if
+    /// there is one.
     pub(crate) fn settle_cancelled(&mut self, call: CallId, waiter: Tag) -> Option<Tag> {
         if let Tag::Then(_) = waiter {
             return Some(waiter);
@@ -224,12 +225,12 @@ impl State {
         None
     }
 
-    /// Takes a waker that is of no use any more, to be woken and dropped without the lock.
+    /// Takes a waker that is not needed any more, to be woken and dropped without the lock.
     pub(crate) fn dismiss(&mut self, waker: Option<Waker>) {
         self.wakes.extend(waker);
     }
 
-    /// Has the sleeper woken, if it sleeps, and says whether it does.
+    /// Has the sleeper woken, if it sleeps, and returns whether it does.
     pub(super) fn rouse(&mut self, sleeper: Sleeper) -> bool {
         let waker = self.sleepers.take(sleeper);
         let is_asleep = waker.is_some();
@@ -237,8 +238,8 @@ impl State {
         is_asleep
     }
 
-    /// Has every sleeper woken, everything that waits for a change, and every sender that waits for
-    /// room.
+    /// Has every sleeper woken, every thread and task that waits for a change, and every sender
+    /// that waits for space.
     pub(super) fn rouse_all(&mut self) {
         self.wakes
             .extend(self.sleepers.0.iter_mut().filter_map(Option::take));
@@ -251,7 +252,7 @@ impl State {
         self.wakes.extend(self.watchers.drain(..));
     }
 
-    /// Whether this waker is among those that wait for a change.
+    /// Whether this waker waits for a change.
     pub(super) fn is_watched_by(&self, waker: &Waker) -> bool {
         self.watchers.iter().any(|known| known.will_wake(waker))
     }
@@ -265,7 +266,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Which thread reads, where others than the reading thread may.
+/// Which thread reads, if others than the reading thread may.
 #[derive(Default)]
 pub(super) enum Reader {
     /// The reading thread.
@@ -277,22 +278,22 @@ pub(super) enum Reader {
     Nobody(Box<dyn Inlet>),
 }
 
-/// Which thread reads the input, and what the reading thread needs to know of the others.
+/// Which thread reads the input, and what the reading thread has to know of the others.
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) by: Reader,
     /// Whether the reading thread must read as soon as nobody else does.
     pub(super) is_thread_wanted: bool,
-    /// How often others have read, or were left to.
+    /// How often other threads have read, or were given the chance.
     pub(super) others: u64,
-    /// Whether a call has settled since the reading thread looked last.
+    /// Whether a call has ended since the reading thread checked last.
     pub(super) is_call_settled: bool,
     /// How many threads wait for calls and do not read.
     pub(super) callers: usize,
 }
 
 impl Reading {
-    /// Lets `reader` read, if nobody does.
+    /// Makes `reader` the reader, if no thread reads.
     pub(super) fn begin(&mut self, reader: Reader) -> Option<Box<dyn Inlet>> {
         match mem::replace(&mut self.by, reader) {
             Reader::Nobody(inlet) => Some(inlet),
@@ -304,10 +305,10 @@ impl Reading {
     }
 }
 
-/// What a reading thread has done since something was due.
+/// What a reading thread has done since a deadline passed.
 #[derive(Debug, Default)]
 pub(super) struct Looking {
-    /// How often something has come in.
+    /// How often something has arrived.
     pub(super) reads: u64,
     pub(super) due: Option<Due>,
 }
@@ -317,14 +318,14 @@ pub(super) struct Due {
     pub(super) reads: u64,
     /// How many reads have emptied the socket since then.
     pub(super) drained: u32,
-    /// If nothing comes in before this, all has been read.
+    /// If nothing arrives before this time, everything has been read.
     pub(super) quiet_at: Instant,
-    /// The time at which it is judged, whatever comes in.
+    /// The time at which everything counts as read, whatever arrives.
     pub(super) until: Instant,
 }
 
 impl Looking {
-    /// When the thread that keeps time is to come back.
+    /// When the thread that waits for deadlines has to come back.
     pub(super) fn wake_at(&self, wake_at: Instant) -> Instant {
         match &self.due {
             Some(due) => wake_at.max(due.quiet_at),
@@ -334,18 +335,18 @@ impl Looking {
 }
 
 /// The tasks and threads that sleep while a connection has nothing for them to do. A connection on
-/// a task has one, a connection on threads has the others.
+/// a task has the first one, a connection on threads has the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleeper {
     /// The task, which does everything.
     Task,
     /// The thread that writes.
     Writer,
-    /// The thread that keeps time.
+    /// The thread that waits for deadlines.
     Timer,
     /// The thread that runs the service.
     Service,
-    /// The thread that reads, while nothing is to be read.
+    /// The thread that reads, while reading is paused.
     Reader,
 }
 
@@ -361,12 +362,12 @@ impl Sleepers {
         mem::replace(&mut self.0[sleeper as usize], waker)
     }
 
-    /// The one to wake for what `sleeper` does.
+    /// Returns the waker of the sleeper that does the work of `sleeper`.
     pub(super) fn take(&mut self, sleeper: Sleeper) -> Option<Waker> {
         let own = self.0[sleeper as usize].take();
         own.or_else(|| self.0[Sleeper::Task as usize].take())
     }
 }
 
-/// The wakers to be woken once the lock is free.
+/// The wakers that are to be woken when the lock is free.
 pub(super) type Wakes = SmallVec<[Waker; 2]>;

@@ -1,4 +1,4 @@
-//! What the threads of a connection do, and what they wait for.
+//! The methods of a connection's threads.
 
 use std::io;
 use std::task::Waker;
@@ -10,7 +10,7 @@ use super::turn::Sent;
 use super::{Session, Sleeper, State};
 
 impl Session {
-    /// Takes bytes that came in, all of them.
+    /// Takes bytes that were received, all of them.
     pub fn receive(&self, bytes: &[u8]) {
         self.receive_under(&mut self.lock(), bytes);
     }
@@ -22,13 +22,12 @@ impl Session {
         self.end_turn(state);
     }
 
-    /// Whether more is to be read. False from some time on after the end: what comes in then is of
-    /// no use.
+    /// Whether more must be read. Some time after the end input is of no use, and this is false.
     pub fn wants_input(&self) -> bool {
         self.lock().conn.wants_input()
     }
 
-    /// Lets the thread that reads wait until more may be read, or `is_over`.
+    /// Blocks the thread that reads until it may read on, or `is_over`.
     pub fn wait_readable(&self, is_over: impl Fn() -> bool) {
         let mut state = self.lock();
         while !state.conn.may_read() && !is_over() {
@@ -50,8 +49,8 @@ impl Session {
         state.conn.take_transmit(into)
     }
 
-    /// Lets the thread that writes wait for output, and puts it into `into`, which is empty. False
-    /// if there is none and `is_over` says that there is to be no more.
+    /// Blocks the thread that writes until there is output, and puts it into `into`, which is
+    /// empty. Returns false if there is none and `is_over` says that there will be no more.
     pub fn wait_output(&self, into: &mut Vec<u8>, is_over: impl Fn() -> bool) -> bool {
         let mut state = self.lock();
         loop {
@@ -62,7 +61,7 @@ impl Session {
                 return false;
             }
             drop(self.sleep(Sleeper::Writer, state, Instant::FAR_FUTURE));
-            // The caller that has woken this thread may have more to say, and may then write it.
+            // The caller that has woken this thread may have more to send, and may then write it.
             if self.outlet.get().is_some() {
                 std::thread::yield_now();
             }
@@ -75,20 +74,20 @@ impl Session {
         self.output_sent(Sent::All);
     }
 
-    /// Notes that the output that was taken could not be written, nor can anything else be.
+    /// Notes that the output could not be written, and that no more can be written.
     pub fn output_failed(&self, error: io::Error) {
         self.output_sent(Sent::Failed(error.into()));
     }
 
-    /// Lets other threads than the writing thread write through `outlet`. It is set once, before
-    /// anything is written.
+    /// Allows other threads than the writing thread to write through `outlet`. It is set once,
+    /// before anything is written.
     pub fn set_outlet(&self, outlet: Box<dyn Outlet>) {
-        // A second one would be of another transport.
+        // A second one would belong to another transport.
         let _ = self.outlet.set(outlet);
     }
 
-    /// Lets time pass, and says when to come back at the latest; `waker` is woken if that is to be
-    /// earlier. `None` once nothing more is to be read or written.
+    /// Lets deadlines take effect, and returns when to come back at the latest; `waker` is woken if
+    /// that becomes earlier. `None` once nothing more is read or written.
     pub fn pass_time(&self, waker: &Waker) -> Option<Instant> {
         let waker = waker.clone();
         let mut state = self.lock();
@@ -114,7 +113,7 @@ impl Session {
         self.lock().fall_asleep(Sleeper::Timer, waker);
     }
 
-    /// Wakes every thread and task that waits, so that it looks again.
+    /// Wakes every thread and task that waits, so that it checks again.
     pub fn nudge(&self) {
         self.lock().rouse_all();
     }

@@ -15,7 +15,7 @@ use crate::transport::child_output::ChildExited;
 /// The most work that is taken from a session at once.
 const MAX_WORK: usize = 128;
 
-/// What has come in since the turn before.
+/// The input since the last turn.
 #[derive(Debug)]
 pub enum Brought<'t> {
     /// Nothing.
@@ -30,7 +30,7 @@ pub enum Brought<'t> {
     Failed(Fault),
 }
 
-/// What became of the output that a turn before has given.
+/// The result of writing the output of an earlier turn.
 #[derive(Debug, Default)]
 pub enum Sent {
     /// Nothing new.
@@ -40,20 +40,20 @@ pub enum Sent {
     Some,
     /// All of it has been written and flushed.
     All,
-    /// It cannot be written, nor can anything else be.
+    /// It could not be written, and no more can be written.
     Failed(Fault),
 }
 
-/// What a task brings to a turn.
+/// The results that a task passes to a turn.
 #[derive(Debug)]
 pub struct Moved<'t> {
-    /// The time before the task looked for input.
+    /// The time before the task read.
     pub now: Instant,
-    /// What it found.
+    /// The input that it has read.
     pub input: Brought<'t>,
-    /// It has read all that had arrived by `now`, so what is due may end.
+    /// The task has read all that had arrived by `now`, so deadlines may take effect.
     pub is_drained: bool,
-    /// What became of the output.
+    /// The result of writing.
     pub sent: Sent,
     /// How many requests may begin; `None` while a handler must end before anything else begins.
     pub requests: Option<usize>,
@@ -61,21 +61,21 @@ pub struct Moved<'t> {
     pub is_serving: bool,
 }
 
-/// What is taken from a session together.
+/// The work that is taken from a session together.
 #[derive(Debug, Default)]
 pub struct WorkBatch {
     /// The service's next work, in order.
     pub work: VecDeque<Work>,
-    /// How many permits of a server its requests run by.
+    /// How many permits of a server its requests have.
     pub permits: usize,
 }
 
-/// What the task does next.
+/// What the task has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another turn: work or output was taken.
     Busy {
-        /// Whether there is room for more input, and use for it.
+        /// Whether more input is accepted and of use.
         may_read: bool,
     },
     /// The task sleeps until its waker is woken, until there is something to read if `may_read`,
@@ -83,16 +83,16 @@ pub enum Next {
     Sleep {
         /// [`Instant::FAR_FUTURE`] for never.
         wake_at: Instant,
-        /// Whether there is room for more input, and use for it.
+        /// Whether more input is accepted and of use.
         may_read: bool,
     },
-    /// Nothing more is to be read or written: the task ends the stream, and lets the transport go.
+    /// Nothing more is read or written: the task ends the stream, and drops the transport.
     Over,
 }
 
 impl Session {
-    /// Takes what the task brings and the answers that `answer` gives, and gives what the
-    /// service is to do, at the end of `batch`, and what is to be written next, if `output` is empty.
+    /// Takes the results of the task and the answers of `answer`. Adds the service's work to the
+    /// end of `batch`, and puts the output to be written next into `output`, if that is empty.
     pub fn turn(
         &self,
         moved: Moved<'_>,
@@ -109,7 +109,7 @@ impl Session {
             requests,
             is_serving,
         } = moved;
-        // Clones outside of the lock, so that nothing foreign is dropped under it.
+        // These clones are dropped after the lock, so that no foreign value is dropped under it.
         let _faults = (input.fault(), sent.fault());
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
         let mut _before = None;
@@ -141,19 +141,19 @@ impl Session {
     }
 
     /// Moves the service's next work to the end of `batch`, in order: at most `requests` requests,
-    /// and nothing behind work that must end before anything else begins.
+    /// and nothing after work that must end before anything else begins.
     pub fn take_work(&self, batch: &mut WorkBatch, requests: usize) {
         self.act(|state| state.take_work(batch, Some(requests), false));
     }
 
-    /// Nothing more comes in: the other side ended its stream, or reading failed.
+    /// The input has ended: the other side ended its stream, or reading failed.
     pub fn input_ended(&self, failed: Option<io::Error>) {
         let input = failed.map_or(Brought::End, |error| Brought::Failed(error.into()));
         let _fault = input.fault();
         self.act(|state| state.take_input(input));
     }
 
-    /// Tells what became of the output that was taken.
+    /// Takes the result of writing the output.
     pub(super) fn output_sent(&self, sent: Sent) {
         let (_fault, now) = (sent.fault(), self.now());
         self.act(|state| state.take_sent(sent, now));
@@ -179,8 +179,7 @@ impl Sent {
 }
 
 impl State {
-    /// Takes what became of the output. The caller keeps a clone of a failure until the lock is
-    /// free.
+    /// Takes the result of writing. The caller keeps a clone of an error until the lock is free.
     pub(super) fn take_sent(&mut self, sent: Sent, now: Instant) {
         match sent {
             Sent::Nothing => return,
@@ -191,7 +190,7 @@ impl State {
         self.rouse_watchers();
     }
 
-    /// Takes what has come in. The caller keeps a clone of a failure until the lock is free.
+    /// Takes the input. The caller keeps a clone of an error until the lock is free.
     fn take_input(&mut self, input: Brought<'_>) {
         let fault = match input {
             Brought::Nothing => return,
@@ -204,14 +203,14 @@ impl State {
         let Some(exited) = error.and_then(ChildExited::of) else {
             return self.conn.handle_read_failed(fault);
         };
-        // A child may leave as it likes once nothing is asked of it.
+        // A child process may exit in any way when no call is open.
         let is_fault = !exited.status().success() || self.conn.calls_open() > 0;
         self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
 
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
         let Some(mut requests) = requests else {
-            // Only cancels go past what is being served.
+            // Only cancels may overtake the work that is being done.
             while let Some(cancelled) = self.conn.poll_cancelled() {
                 self.rouse_watchers();
                 batch.work.push_back(cancelled);
@@ -233,7 +232,7 @@ impl State {
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             if matches!(next, Work::Request(..)) {
-                // What is taken after the end needs no permit.
+                // Work after the end needs no permit.
                 let permit = permits.min(1);
                 (requests, permits) = (requests.saturating_sub(1), permits - permit);
                 batch.permits += permit;
@@ -249,8 +248,9 @@ impl State {
         self.give_back(permits, has_asked);
     }
 
-    /// Takes the next work for a thread that does one thing after another, and says whether it has
-    /// taken a permit of the server. If there is none, the service's thread is woken when there is.
+    /// Takes the next work for a thread that handles one message after another, and returns how
+    /// many permits of the server it has taken. If there is none, the service's thread is woken
+    /// when there is.
     pub fn take_one(&mut self) -> (Option<Work>, usize) {
         let (mut permits, mut has_asked) = (0, false);
         if self.conn.is_request_next() {
@@ -264,8 +264,8 @@ impl State {
         (next, permits)
     }
 
-    /// Asks the server's dispatcher for permits, of which a connection that is not a server's needs
-    /// none.
+    /// Asks the server's dispatcher for permits. A connection that was not accepted by a server
+    /// needs none.
     fn ask(&mut self, requests: usize) -> usize {
         let wanted = self.conn.requests_waiting().min(requests);
         match &mut self.membership {
@@ -274,7 +274,7 @@ impl State {
         }
     }
 
-    /// Gives permits back that are not used, and steps out of the line if `has_asked` is not so.
+    /// Returns unused permits, and leaves the line if `has_asked` is false.
     fn give_back(&mut self, permits: usize, has_asked: bool) {
         if let Some(membership) = &mut self.membership {
             membership.end(permits, &mut self.called);
@@ -284,7 +284,8 @@ impl State {
         }
     }
 
-    /// Tells the server's dispatcher how many requests wait, and refuses those that are too many.
+    /// Reports to the server's dispatcher how many requests wait, and refuses those beyond the
+    /// limit.
     pub(super) fn count_waiting(&mut self) {
         if let Some(membership) = &mut self.membership {
             let surplus = membership.set_waiting(self.conn.requests_waiting());
@@ -294,15 +295,16 @@ impl State {
         }
     }
 
-    /// Gives the time at which the task or thread that keeps time must come back, if nothing wakes
-    /// it earlier.
+    /// Returns the time at which the task or thread that waits for deadlines must come back, if it
+    /// is not woken earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         if is_drained {
-            // A bound that should prove stale again and again costs a look a millisecond, no more.
+            // If the bound is outdated again and again, this costs one check per millisecond.
             wake_at = wake_at.max(now + Duration::from_millis(1));
         }
-        // What is set stays set: to look once for nothing costs less than to set it for each call.
+        // A timer that is set stays set: one needless wake-up costs less than setting it for each
+        // call.
         if now < self.alarm {
             wake_at = wake_at.min(self.alarm);
         }

@@ -8,24 +8,24 @@ use super::{Guard, Session, Sleeper, State};
 use crate::runtime::threads::{park_until, thread_waker};
 
 impl Session {
-    /// Lets the thread sleep as `sleeper` until it is woken or `deadline` has come, and takes the
+    /// Makes the thread sleep as `sleeper` until it is woken or `deadline` has come, and takes the
     /// lock again.
     pub fn sleep<'s>(&'s self, sleeper: Sleeper, state: Guard<'s>, deadline: Instant) -> Guard<'s> {
         state.fall_asleep(sleeper, thread_waker());
         park_until(deadline);
         let mut state = self.lock();
-        // A waker of this module: no foreign code.
+        // The waker belongs to this module, so this runs no foreign code.
         drop(state.sleepers.set(sleeper, None));
         state
     }
 
-    /// Gives what `look` finds, or has `waker` woken at the next change.
+    /// Returns the value of `look`, or has `waker` woken at the next change.
     pub fn poll_until<R>(
         &self,
         waker: &Waker,
         look: impl FnOnce(&mut State) -> Option<R>,
     ) -> Poll<R> {
-        // Cloned, and dropped if it is of no use, without the lock.
+        // It is cloned, and if it is not needed dropped, without the lock.
         let mut cloned = Some(waker.clone());
         let mut state = self.lock();
         if let Some(found) = look(&mut state) {

@@ -1,5 +1,5 @@
-//! Handshakes of both sides, and the streams that come of them. An error of TLS says what it means,
-//! whenever it comes.
+//! Handshakes of both sides, and the streams after them. An error of TLS has a text that explains
+//! it, whenever it occurs.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -24,16 +24,16 @@ use crate::transport::tcp::Address;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of what comes after a failed handshake is read, in bytes.
+/// How many bytes after a failed handshake are read.
 const MAX_LEFT_BYTES: usize = 256 * 1024;
 
-/// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
-/// address. The connection and the handshake may each take 10 s. Small messages are not delayed
-/// (`TCP_NODELAY`).
+/// Connects to a TLS server over TCP, and checks that its certificate is for `name`, a host name or
+/// an address. The connection and the handshake may each take 10 s. `TCP_NODELAY` is on.
 ///
 /// # Errors
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is
-/// none; a [`TlsError`](super::TlsError), which [`TlsFault::of`](super::TlsFault::of) reads.
+/// neither a host name nor an address; a [`TlsError`](super::TlsError), which
+/// [`TlsFault::of`](super::TlsFault::of) reads.
 pub async fn connect(
     address: impl Into<Address>,
     name: &str,
@@ -42,8 +42,7 @@ pub async fn connect(
     client(Link::tcp(address).await?, name, config).await
 }
 
-/// Goes through the handshake as a TLS client, on a link that leads to the server already. The
-/// handshake may take 10 s.
+/// Performs the handshake as a TLS client, on an existing link. It may take 10 s.
 ///
 /// # Errors
 /// As [`connect`].
@@ -55,7 +54,7 @@ pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Re
     let stream = until(&*runtime, until_at, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
-    // Anything that came below TLS while it was idle may be its end.
+    // Bytes that arrived below TLS while it was idle may be its end.
     let io = FuturesIo::asking(
         stream,
         |stream| stream.get_ref().0.0.has_input(),
@@ -64,11 +63,11 @@ pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Re
     Ok(Link::new(TlsIo(io)).with_context(link.context))
 }
 
-/// Accepts the connections of a [`Server`](crate::Server) by TLS. It is given to the server's
+/// Accepts the connections of a [`Server`](crate::Server) over TLS. Pass it to the server's
 /// `with_secure`.
 ///
-/// ALPN, client authentication and everything else are as `config` says. A connection that does not
-/// get through its handshake is closed; [`on_failure`](Self::on_failure) tells of it.
+/// ALPN, client authentication and everything else are as `config` says. A connection whose
+/// handshake fails is closed; [`on_failure`](Self::on_failure) reports it.
 #[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
@@ -76,7 +75,7 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Serves with `config`, and tells nobody of what fails.
+    /// Uses `config`, and reports no failures.
     pub fn new(config: Arc<ServerConfig>) -> Self {
         Self {
             config,
@@ -84,9 +83,9 @@ impl Acceptor {
         }
     }
 
-    /// Tells `report` of each connection that failed: of what a client sent or refused, or
-    /// [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of the server:
-    /// briefly.
+    /// Calls `report` for each connection whose handshake failed: with what a client sent or
+    /// refused, or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of
+    /// the server, so it must be quick.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self {
@@ -129,7 +128,7 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-/// What TLS is put on: the engine's stream, as the `futures-io` traits have it.
+/// The stream below TLS, with the `futures-io` traits.
 struct Below(Box<dyn Io>);
 
 impl AsyncRead for Below {
@@ -149,7 +148,7 @@ impl AsyncWrite for Below {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.0.poll_write(cx, buf) {
-            // A stream that takes nothing and says so would be asked again for ever.
+            // A stream that takes no bytes without an error would be written to for ever.
             Poll::Ready(Ok(0)) if !buf.is_empty() => {
                 Poll::Ready(Err(io::ErrorKind::WriteZero.into()))
             }
@@ -195,11 +194,11 @@ impl<T: Io> Io for TlsIo<T> {
     }
 }
 
-/// Lets go of a stream whose handshake has failed, so that the other side can read why: a socket
-/// that is closed with something unread in it takes back what it has sent last. Waits for the other
-/// side's end, so somebody has to watch the time.
+/// Closes a stream whose handshake has failed, so that the other side can read the reason: a socket
+/// that is closed with unread input discards its last output. It waits for the other side's end, so
+/// the caller needs a deadline.
 async fn let_go(mut io: Box<dyn Io>) {
-    // The other side has been told all that it can be.
+    // The other side has been sent everything that is possible.
     let _ = poll_fn(|cx| io.poll_close(cx)).await;
     let (mut ignored, mut left) = ([0; 1024], MAX_LEFT_BYTES);
     while let Ok(n @ 1..) = poll_fn(|cx| io.poll_read(cx, &mut ignored)).await {

@@ -1,11 +1,10 @@
-//! What TLS streams on tasks and on threads have in common: names, what went wrong, and the
-//! certificate of the other side.
+//! The common parts of TLS streams on tasks and on threads: names, errors, and the certificate of
+//! the other side.
 //!
-//! No configuration is made here, so no cryptography, root certificate or protocol version is
-//! chosen for anybody. What a handshake failed of has a name of its own, wherever the error has
-//! been carried.
+//! No configuration is made here, so this crate chooses no cryptography, root certificate or
+//! protocol version. The reason of a failed handshake has a name, even if the error was wrapped.
 //!
-//! rustls speaks TLS 1.2 and 1.3 and nothing older, whatever its configuration.
+//! rustls supports TLS 1.2 and 1.3 and nothing older, whatever its configuration is.
 
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod handshake;
@@ -25,34 +24,33 @@ use crate::context::Context;
 
 /// Why a TLS connection was not made, or broke.
 ///
-/// In TLS 1.3 a client is through with its handshake before the server has looked at the client's
-/// certificate: that it was refused comes with the first read.
+/// In TLS 1.3 the client's handshake ends before the server has checked the client's certificate:
+/// if the certificate is refused, the client learns that at its first read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The other side speaks no TLS of version 1.2 or later.
+    /// The other side does not support TLS 1.2 or later.
     Version,
-    /// The server's certificate is for other names than the one asked for.
+    /// The server's certificate is for other names than the requested one.
     WrongName,
-    /// The certificate shown to us was valid once.
+    /// The other side's certificate has expired.
     Expired,
-    /// The certificate shown to us is not valid yet.
+    /// The other side's certificate is not valid yet.
     NotYetValid,
-    /// No issuer that we trust has signed the certificate shown to us.
+    /// No trusted issuer has signed the other side's certificate.
     UnknownIssuer,
-    /// The certificate shown to us is broken, revoked or not for this use.
+    /// The other side's certificate is malformed, revoked or not for this use.
     BadCertificate,
-    /// A client certificate is required and none was shown: by the client, told to the server as by
-    /// the server, told to the client.
+    /// A client certificate is required and the client has none. Both sides get this fault.
     ClientCertificateMissing,
-    /// The other side refused what we have shown it, our certificate perhaps, or gave up.
+    /// The other side refused our certificate or something else, or gave up.
     Refused,
-    /// What came is no TLS, or breaks its rules.
+    /// The other side does not speak TLS, or breaks its rules.
     Protocol,
 }
 
 impl TlsFault {
-    /// What `error` means, if it came from TLS, however deep inside it.
+    /// Returns the meaning of `error`, if it came from TLS, however deeply it is wrapped.
     ///
     /// ```
     /// use antiphon_net::tls::{TlsFault, explain, rustls};
@@ -89,8 +87,8 @@ impl TlsFault {
                 | PeerIncompatible::SupportedVersionsExtensionRequired
                 | PeerIncompatible::Tls12NotOffered
                 | PeerIncompatible::Tls12NotOfferedOrEnabled
-                // What rustls misses first in the hello of a client from before TLS 1.2, where the
-                // extension was invented.
+                // rustls finds first that this extension is missing, in the hello of a client older
+                // than TLS 1.2.
                 | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
             )
             | Error::AlertReceived(AlertDescription::ProtocolVersion) => Self::Version,
@@ -134,8 +132,8 @@ impl fmt::Display for TlsFault {
     }
 }
 
-/// An error of TLS, inside of an [`io::Error`] of kind
-/// [`InvalidData`](io::ErrorKind::InvalidData). Its source is rustls's own error.
+/// An error of TLS, as the source of an [`io::Error`] of kind
+/// [`InvalidData`](io::ErrorKind::InvalidData). Its own source is rustls's error.
 #[derive(Debug)]
 pub struct TlsError {
     fault: TlsFault,
@@ -143,7 +141,7 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    /// What the error means.
+    /// The meaning of the error.
     pub fn fault(&self) -> TlsFault {
         self.fault
     }
@@ -168,7 +166,7 @@ impl From<Error> for TlsError {
     }
 }
 
-/// Says what an error means, if it came from TLS.
+/// Adds an explanation to an error, if it came from TLS.
 pub fn explain(error: io::Error) -> io::Error {
     let kind = error.kind();
     match error.downcast::<Error>() {
@@ -177,10 +175,10 @@ pub fn explain(error: io::Error) -> io::Error {
     }
 }
 
-/// The name or address that a server's certificate is checked against.
+/// Converts a name or address with which a server's certificate is compared.
 ///
 /// # Errors
-/// [`InvalidInput`](io::ErrorKind::InvalidInput): it is neither.
+/// [`InvalidInput`](io::ErrorKind::InvalidInput): it is neither a host name nor an address.
 pub fn server_name(name: &str) -> io::Result<ServerName<'static>> {
     let parsed = ServerName::try_from(name).map(|name| name.to_owned());
     parsed.map_err(|_| {
@@ -189,26 +187,26 @@ pub fn server_name(name: &str) -> io::Result<ServerName<'static>> {
     })
 }
 
-/// The certificate that the other side has proved to own, in DER.
+/// Returns the certificate with which the other side has authenticated itself, in DER.
 pub fn certificate_of(state: &CommonState) -> Option<Vec<u8>> {
     let chain = state.peer_certificates()?;
     chain.first().map(|certificate| certificate.to_vec())
 }
 
-/// Tells a program of the connections that did not get through their handshake. By default it tells
-/// nobody.
+/// A function that is called for the connections whose handshake failed. The default is none.
 #[derive(Clone, Default)]
 pub struct OnFailure(Option<Arc<FailureFn>>);
 
 type FailureFn = dyn Fn(&Context, &io::Error) + Send + Sync;
 
 impl OnFailure {
-    /// Tells `report`, for logs and counts. It runs where the connection would have: briefly.
+    /// Sets the function, for logs and metrics. It runs on the task of the connection, so it must
+    /// be quick.
     pub fn new(report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }
 
-    /// Tells of one such connection.
+    /// Reports one such connection.
     pub fn tell(&self, context: &Context, error: &io::Error) {
         if let Some(report) = &self.0 {
             report(context, error);
@@ -222,17 +220,17 @@ impl fmt::Debug for OnFailure {
     }
 }
 
-/// A handshake under way. If it is dropped before it is [`done`](Self::done), its deadline has
-/// come, or the server has been stopped.
+/// A running handshake. If it is dropped before it is [`done`](Self::done), its deadline has
+/// passed, or the server has stopped.
 #[derive(Debug)]
 pub struct Watched {
     on_failure: OnFailure,
-    /// `None` once the handshake's end has been told.
+    /// `None` after the handshake's end was reported.
     context: Option<Context>,
 }
 
 impl Watched {
-    /// Begins to watch a handshake.
+    /// Begins to observe a handshake.
     pub fn new(on_failure: OnFailure, context: Context) -> Self {
         Self {
             on_failure,
@@ -240,12 +238,12 @@ impl Watched {
         }
     }
 
-    /// Notes how the handshake ended, and gives back what is known of the connection.
+    /// Notes how the handshake ended, and returns the context of the connection.
     ///
     /// # Errors
-    /// The error given, which has been told.
+    /// The given error, which has been reported.
     pub fn done<T>(mut self, outcome: io::Result<T>) -> io::Result<(T, Context)> {
-        // It is taken here alone, and this takes the whole.
+        // Only this method takes it, and it takes `self`.
         let context = self.context.take().unwrap_or_default();
         match outcome.map_err(explain) {
             Ok(stream) => Ok((stream, context)),

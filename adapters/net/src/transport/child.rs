@@ -1,4 +1,4 @@
-//! A server in a child process, spoken to over its standard input and output.
+//! A server in a child process, connected by its standard input and output.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -17,9 +17,8 @@ use crate::transport::process::{ChildConfig, Process};
 
 /// A running child process and the connection to it.
 ///
-/// Dropping it closes the connection, kills the child and reaps it. To end it in good order, send
-/// what the protocol wants at the end (LSP: `shutdown` and `exit`), then call
-/// [`close`](Self::close).
+/// Dropping it closes the connection, kills the child and reaps it. To end it in order, send the
+/// last messages of the protocol (LSP: `shutdown` and `exit`), then call [`close`](Self::close).
 #[derive(Debug)]
 #[must_use = "dropping it kills the child"]
 pub struct Child {
@@ -29,8 +28,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` and speaks to it over its standard input and output. `service` answers
-    /// what it asks. Its output is read as [`Link::from_blocking`] says.
+    /// Starts `command` and connects to its standard input and output. `service` answers its
+    /// requests. Its output is read as in [`Link::from_blocking`].
     ///
     /// # Errors
     /// The command cannot be started; the error names it.
@@ -45,7 +44,7 @@ impl Child {
             Process::spawn(command, options.max_stderr_bytes, options.on_stderr)?;
         let link = Link::from_blocking(stdout, stdin);
         let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
-        // How it ends is told to the service, and by the peer.
+        // Its end is reported to the service, and by the peer.
         runtime.spawn(Box::pin(async { drop(driver.await) }));
         let runtime = Arc::clone(runtime);
         Ok(Self {
@@ -70,10 +69,10 @@ impl Child {
         self.process.stderr()
     }
 
-    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`.
+    /// Waits for the child to exit. Returns `None` if that takes longer than `timeout`.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub async fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         let (deadline, mut later) = (self.runtime.now() + timeout, Later::new());
         loop {
@@ -86,11 +85,11 @@ impl Child {
         }
     }
 
-    /// Ends the conversation: closes the connection, and with it the child's input, waits for the
-    /// child to exit, and kills it after `timeout`.
+    /// Closes the connection, and with it the child's input, waits for the child to exit, and kills
+    /// it after `timeout`.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub async fn close(self, timeout: Duration) -> io::Result<ExitStatus> {
         self.peer.close(CloseReason::Done);
         if let Some(status) = self.wait(timeout).await? {
@@ -99,10 +98,11 @@ impl Child {
         self.kill()
     }
 
-    /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
+    /// Kills the child at once, and reaps it. Returns the status of a child that had already
+    /// exited.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
         self.process.kill()
     }

@@ -1,12 +1,12 @@
-//! What a child process writes to its standard output, up to its exit.
+//! The standard output of a child process, up to its exit.
 //!
 //! ```text
 //!   reading ──the child exits──▶ what is in the pipe is read ──▶ ChildExited
 //!      └──the pipe ends──▶ the exit is awaited for a moment ──▶ ChildExited, or the end
 //! ```
 //!
-//! Output ends with the child, although a process that it has started may hold the pipe open for
-//! ever. What the child wrote before its exit is read first.
+//! The output ends with the child, even if a process that the child has started holds the pipe open
+//! for ever. Everything that the child wrote before its exit is read first.
 
 use std::error::Error;
 use std::fmt;
@@ -23,17 +23,17 @@ use rustix::io::retry_on_intr;
 
 use crate::transport::later::Later;
 
-/// How long after the end of its output a child may take to exit and still be told of. It closes
-/// its output when it exits, some moments before its status is there.
+/// How long after the end of its output the exit of a child is awaited, to be reported. It closes
+/// its output when it exits, shortly before its status is available.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The standard output of a child. After its exit reading fails with [`ChildExited`]. Where the
-/// system has no way to wait for both, it ends with the pipe.
+/// The standard output of a child. After its exit reading fails with [`ChildExited`]. On systems
+/// that cannot wait for both, it ends with the pipe.
 #[derive(Debug)]
 pub struct ChildOutput {
-    /// Limited, once the child has exited, to what was in the pipe then.
+    /// After the child has exited, limited to the bytes that were in the pipe then.
     stdout: Take<ChildStdout>,
-    /// Ends when the child exits: nothing is ever written to it.
+    /// It is readable when the child exits; nothing is ever written to it.
     #[cfg(unix)]
     exit: OwnedFd,
     #[cfg(unix)]
@@ -42,7 +42,7 @@ pub struct ChildOutput {
 }
 
 impl ChildOutput {
-    /// Watches over the child whose output this is.
+    /// Observes the child whose output this is.
     pub(crate) fn new(stdout: ChildStdout, child: &Arc<Mutex<Child>>) -> io::Result<Self> {
         Ok(Self {
             stdout: stdout.take(u64::MAX),
@@ -86,13 +86,13 @@ impl Read for ChildOutput {
                 ErrorKind::UnexpectedEof,
                 ChildExited(status),
             )),
-            // It has closed its output and runs on.
+            // The child has closed its output and is still running.
             _ => Ok(0),
         }
     }
 }
 
-/// Waits for a child to exit, and gives how it did; `None` if it has not within that time.
+/// Waits for a child to exit, and returns its status; `None` if it has not exited within that time.
 pub(crate) fn wait_for_exit(
     child: &Mutex<Child>,
     timeout: Duration,
@@ -109,11 +109,12 @@ pub(crate) fn wait_for_exit(
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under the lock.
+    // No code that can panic runs under the lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The child has exited, with this status. The source of the transport's error, where it has one.
+/// The child has exited, with this status. It is the source of the transport's error, if there is
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExited(ExitStatus);
 
@@ -123,7 +124,7 @@ impl ChildExited {
         self.0
     }
 
-    /// The exit that an error tells of.
+    /// Returns the exit from an error that has one as its source.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -137,14 +138,14 @@ impl fmt::Display for ChildExited {
 
 impl Error for ChildExited {}
 
-/// What ends when the child exits, by a thread that ends with it.
+/// Returns a descriptor that ends when the child exits, by a thread that waits for the child.
 #[cfg(unix)]
 fn exit_of(child: &Child) -> io::Result<OwnedFd> {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     let (ended, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let child = Pid::from_child(child);
     let watch = move || {
-        // It is not reaped: its status is asked for later.
+        // The child is not reaped, because its status is read later.
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let _ = retry_on_intr(|| waitid(WaitId::Pid(child), how));
         drop(held);

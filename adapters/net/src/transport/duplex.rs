@@ -1,6 +1,5 @@
-//! A stream in memory: what one end writes, the other reads. Each direction is one of piper's
-//! pipes, which hold a bounded number of bytes, so a pair in memory behaves under pressure as a
-//! socket does.
+//! A stream in memory: one end reads what the other writes. Each direction is a pipe of the crate
+//! piper, which holds a limited number of bytes, so it can be full as a socket can.
 
 use std::fmt;
 use std::io;
@@ -12,13 +11,14 @@ use piper::{Reader, Writer, pipe};
 
 use crate::transport::io::Io;
 
-/// One end of a stream in memory. Made by [`duplex`]. Dropped, it ends the stream for the other.
+/// One end of a stream in memory. Made by [`duplex`]. Dropping it ends the stream for the other
+/// end.
 pub struct Duplex {
     reader: Reader,
     writer: Writer,
 }
 
-/// Two ends of a stream, with room for `max_bytes` bytes (at least one) each way.
+/// Makes two ends of a stream. Each direction holds `max_bytes` bytes (at least one).
 pub fn duplex(max_bytes: usize) -> (Duplex, Duplex) {
     let (near_reader, far_writer) = pipe(max_bytes.max(1));
     let (far_reader, near_writer) = pipe(max_bytes.max(1));
@@ -36,7 +36,7 @@ impl Io for Duplex {
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.writer.poll(cx));
         Poll::Ready(match self.writer.try_fill(buf) {
-            // The other end reads no more, or this one has said that it is done.
+            // The other end does not read any more, or this end was closed.
             0 => Err(io::ErrorKind::BrokenPipe.into()),
             n => Ok(n),
         })

@@ -1,4 +1,4 @@
-//! Streams of the `futures-io` traits: those of smol and async-std, and what is layered on them.
+//! Streams with the `futures-io` traits: those of smol and async-std, and streams that wrap them.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::link::Link;
 #[cfg(feature = "async-io")]
 use super::tcp::{TcpSocket, has_input, was_reset};
 
-/// A stream of the `futures-io` traits, as the engine polls it.
+/// A stream with the `futures-io` traits, as an [`Io`].
 pub(crate) struct FuturesIo<T> {
     stream: T,
     has_input: fn(&T) -> bool,
@@ -25,7 +25,7 @@ impl<T> FuturesIo<T> {
         Self::asking(stream, |_| false, |_| false)
     }
 
-    /// One that can answer [`Io::has_input`] and [`Io::was_reset`].
+    /// Makes one that can answer [`Io::has_input`] and [`Io::was_reset`].
     pub(crate) fn asking(stream: T, has_input: fn(&T) -> bool, was_reset: fn(&T) -> bool) -> Self {
         Self {
             stream,
@@ -61,8 +61,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
     }
 }
 
-/// A reader and a writer of the `futures-io` traits: a child's pipes, standard streams. Ending the
-/// stream drops the writer, which is what ends a pipe.
+/// A reader and a writer with the `futures-io` traits: a child's pipes, standard streams. Ending
+/// the stream drops the writer, which ends a pipe.
 pub(super) struct FuturesPair<R, W> {
     pub(super) reader: R,
     pub(super) writer: Option<W>,
@@ -94,7 +94,7 @@ where
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let n = ready!(self.write(|writer| writer.poll_write(cx, buf)))?;
         if n == 0 {
-            // A writer that hands its bytes to a thread gives the reason only when it is flushed.
+            // A writer that passes its bytes to a thread returns an error only when it is flushed.
             ready!(self.poll_flush(cx))?;
         }
         Poll::Ready(Ok(n))
@@ -121,12 +121,12 @@ where
 }
 
 impl Link {
-    /// Any stream of the `futures-io` traits.
+    /// Makes a link of any stream with the `futures-io` traits.
     pub fn from_futures(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self::new(FuturesIo::new(stream))
     }
 
-    /// A reader and a writer of the `futures-io` traits.
+    /// Makes a link of a reader and a writer with the `futures-io` traits.
     pub fn from_futures_pair(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -146,7 +146,7 @@ impl TcpSocket for async_net::TcpStream {
     }
 
     fn into_link(self) -> Link {
-        // A peer that is gone already has no address any more.
+        // If the peer has disconnected, it has no address any more.
         let peer_addr = self.peer_addr().ok();
         let io = FuturesIo::asking(
             self,

@@ -1,15 +1,15 @@
-//! What to do with a stream that says "would block": try again a little later.
+//! Retries for a stream that returns "would block".
 
 use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-/// The first and the longest pause before something is asked again.
+/// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// Whether an error only says that there is nothing to read, or no room to write, yet. A stream in
-/// non-blocking mode gives it, and a socket whose read or write timeout is over. Windows calls the
-/// second one `TimedOut`; on other systems `TimedOut` means that the other side is gone.
+/// Whether an error only means that there is nothing to read, or no space to write, yet. A stream
+/// in non-blocking mode returns it, and a socket whose read or write timeout has passed. Windows
+/// then returns `TimedOut`; on other systems `TimedOut` means that the other side is gone.
 pub fn is_later(error: &io::Error) -> bool {
     let kind = error.kind();
     kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
@@ -28,27 +28,27 @@ impl Later {
         Self::default()
     }
 
-    /// How long to wait now: each time a little longer, 20 ms at most.
+    /// Returns how long to wait now: each time a little longer, 20 ms at most.
     pub(crate) fn longer(&mut self) -> Duration {
         self.last = (2 * self.last).clamp(PAUSES.0, PAUSES.1);
         self.last
     }
 
-    /// Lets the thread wait, each time a little longer, 20 ms at most.
+    /// Makes the thread wait, each time a little longer, 20 ms at most.
     pub fn pause(&mut self) {
         thread::sleep(self.longer());
     }
 
-    /// Makes the next pause short again, for something was moved.
+    /// Makes the next pause short again, because bytes were read or written.
     pub fn renew(&mut self) {
         *self = Self::new();
     }
 }
 
-/// Writes and flushes all of it, however often the writer says that it would block.
+/// Writes and flushes all bytes, however often the writer returns "would block".
 ///
 /// # Errors
-/// The writer takes nothing more.
+/// The writer accepts no more bytes.
 pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     let mut later = Later::new();
     loop {
@@ -70,7 +70,7 @@ pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A writer that takes all that it is given: see [`write_out`].
+/// A writer that writes all bytes that it is given: see [`write_out`].
 #[derive(Debug)]
 pub(crate) struct Whole<W>(pub(crate) W);
 

@@ -1,4 +1,4 @@
-//! A stream together with what its transport knows of the other side.
+//! An open transport, with the facts that it knows about the other side.
 
 use std::fmt;
 use std::future::Future;
@@ -14,18 +14,18 @@ use crate::context::Context;
 /// How many bytes each direction of a pair in memory holds.
 const PAIR_BYTES: usize = 64 * 1024;
 
-/// An attempt to connect, under way.
+/// A running attempt to connect.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
 
-/// Where connections come from.
+/// Returns new connections.
 pub trait Listen<L = Link>: Send + 'static {
-    /// The next connection.
+    /// Returns the next connection.
     fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<L>>;
 }
 
 /// A connection that a server has accepted.
 pub trait Arrived: Send + 'static {
-    /// What its transport knows of the other side.
+    /// The facts that its transport knows about the other side.
     fn context_mut(&mut self) -> &mut Context;
 }
 
@@ -35,19 +35,17 @@ impl Arrived for Link {
     }
 }
 
-/// A stream to talk over, whatever it is made of, and what its transport knows of the other side.
-///
-/// What was only lent stays open: a stream given here is dropped when the connection ends, and
-/// nothing else is closed.
+/// An open transport (a socket, a pipe, a child process, a queue), with the facts that it knows
+/// about the other side. The stream is dropped when the connection ends; nothing else is closed.
 pub struct Link {
     /// The stream.
     pub io: Box<dyn Io>,
-    /// What the transport knows, for the handlers to see.
+    /// The facts that the transport knows, for handlers.
     pub context: Context,
 }
 
 impl Link {
-    /// A stream of which nothing is known.
+    /// Makes a link with an empty context.
     pub fn new(io: impl Io) -> Self {
         Self {
             io: Box::new(io),
@@ -55,18 +53,18 @@ impl Link {
         }
     }
 
-    /// A transport of whole messages.
+    /// Makes a link of a transport of whole messages.
     pub fn messages(messages: impl MessageTransport) -> Self {
         Self::new(MessageIo(messages))
     }
 
-    /// Two ends of a stream in memory, for a client and a server in one process.
+    /// Makes two ends of a stream in memory, for a client and a server in one process.
     pub fn pair() -> (Self, Self) {
         let (near, far) = duplex(PAIR_BYTES);
         (Self::new(near), Self::new(far))
     }
 
-    /// Puts in what the transport knows, for the handlers to see.
+    /// Sets the facts that the transport knows, for handlers.
     #[must_use]
     pub fn with_context(mut self, context: Context) -> Self {
         self.context = context;

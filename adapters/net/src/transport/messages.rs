@@ -1,5 +1,5 @@
-//! A transport of whole messages: a message queue, a WebSocket of another library, a channel. One
-//! message in is one message out; nothing is cut or joined.
+//! Transports of whole messages: a message queue, a WebSocket of another library, a channel.
+//! Messages are never split or joined.
 
 use std::fmt;
 use std::io;
@@ -38,8 +38,8 @@ impl<M: MessageTransport> Io for MessageIo<M> {
     }
 }
 
-/// A bounded queue of messages in memory, with any number of senders and receivers. Each message is
-/// received once, by one of them. Clones are the same queue.
+/// A queue in memory for a limited number of messages, with any number of senders and receivers.
+/// Each message is received once, by one of them. Clones are the same queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     sender: Sender<Vec<u8>>,
@@ -47,7 +47,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue with room for `max_messages` messages, at least one.
+    /// Makes an empty queue for `max_messages` messages, at least one.
     pub fn new(max_messages: usize) -> Self {
         let (sender, receiver) = bounded(max_messages.max(1));
         Self { sender, receiver }
@@ -58,7 +58,7 @@ impl Queue {
         self.receiver.recv().await.ok()
     }
 
-    /// Puts a message in, once there is room. Dropped before, it has put in nothing.
+    /// Adds a message, as soon as there is space. If it is dropped before, nothing is added.
     ///
     /// # Errors
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) after the end.
@@ -66,7 +66,7 @@ impl Queue {
         send(self.sender.clone(), message).await
     }
 
-    /// Ends the queue: what is in it can still be taken.
+    /// Ends the queue: messages in it can still be taken.
     pub fn end(&self) {
         self.sender.close();
     }
@@ -77,21 +77,22 @@ async fn send(sender: Sender<Vec<u8>>, message: Vec<u8>) -> io::Result<()> {
     sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
-/// A transport that publishes to one queue and consumes another: a client publishes requests and
-/// consumes responses, a server the other way round. Clients do not share a queue of responses: one
-/// would take what another waits for. They can share a broker's topic, which shows each message to
-/// all: each client then has a prefix for its ids ([`antiphon::IdScheme`]), and ignores the rest.
+/// A transport that receives from one queue and sends to another. A client sends requests and
+/// receives responses, a server the other way round. Clients do not share a queue of responses,
+/// because one would take a response for another. They can share a broker's topic, which delivers
+/// each message to all: then each client has a prefix for its ids ([`antiphon::IdScheme`]), and
+/// ignores other responses.
 pub struct QueueTransport {
     consume: Pin<Box<Receiver<Vec<u8>>>>,
     publish: Sender<Vec<u8>>,
-    /// The message that waits for room.
+    /// The message that waits for space.
     sending: Option<BoxFuture<'static, io::Result<()>>>,
     ends_publish: bool,
 }
 
 impl QueueTransport {
-    /// Consumes from one queue and publishes to another, which stays open when the connection
-    /// ends, for others may publish to it too.
+    /// Receives from one queue and sends to another. The latter stays open when the connection
+    /// ends, because others may send to it too.
     pub fn new(consume: Queue, publish: Queue) -> Self {
         Self {
             consume: Box::pin(consume.receiver),
@@ -101,7 +102,7 @@ impl QueueTransport {
         }
     }
 
-    /// Ends the queue that is published to with the connection: nobody else publishes to it.
+    /// Ends the second queue when the connection ends, because no other connection sends to it.
     #[must_use]
     pub fn owning(mut self) -> Self {
         self.ends_publish = true;

@@ -1,5 +1,5 @@
-//! A child process whose standard streams carry a connection. Its log is always read, so that it
-//! cannot block the child, and no child outlives its handle.
+//! A child process whose standard streams are a connection. Its standard error is always read, so
+//! that it cannot block the child, and no child outlives its handle.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,20 +15,20 @@ use antiphon::Config;
 use crate::options::ConnectionConfig;
 use crate::transport::child_output::{ChildOutput, lock, wait_for_exit};
 
-/// How much of the child's log is kept, if nothing else is said.
+/// How many bytes of the child's standard error are kept by default.
 const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;
 
-/// Sees the child's standard error as it comes, in pieces of any size.
+/// Is called with the child's standard error, in pieces of any size.
 type OnStderr = Box<dyn FnMut(&[u8]) + Send>;
 
-/// How to speak to a child process. Made from [`ConnectionConfig`] or a [`Config`](antiphon::Config).
+/// Options of a child process. Made from [`ConnectionConfig`] or a [`Config`](antiphon::Config).
 #[non_exhaustive]
 pub struct ChildConfig {
     /// The connection.
     pub options: ConnectionConfig,
     /// How many of the last bytes of the child's standard error are kept. Default 64 KiB.
     pub max_stderr_bytes: usize,
-    /// Sees the child's standard error as it comes, in pieces of any size. Default none.
+    /// Is called with the child's standard error, in pieces of any size. Default none.
     pub on_stderr: Option<OnStderr>,
 }
 
@@ -66,10 +66,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, and gives what it writes and what it reads.
+    /// Starts `command`, and returns its output and its input.
     ///
     /// # Errors
-    /// The command cannot be started; the error names it. Or the system refused a thread.
+    /// The command cannot be started; the error's text has its name. Or the system refused a
+    /// thread.
     pub fn spawn(
         mut command: Command,
         max_stderr_bytes: usize,
@@ -82,7 +83,7 @@ impl Process {
             io::Error::new(error.kind(), format!("cannot start `{program}`: {error}"))
         })?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // From here on it is killed if it cannot be used.
+        // From here on the child is killed if it cannot be used.
         let process = Self {
             id: child.id(),
             child: Arc::new(Mutex::new(child)),
@@ -109,22 +110,23 @@ impl Process {
         lock(&self.stderr).iter().copied().collect()
     }
 
-    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`. Nothing
-    /// is held while waiting, so that another thread can kill it.
+    /// Waits for the child to exit. Returns `None` if that takes longer than `timeout`. No lock is
+    /// held while waiting, so another thread can kill it.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         wait_for_exit(&self.child, timeout)
     }
 
-    /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
+    /// Kills the child at once, and reaps it. Returns the status of a child that had already
+    /// exited.
     ///
     /// # Errors
-    /// The system does not tell how it ended.
+    /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
         let mut child = lock(&self.child);
-        // One that has exited cannot be killed, and need not be.
+        // If it has exited, it cannot and need not be killed.
         let _ = child.kill();
         child.wait()
     }
@@ -132,7 +134,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // An error cannot be reported here.
         let _ = self.kill();
     }
 }
@@ -143,7 +145,7 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Reads the child's log to its end, whatever becomes of the connection.
+/// Reads the child's standard error to its end, whatever happens to the connection.
 fn drain_stderr(
     mut stderr: ChildStderr,
     kept: &Mutex<VecDeque<u8>>,

@@ -1,4 +1,4 @@
-//! What every TCP socket is set to.
+//! Options of every TCP socket.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// After how much silence the system asks whether the other side is still there.
+/// After how much silence the system probes the other side.
 const KEEP_ALIVE_TIME: Duration = Duration::from_secs(60);
 
-/// How often it asks then, where the system lets that be chosen.
+/// How often it probes, on systems where that can be set.
 #[cfg(any(
     target_os = "android",
     target_os = "freebsd",
@@ -23,9 +23,9 @@ const KEEP_ALIVE_TIME: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Turns TCP keep-alive on: after 60 s of silence the system probes the other side, every 15 s, and
-/// ends the connection if nothing comes back (after nine probes on Linux). Without it a peer that
-/// lost its power or its network is never noticed while nothing is written. A socket that has
-/// keep-alive on already stays as it is.
+/// ends the connection if there is no answer (after nine probes on Linux). Without it the loss of
+/// the peer's power or network is never noticed while nothing is written. If keep-alive is on
+/// already, the socket is not changed.
 pub fn keep_alive<'s, S>(socket: &'s S)
 where
     SockRef<'s>: From<&'s S>,
@@ -45,25 +45,26 @@ pub(crate) fn probe(socket: &SockRef<'_>) {
             target_os = "windows"
         ))]
         let wanted = wanted.with_interval(KEEP_ALIVE_INTERVAL);
-        // A socket that is broken already says so by itself.
+        // If the socket is broken, reading from it reports that.
         let _ = socket.set_tcp_keepalive(&wanted);
     }
 }
 
-/// Sees each socket that a server accepts, before anything is said on it.
+/// A function that is called for each socket that a server accepts, before anything is read or
+/// written.
 #[derive(Clone)]
 pub struct OnAccept(Arc<dyn Fn(&SockRef<'_>) + Send + Sync>);
 
 impl OnAccept {
-    /// Has `hook` see them.
+    /// Sets the function.
     pub fn new(hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }
 
-    /// Shows a socket to the hook.
+    /// Calls the function for a socket.
     ///
     /// # Errors
-    /// The hook panicked, which costs this one connection
+    /// The function panicked; only this connection is closed
     /// ([`ConnectionAborted`](io::ErrorKind::ConnectionAborted)).
     pub fn see(&self, socket: &SockRef<'_>) -> io::Result<()> {
         let seen = catch_unwind(AssertUnwindSafe(|| (self.0)(socket)));

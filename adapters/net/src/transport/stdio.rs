@@ -1,9 +1,9 @@
-//! Standard streams without the standard library's buffer for output, and in whatever mode another
-//! process has put them.
+//! Standard streams without the standard library's output buffer, and in both blocking and
+//! non-blocking mode.
 //!
 //! A standard stream is shared with the process that started this one, and so is its non-blocking
-//! mode: an editor may have set it for its own end. There, "would block" means later. Reading and
-//! writing wait for that time, and leave the mode as it is.
+//! mode: an editor may have set it for its own end. Then "would block" means later. Reading and
+//! writing wait and try again, and do not change the mode.
 
 use std::fmt;
 #[cfg(any(unix, windows))]
@@ -12,8 +12,8 @@ use std::io::{self, Read, Write};
 
 use super::later::Whole;
 
-/// This process's standard input. A read waits until there is something, in non-blocking mode too.
-/// The end is final, although a terminal can be read again.
+/// This process's standard input. A read waits until there are bytes, in non-blocking mode too. The
+/// end is final, although a terminal could be read again.
 #[derive(Debug)]
 pub struct Stdin {
     input: io::Stdin,
@@ -28,8 +28,8 @@ pub fn stdin() -> Stdin {
     }
 }
 
-/// This process's standard output as the file that it is: the standard library's own handle buffers
-/// by lines, and takes a closed descriptor for a sink. A write waits until all of it is written, in
+/// This process's standard output as a plain file, because the standard library's own handle
+/// buffers by lines, and ignores a closed descriptor. A write waits until all bytes are written, in
 /// non-blocking mode too.
 ///
 /// # Errors
@@ -57,7 +57,7 @@ impl Read for Stdin {
     }
 }
 
-/// Lets the thread wait until there is something to read, or an error to find.
+/// Blocks the thread until there is something to read, or an error.
 #[cfg(unix)]
 fn wait_for(input: &io::Stdin) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, poll};
@@ -66,7 +66,7 @@ fn wait_for(input: &io::Stdin) -> io::Result<()> {
     Ok(())
 }
 
-/// There is nothing to wait with here: it looks again a moment later.
+/// This system cannot wait for input here, so it tries again a moment later.
 #[cfg(not(unix))]
 fn wait_for(_: &io::Stdin) -> io::Result<()> {
     std::thread::sleep(std::time::Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! TCP addresses, and what every TCP socket of ours is set to.
+//! TCP addresses, and the options of all our TCP sockets.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use super::socket::probe;
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Names a TCP address: a [`SocketAddr`], a host and a port, or text such as `localhost:80`.
+/// A TCP address: a [`SocketAddr`], a host and a port, or text such as `localhost:80`.
 #[derive(Clone, Debug)]
 pub struct Address(Kind);
 
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 impl Address {
-    /// All addresses that it stands for. A name is looked up on a thread.
+    /// Returns all its socket addresses. A name is looked up on a thread.
     pub(crate) async fn resolve(self) -> io::Result<Vec<SocketAddr>> {
         let found = match self.0 {
             Kind::Known(address) => return Ok(vec![address]),
@@ -109,32 +109,32 @@ impl From<(Ipv6Addr, u16)> for Address {
 
 /// A connected TCP stream of a runtime.
 pub trait TcpSocket {
-    /// The system's socket of it.
+    /// Returns the system's socket.
     fn socket(&self) -> SockRef<'_>;
 
-    /// Makes a link of it, as it is set.
+    /// Makes a link of it, without setting options.
     fn into_link(self) -> Link;
 }
 
 impl Link {
-    /// Takes a connected TCP stream. It is set to delay nothing and to [keep alive](Self::tcp).
+    /// Makes a link of a connected TCP stream. It sets `TCP_NODELAY` and [keep-alive](Self::tcp).
     ///
     /// # Errors
-    /// The stream is broken already.
+    /// The stream is broken.
     pub fn from_tcp(stream: impl TcpSocket) -> io::Result<Self> {
         prepare(&stream.socket())?;
         Ok(stream.into_link())
     }
 }
 
-/// Sets a TCP socket: nothing is delayed, and the other side is probed.
+/// Sets `TCP_NODELAY` and keep-alive on a TCP socket.
 pub(crate) fn prepare(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     probe(socket);
     Ok(())
 }
 
-/// Listens on the first of these that can be.
+/// Listens on the first of these addresses that works.
 pub(crate) fn bind(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let mut failed = io::ErrorKind::InvalidInput.into();
     for address in addresses {
@@ -148,7 +148,7 @@ pub(crate) fn bind(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // Elsewhere it lets others take the port.
+    // On other systems it would allow others to take the port.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
@@ -156,16 +156,16 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Whether something is there to be read: bytes, the end, or an error.
+/// Whether there is something to be read: bytes, the end, or an error.
 pub(crate) fn has_input(socket: SockRef<'_>) -> bool {
     match socket.peek(&mut [MaybeUninit::uninit()]) {
-        // The end is one, too.
+        // This includes the end.
         Ok(_) => true,
         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }
 }
 
-/// Whether the system knows of an error that reading does not show.
+/// Whether the system knows of an error that reading does not report.
 pub(crate) fn was_reset(socket: SockRef<'_>) -> bool {
     matches!(socket.take_error(), Ok(Some(_)))
 }

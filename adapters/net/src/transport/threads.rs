@@ -1,9 +1,9 @@
 //! A blocking reader and writer as one stream for a task: for standard streams and the pipes of a
-//! child, which no runtime can wait for without risk.
+//! child, which runtimes cannot wait for safely.
 //!
-//! They are read and written on threads of the `blocking` crate. A read that waits cannot be
-//! interrupted: its thread ends with the stream or with the process, and keeps neither a runtime
-//! nor the process from ending. Each direction holds one piece at most, so neither side runs ahead.
+//! They are read and written on threads of the crate `blocking`. A read that waits cannot be
+//! interrupted: its thread ends with the stream or with the process. It does not keep the runtime
+//! or the process from ending. Each direction holds one piece of data at most.
 
 use std::io::{self, Read, Write};
 
@@ -15,13 +15,13 @@ use super::later::Whole;
 use super::link::Link;
 use super::stdio::{stdin, stdout_unbuffered};
 
-/// How much is read or taken to be written at once.
+/// How many bytes are read, or taken to be written, at once.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
 
 impl Link {
-    /// A reader and a writer that block, on threads of the `blocking` crate: it has 500, unless the
-    /// environment variable `BLOCKING_MAX_THREADS` says otherwise, and each reader that waits takes
-    /// one. A write that would block is tried again.
+    /// Makes a link of a blocking reader and writer, on threads of the crate `blocking`. It has 500
+    /// threads, unless the environment variable `BLOCKING_MAX_THREADS` sets another number, and
+    /// each reader that waits uses one. A write that would block is tried again.
     pub fn from_blocking(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -29,10 +29,10 @@ impl Link {
         Self::new(on_threads(reader, writer, true))
     }
 
-    /// This process's own standard input and output. Nothing else may print to standard output
-    /// from now on; logs belong on standard error. A thread that waits on standard input stays
-    /// behind when the connection ends, and keeps neither the runtime nor the process. The other
-    /// side's end is not awaited after ours: there is no `linger`.
+    /// Makes a link of this process's own standard input and output. Nothing else may write to
+    /// standard output from now on; write logs to standard error. A thread that waits on standard
+    /// input remains when the connection ends, but does not keep the runtime or the process from
+    /// ending. After our end it does not wait for the other side's end: there is no `linger`.
     ///
     /// # Errors
     /// Standard output is closed.
@@ -49,7 +49,7 @@ fn on_threads(
 ) -> impl Io {
     FuturesPair {
         reader: Unblock::with_capacity(MAX_PIECE_BYTES, reader),
-        // What a write leaves when it is interrupted is lost in `Unblock`.
+        // `Unblock` loses the rest of a write that is interrupted.
         writer: Some(Unblock::with_capacity(MAX_PIECE_BYTES, Whole(writer))),
         awaits_end,
     }

@@ -1,4 +1,4 @@
-//! tokio's streams, as those of the `futures-io` traits.
+//! tokio's streams, converted to the `futures-io` traits.
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -10,12 +10,12 @@ use super::link::Link;
 use super::tcp::{TcpSocket, has_input, was_reset};
 
 impl Link {
-    /// Any stream of tokio's traits.
+    /// Makes a link of any stream with tokio's traits.
     pub fn from_tokio(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self::from_futures(stream.compat())
     }
 
-    /// A reader and a writer of tokio's traits.
+    /// Makes a link of a reader and a writer with tokio's traits.
     pub fn from_tokio_pair(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -30,7 +30,7 @@ impl TcpSocket for TcpStream {
     }
 
     fn into_link(self) -> Link {
-        // A peer that is gone already has no address any more.
+        // If the peer has disconnected, it has no address any more.
         let peer_addr = self.peer_addr().ok();
         let io = FuturesIo::asking(
             self.compat(),

@@ -1,7 +1,7 @@
-//! Listening on a path.
+//! Listens on the path of a Unix socket.
 //!
-//! A socket that a server answers on is never removed, nor is anything that is not a socket. A path
-//! that was made here is removed again.
+//! A socket on which a server answers is never removed, nor is any other kind of file. A path that
+//! was created here is removed again.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -26,11 +26,12 @@ impl Drop for UnixPath {
     }
 }
 
-/// Listens at `path`. A socket there that nobody answers on is left from a server that was
-/// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+/// Listens at `path`. A socket there on which no server answers was left by a server that was
+/// killed, and is replaced. A socket on which a server answers, or another kind of file, is not
+/// replaced.
 ///
 /// # Errors
-/// The path is taken or cannot be made; the error names it.
+/// The path is taken or cannot be created; the error's text has the path.
 pub fn bind_unix(path: PathBuf) -> io::Result<(UnixListener, UnixPath)> {
     let listener = listen(&path).map_err(|error| {
         let path = path.display();

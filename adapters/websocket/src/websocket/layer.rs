@@ -129,7 +129,7 @@ impl Layer for WebSocket {
 }
 
 impl WebSocket {
-    /// Gives the WebSocket's end as the session is told of it, once.
+    /// Returns the WebSocket's end as the session is told of it, once.
     fn tell_end(&mut self) -> Option<LayerEnd> {
         if !matches!(self.phase, Phase::Ended) {
             return None;
