@@ -353,19 +353,19 @@ fn a_set_of_methods_is_registered_whole_or_not_at_all() {
 fn what_is_told_is_served_and_what_went_wrong_is_known_here() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&lines);
-    let router = LocalRouter::new()
+    let mut router = LocalRouter::new()
         .notification("note", ["line"], move |line: String| {
             kept.lock().unwrap().push(line);
         })
         .notification("fails", [], || Err::<(), _>(OwnedError::new(7, "no")));
-    let told = |call: &str| {
+    let mut told = |call: &str| {
         let mut conn: Connection = Connection::new(Config::new());
         let text = format!("{{\"jsonrpc\":\"2.0\",\"method\":{call}}}\n");
         let mut input = Input::stream(text.as_bytes());
         let Some(Event::Notification(notification)) = conn.poll_event(&mut input) else {
             panic!("it is a notification");
         };
-        let served = router.handle(&notification);
+        let served = router.handle(&conn, &notification);
         assert_eq!(conn.poll_transmit(), None);
         served.map_err(|failure| failure.as_error().code())
     };
