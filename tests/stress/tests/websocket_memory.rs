@@ -49,7 +49,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     // Idle: a whole session, with its service's queue and its connection.
     let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
     let make = || {
-        let session = Session::new(options.clone(), Context::new(), Threads::shared());
+        let session = Session::new(options.clone(), false, Context::new(), Threads::shared());
         session.receive(REQUEST);
         let mut answer = Vec::new();
         assert!(session.take_output(&mut answer));
