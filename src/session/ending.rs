@@ -268,18 +268,18 @@ impl<W> Session<W> {
     /// the deadline of the end counts instead.
     fn write_due(&self) -> Instant {
         match (self.phase.closed(), self.writing) {
-            (None, Writing::Busy(since)) => after(since, self.config.config.timeouts.write_timeout),
+            (None, Writing::Busy(since)) => after(since, self.conn.config().timeouts.write_timeout),
             _ => Instant::FAR_FUTURE,
         }
     }
 
     /// Returns when the current phase ends without an event.
     fn phase_due(&self) -> Instant {
-        let drain_time = self.config.config.timeouts.drain_timeout;
+        let drain_time = self.conn.config().timeouts.drain_timeout;
         match self.phase {
             Phase::Opening | Phase::Open | Phase::Draining | Phase::Over(_) => Instant::FAR_FUTURE,
             Phase::InputEnded { since } | Phase::Closing { since, .. } => after(since, drain_time),
-            Phase::LastWords { since } => since + self.config.linger,
+            Phase::LastWords { since } => since + self.linger,
         }
     }
 

@@ -81,7 +81,7 @@ impl<W> Session<W> {
     fn look_at_start(&mut self, bytes: &[u8]) -> usize {
         match opening(bytes) {
             // A frame of the greatest allowed length must not be held back.
-            Opening::Undecided(safe) if bytes.len() < self.config.config.max_input_bytes() => safe,
+            Opening::Undecided(safe) if bytes.len() < self.conn.config().max_input_bytes() => safe,
             Opening::Undecided(_) | Opening::Other => {
                 self.is_at_start = false;
                 bytes.len()

@@ -53,7 +53,9 @@ use crate::time::Instant;
 /// ```
 pub struct Session<W> {
     pub(super) conn: Connection<W>,
-    pub(super) config: SessionConfig,
+    /// How long input is read and dropped after the end.
+    pub(super) linger: Duration,
+    order: Order,
     pub(super) wire: Wire,
     pub(super) phase: Phase,
     /// Input that is not a whole message yet.
@@ -116,7 +118,8 @@ impl<W> Session<W> {
         Self {
             conn,
             is_at_start: config.refuse_http && matches!(wire, Wire::Stream),
-            config,
+            linger: config.linger,
+            order: config.order,
             wire,
             phase,
             handshake,
@@ -196,7 +199,7 @@ impl<W> Session<W> {
     /// Whether nothing may begin, because it waits for the end of a request that has begun. A cancel that
     /// the service has not seen yet may be of one whose handler still runs.
     fn is_held(&self) -> bool {
-        self.config.order == Order::Serial
+        self.order == Order::Serial
             && (self.conn.requests_open() > self.queue.requests() || self.queue.has_cancels())
     }
 
@@ -396,7 +399,7 @@ impl<W> Session<W> {
         match self.phase {
             Phase::InputEnded { .. } | Phase::Over(_) => false,
             Phase::Closing { why, since } => {
-                let is_lingering = self.now < since + self.config.linger;
+                let is_lingering = self.now < since + self.linger;
                 let is_layered = matches!(self.wire, Wire::Layered(_));
                 !is_unread(why) && (is_layered || is_lingering)
             }
@@ -409,7 +412,7 @@ impl<W> Session<W> {
     pub fn linger(&self) -> Duration {
         match self.phase.closed() {
             Some(why) if is_unread(why) => Duration::ZERO,
-            _ => self.config.linger,
+            _ => self.linger,
         }
     }
 
@@ -426,7 +429,7 @@ impl<W> Session<W> {
     /// Whether new output would be refused because the output is full.
     pub fn is_full(&self) -> bool {
         let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
-        waiting > self.config.config.limits.soft_max_outbox_bytes as u64
+        waiting > self.conn.config().limits.soft_max_outbox_bytes as u64
     }
 
     /// How many bytes were ever queued: a mark for [`is_written`](Self::is_written).
