@@ -412,15 +412,26 @@ impl schemars::JsonSchema for Tree {
     }
 }
 
+// EXT-06
+#[test]
+fn a_document_says_what_a_program_says_when_it_runs() {
+    let doc = String::leak(String::from("Adds.\n\nNumbers of any size. "));
+    let add = MethodInfo::request("add", &[]).with_doc(doc);
+    let document = Discovery::default().document([&add].into_iter()).unwrap();
+    let expected = r#"{"name":"add","summary":"Adds.","description":"Numbers of any size.","params":[],"result""#;
+    assert!(document.contains(expected), "{document}");
+}
+
 // EXT-07 EXT-08
 #[cfg(feature = "openrpc")]
 #[test]
 fn a_document_brings_the_types_that_refer_to_themselves() {
     use antiphon::service::SchemaOf;
 
-    const PARAMS: &[ParamInfo] =
-        &[ParamInfo::optional("tree").with_schema(antiphon::schema_of!(Tree))];
-    let grow = MethodInfo::request("grow", PARAMS).with_result(SchemaOf::of::<bool>());
+    let tree = ParamInfo::optional("tree").with_schema(antiphon::schema_of!(Tree));
+    let grow = MethodInfo::request("grow", &[])
+        .with_params(vec![tree])
+        .with_result(SchemaOf::of::<bool>());
     let document = Discovery::new("T", "1").document([&grow].into_iter());
     let expected = "{\"openrpc\":\"1.0.0\",\"info\":{\"title\":\"T\",\"version\":\"1\"},\"methods\":[\
         {\"name\":\"grow\",\"params\":[{\"name\":\"tree\",\"required\":false,\

@@ -300,3 +300,74 @@ fn failure_of(error: &CallError) -> Failure {
         CallError::Http(_) => NoAnswer::Invalid,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use antiphon::{Config, Connection, Event, Input, OwnedError, OwnedOutcome, SendError};
+
+    use super::{CallError, Failure, failure_of, no_answer, unanswered};
+
+    /// What a peer's answer comes to that has neither a result nor an error.
+    fn invalid() -> OwnedOutcome {
+        let mut conn: Connection = Connection::new(Config::new());
+        conn.call("m", (), None, ()).unwrap();
+        let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"id\":1}\n");
+        match conn.poll_event(&mut input) {
+            Some(Event::Response(response)) => response.outcome.into_owned(),
+            event => panic!("{event:?}"),
+        }
+    }
+
+    // INT-08 ERR-12 OBS-05
+    #[test]
+    fn however_a_call_ends_interceptors_are_told_how_and_a_batch_has_an_outcome() {
+        let refused = || OwnedError::new(7, "no");
+        let mut ends = vec![
+            (CallError::TimedOut, "timeout", "TimedOut"),
+            (CallError::Missing, "missing", "Missing"),
+            (CallError::Closed, "connection_closed", "Aborted"),
+            (CallError::Unsent, "unsent", "Unsent"),
+            (CallError::Rejected(SendError::Full), "unsent", "Unsent"),
+            (CallError::Interceptor("why".into()), "unsent", "Unsent"),
+            (CallError::Remote(refused()), "7", "Aborted"),
+            (CallError::Unexpected(refused()), "7", "Aborted"),
+        ];
+        let OwnedOutcome::Invalid(broken) = invalid() else {
+            panic!("it breaks the rules");
+        };
+        ends.push((CallError::Invalid(broken), "invalid", "Missing"));
+        #[cfg(feature = "http")]
+        {
+            use std::io;
+
+            use crate::http::error::HttpError;
+            let lost = HttpError::Lost(io::ErrorKind::ConnectionReset.into());
+            let unsent = HttpError::Connect(io::ErrorKind::ConnectionRefused.into());
+            ends.push((CallError::Http(lost), "connection_closed", "Aborted"));
+            ends.push((CallError::Http(unsent), "unsent", "Unsent"));
+            ends.push((CallError::Http(HttpError::TimedOut), "invalid", "Missing"));
+        }
+        for (error, told, outcome) in ends {
+            let failure = match failure_of(&error) {
+                Failure::NoAnswer(why) => why.as_str().to_owned(),
+                failure => failure.as_error().code().to_string(),
+            };
+            assert_eq!(failure, told, "{error:?}");
+            assert_eq!(format!("{:?}", unanswered(&error)), outcome, "{error:?}");
+        }
+    }
+
+    // INT-08
+    #[test]
+    fn an_outcome_without_an_answer_says_why() {
+        for (outcome, told) in [
+            (OwnedOutcome::TimedOut, "timeout"),
+            (OwnedOutcome::Unsent, "unsent"),
+            (OwnedOutcome::Missing, "missing"),
+            (OwnedOutcome::Aborted, "connection_closed"),
+            (invalid(), "invalid"),
+        ] {
+            assert_eq!(no_answer(&outcome).as_str(), told, "{outcome:?}");
+        }
+    }
+}

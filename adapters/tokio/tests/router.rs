@@ -560,6 +560,7 @@ async fn interceptors_change_answer_and_surround_calls() {
             tokio::task::yield_now().await;
             Ok::<_, OwnedError>((before, SPAN.get()))
         })
+        .method("span at once", [], || Ok::<_, OwnedError>(SPAN.get()))
         .intercept(Spans)
         .intercept(Rewrites);
     let mut raw = Raw::to(&router).await;
@@ -575,6 +576,7 @@ async fn interceptors_change_answer_and_surround_calls() {
         ),
         ("none", "", NOT_FOUND),
         ("span", "", r#""result":[7,7]"#),
+        ("span at once", "", r#""result":7"#),
     ] {
         assert_eq!(raw.ask(method, params).await, expected, "{method}");
     }
@@ -630,6 +632,38 @@ async fn servers_that_began_at_different_times_share_a_rate() {
     assert!(other.call::<u8>("n", ()).await.is_err());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(other.call::<u8>("n", ()).await.unwrap(), 1);
+}
+
+// INT-09
+#[tokio::test(start_paused = true)]
+async fn each_limit_of_a_connection_counts_for_itself() {
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(RateLimit::per_connection(1, 3))
+        .intercept(RateLimit::per_connection(1, 5));
+    let (near, far) = Link::pair();
+    let _serving = connect(far, Config::new(), router);
+    let peer = connect(near, Config::new(), ());
+    for _ in 0..3 {
+        assert_eq!(peer.call::<u8>("n", ()).await.unwrap(), 1);
+    }
+    assert!(peer.call::<u8>("n", ()).await.is_err());
+}
+
+// SRV-30 INT-05
+#[tokio::test(start_paused = true)]
+async fn a_check_that_waits_too_long_ends_its_call() {
+    let router = Router::new()
+        .check_async(|_| std::future::pending::<Result<(), OwnedError>>())
+        .handler_timeout(Duration::from_secs(5))
+        .method("n", [], || Ok::<_, OwnedError>(1));
+    let (near, far) = Link::pair();
+    let _serving = connect(far, Config::new(), router);
+    let peer = connect(near, Config::new(), ());
+    let began = tokio::time::Instant::now();
+    let ended = peer.call::<u8>("n", ()).await.unwrap_err();
+    assert!(ended.to_string().contains("Request timeout"), "{ended}");
+    assert_eq!(began.elapsed().as_secs(), 5);
 }
 
 #[derive(Clone, Default)]
@@ -803,6 +837,10 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
                 .map(|bytes| bytes.len())
         })
         .method("n", ["n"], |n: u8| Ok::<_, OwnedError>(n))
+        .raw("map", |_| {
+            let no_text = std::collections::BTreeMap::from([((1, 2), 3)]);
+            Ok(Answer::new(&no_text))
+        })
         .handler_timeout(Duration::from_millis(50))
         .on_report(move |_, report| told.lock().unwrap().push(report.to_string()));
     let mut raw = Raw::to(&router).await;
@@ -818,6 +856,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
             -32602,
             format!("{}: {error}", request.method()),
         )),
+        Failure::Encode(_) => Some(OwnedError::new(-32001, "No text")),
         _ => failure
             .cause()
             .map(|_| OwnedError::new(-32000, "Try later")),
@@ -828,6 +867,10 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
     );
     let said = r#""error":{"code":-32602,"message":"n: a parameter is missing"}"#;
     assert_eq!(raw.ask("n", "").await, said);
+    assert_eq!(
+        raw.ask("map", "").await,
+        r#""error":{"code":-32001,"message":"No text"}"#
+    );
     assert_eq!(raw.ask("none", "").await, NOT_FOUND);
     drop(router);
     let log = log.lock().unwrap();
@@ -837,6 +880,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
         "a handler failed: Request timeout (-32005): slow (notification)",
         "a handler failed: No such file",
         "invalid params: a parameter is missing: `n`: n (id 1)",
+        "a handler failed: ",
     ];
     for (said, start) in log.iter().zip(starts) {
         assert!(said.starts_with(start), "{log:?}");

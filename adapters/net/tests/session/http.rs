@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use antiphon::Config;
-use antiphon::service::{AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor, Reply};
+use antiphon::service::{
+    AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor, LoggedCall, Reply, Tracer,
+    Tracing,
+};
 use antiphon_net::http::{HttpClient, HttpClientConfig, HttpMock, HttpRequest};
 use antiphon_net::{CallError, Headers, Metrics, SharedRuntime, block_on};
 
@@ -155,4 +158,34 @@ fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
             "no {line} in {text}"
         );
     }
+}
+
+/// Numbers spans, and tells the peer the number.
+struct Numbers;
+
+impl Tracer for Numbers {
+    type Span = u32;
+    type Parent = ();
+
+    fn start(&self, call: &LoggedCall<'_>, _: Option<()>) -> u32 {
+        u32::from(call.is_outgoing)
+    }
+
+    fn inject(&self, span: &u32, put: &mut dyn FnMut(&str, &str)) {
+        put("traceparent", &format!("span {span}"));
+        put("tracestate", "a=1");
+    }
+}
+
+// OBS-04
+#[test]
+fn the_span_of_a_call_is_told_in_headers_of_its_request() {
+    let mock = Arc::new(HttpMock::new());
+    let options = HttpClientConfig::new(Config::new()).intercept(Tracing::new(Numbers));
+    let client = client(options, &mock);
+    mock.reply(200, &result(1));
+    assert_eq!(block_on(client.call::<u32>("m", &[1])).unwrap(), 1);
+    let sent = mock.sent();
+    assert_eq!(header(&sent[0], "traceparent"), ["span 1"]);
+    assert_eq!(header(&sent[0], "tracestate"), ["a=1"]);
 }

@@ -224,6 +224,10 @@ fn interceptors_learn_how_a_call_ends_without_an_answer() {
     let unsent = block_on(peer.call::<i32>("m", ()));
     assert!(matches!(unsent, Err(CallError::Rejected(_))));
     assert_eq!(told(&log)[2..], ["b< 0 unsent m", "a< 0 unsent m"]);
+    assert!(peer.try_notify("n", ()).is_err());
+    assert_eq!(told(&log)[2..], ["b< 0 unsent n*", "a< 0 unsent n*"]);
+    assert!(block_on(peer.notify("n", ())).is_err());
+    assert_eq!(told(&log)[2..], ["b< 0 unsent n*", "a< 0 unsent n*"]);
 }
 
 // INT-05
