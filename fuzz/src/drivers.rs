@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use antiphon::{CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedOutcome};
 use antiphon_net::{
-    Answer, ConnectionConfig, Driver, Link, Notification, Peer, PendingCall, Report, Request,
-    Service, SharedRuntime, UnmatchedDetails, drive_on,
+    Answer, ConnectionConfig, Driver, Link, Notification, Order, Peer, PendingCall, Report,
+    Request, Service, SharedRuntime, UnmatchedDetails, drive_on,
 };
 
 use crate::bytes::Bytes;
@@ -237,6 +237,11 @@ impl World {
         });
         let mut options = ConnectionConfig::from(config);
         options.max_running_requests = 2;
+        options.order = match config.limits.max_open_requests % 5 {
+            0 => Order::Free,
+            1 => Order::Serial,
+            _ => Order::Notifications,
+        };
         let runtime: SharedRuntime = Arc::clone(&clock) as SharedRuntime;
         let link = Link::new(Pipe(Arc::clone(&wire)));
         let (peer, driver) = drive_on(link, options, Arc::clone(&service), &runtime);

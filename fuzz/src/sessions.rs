@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use antiphon::session::{Phase, Session, SessionConfig, Ticket, WhenFull, Wire, Work};
+use antiphon::session::{Order, Phase, Session, SessionConfig, Ticket, WhenFull, Wire, Work};
 use antiphon::{CallId, CloseReason, ConnectionError, ErrorObject, Instant, OwnedOutcome};
 
 use crate::PLANTED;
@@ -43,6 +43,7 @@ struct Side {
     /// What was taken to be written.
     taken: Option<Vec<u8>>,
     tickets: Vec<Ticket>,
+    order: Order,
     open: BTreeSet<u64>,
     calls: Vec<CallId>,
     phase: Phase,
@@ -60,6 +61,12 @@ impl Side {
         if knobs & 2 != 0 {
             session.when_full = WhenFull::Drop;
         }
+        session.order = match knobs >> 2 & 3 {
+            0 | 1 => Order::Notifications,
+            2 => Order::Free,
+            _ => Order::Serial,
+        };
+        let order = session.order;
         let session = Session::new(session, Wire::Stream, Instant::ZERO);
         Self {
             phase: session.phase(),
@@ -67,6 +74,7 @@ impl Side {
             wire: VecDeque::new(),
             taken: None,
             tickets: Vec::new(),
+            order,
             open: BTreeSet::new(),
             calls: Vec::new(),
         }
@@ -91,6 +99,11 @@ impl Side {
     fn work(&mut self, may_begin: bool) -> bool {
         let work = self.session.poll_work(may_begin);
         let is_some = work.is_some();
+        let begins = matches!(work, Some(Work::Request(..) | Work::Notification(_)));
+        if begins && self.order == Order::Serial && self.phase.closed().is_none() {
+            let mut keys = self.tickets.iter().map(Ticket::key);
+            assert!(keys.all(|key| self.session.is_cancelled(key)));
+        }
         match work {
             Some(Work::Request(_, ticket)) => {
                 assert!(may_begin || self.phase.is_over());

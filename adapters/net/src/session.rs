@@ -373,6 +373,13 @@ impl Session {
         state.conn.take_transmit(reply);
         state.conn.handle_written();
         if state.conn.requests_open() > 0 || state.conn.has_work() {
+            // What waits for its turn is known to the task, and does not wake it again.
+            if !state.conn.has_transmit() {
+                let waker = state.sleepers.take(Sleeper::Task);
+                if let Some(waker) = waker {
+                    state.fall_asleep(Sleeper::Task, waker);
+                }
+            }
             return None;
         }
         state.conn.handle_eof();
