@@ -105,10 +105,20 @@ impl Entries {
         Ok(())
     }
 
-    /// Shows `keep` each entry as a call, which it may change, and keeps those of which it says so.
-    pub(crate) fn retain(
+    /// Its entries as calls, each by its name.
+    pub(crate) fn calls_apart(&self) -> Vec<(Option<CallId>, CallRequest<'static>)> {
+        let call = |item: Item<'_>| {
+            let params = Text::of(item.params);
+            let call = CallRequest::new(item.method.to_owned(), params, None);
+            (item.name, call)
+        };
+        self.items().map(call).collect()
+    }
+
+    /// Has these calls instead of its own.
+    pub(crate) fn replace<'c>(
         &mut self,
-        mut keep: impl FnMut(Option<CallId>, &mut CallRequest<'_>) -> bool,
+        calls: impl Iterator<Item = (Option<CallId>, CallRequest<'c>)>,
     ) {
         let mut kept = Self {
             number: self.number,
@@ -118,16 +128,12 @@ impl Entries {
             entries: Vec::new(),
             headers: Vec::new(),
         };
-        for item in self.items() {
-            let mut call = CallRequest::new(item.method, Text::of(item.params), None);
-            if !keep(item.name, &mut call) {
-                continue;
-            }
+        for (name, call) in calls {
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {
                 // It has been written once already.
-                let _ = kept.add(&call.method, params.all(), item.name);
-                kept.calls += u64::from(item.name.is_some());
+                let _ = kept.add(&call.method, params.all(), name);
+                kept.calls += u64::from(name.is_some());
             }
         }
         *self = kept;

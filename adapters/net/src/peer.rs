@@ -23,7 +23,7 @@ use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::{CallError, CallRefused};
 use crate::call_request::CallRequest;
 use crate::context::Context;
-use crate::intercepted::{Intercepted, Interception, outcome_of};
+use crate::intercepted::{Intercepted, Interception, Shown, outcome_of};
 use crate::line::InLine;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::responder::Responder;
@@ -143,22 +143,32 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Wait<'p, Result<(), SendError>> {
-        let (call, intercepted) = match self.notification(method, params) {
-            Ok(begun) => begun,
-            Err(told) => return Wait::known(Some(&self.session), told),
+        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
+        let Some(seen) = self.interception() else {
+            return self.start_notification(call);
         };
-        let sending = match call.params {
+        match seen.notification(&mut call) {
+            Shown::Passed(intercepted) => self
+                .start_notification(call)
+                .map(|sent| intercepted.end_sent(sent)),
+            // It is not sent, and nobody is told.
+            Shown::Answered(_) => Wait::known(Some(&self.session), Ok(())),
+            Shown::Waiting(undecided) => Wait::on(Some(&self.session), async move {
+                match undecided.decide(&mut call).await {
+                    Ok(intercepted) => intercepted.end_sent(self.start_notification(call).await),
+                    Err(_) => Ok(()),
+                }
+            }),
+        }
+    }
+
+    /// Sends a notification in its turn.
+    fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
+        match call.params {
             Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
                 state.conn.notify(&call.method, params.all())
             }),
             Err(error) => Wait::known(Some(&self.session), Err(error)),
-        };
-        match intercepted {
-            None => sending,
-            Some(intercepted) => sending.map(|sent| {
-                intercepted.end_notification(sent.is_ok());
-                sent
-            }),
         }
     }
 
@@ -168,33 +178,23 @@ impl Peer {
     /// [`SendError::Full`] if there is no room now, or if others wait for room already; otherwise
     /// what is wrong with it.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let (call, intercepted) = match self.notification(method, params) {
-            Ok(begun) => begun,
-            Err(told) => return told,
+        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
+        let seen = self.interception();
+        let shown = seen.map(|seen| seen.notification(&mut call).at_once());
+        let intercepted = match shown {
+            None => None,
+            Some(Ok(intercepted)) => Some(intercepted),
+            // It is not sent, and nobody is told.
+            Some(Err(_)) => return Ok(()),
         };
         let sent = call.params.and_then(|params| {
             let mut place = InLine::new(&self.session);
             place.try_send(&mut |state| state.conn.notify(&call.method, params.all()))
         });
-        if let Some(intercepted) = intercepted {
-            intercepted.end_notification(sent.is_ok());
+        match intercepted {
+            None => sent,
+            Some(intercepted) => intercepted.end_sent(sent),
         }
-        sent
-    }
-
-    /// Shows the interceptors a notification, if there are any. One that they answer is not sent, and
-    /// nobody is told.
-    fn notification<'p>(
-        &self,
-        method: &'p str,
-        params: impl Payload,
-    ) -> Result<(CallRequest<'p>, Option<Intercepted>), Result<(), SendError>> {
-        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
-        let intercepted = match self.interception() {
-            None => None,
-            Some(seen) => Some(seen.notification(&mut call).map_err(|_| Ok(()))?),
-        };
-        Ok((call, intercepted))
     }
 
     /// Sends several calls and notifications as one message: await what it gives, or
@@ -314,6 +314,22 @@ impl Peer {
         // Nobody waits yet.
         let _ = slot.put(outcome);
         PendingCall::new(Arc::clone(&self.session), NO_CALL, slot)
+    }
+
+    /// What a call comes to that was started, or refused, past interceptors.
+    fn started(
+        &self,
+        started: Result<PendingCall, SendError>,
+        intercepted: Intercepted,
+    ) -> Result<PendingCall, SendError> {
+        match started {
+            Ok(pending) => Ok(pending.intercepted_by(intercepted)),
+            Err(error) => match intercepted.end(Err(error.into())) {
+                Ok(outcome) => Ok(self.settled(outcome)),
+                Err(CallError::Rejected(error)) => Err(error),
+                Err(_) => Err(SendError::NotOpen),
+            },
+        }
     }
 
     /// A batch of which nothing was sent.
@@ -448,21 +464,22 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         let Some(mut call) = request else {
             return peer.start(None);
         };
-        let intercepted = match seen.call(&mut call) {
-            Ok(intercepted) => intercepted,
-            Err(answered) => {
-                let pending = peer.settled(outcome_of(answered));
-                return Wait::known(Some(&peer.session), Ok(pending));
+        match seen.call(&mut call) {
+            Shown::Passed(intercepted) => {
+                let started = peer.start(Some(call));
+                started.map(move |started| peer.started(started, intercepted))
             }
-        };
-        peer.start(Some(call)).map(|started| match started {
-            Ok(pending) => Ok(pending.intercepted_by(intercepted)),
-            Err(error) => match intercepted.end(Err(error.into())) {
-                Ok(outcome) => Ok(peer.settled(outcome)),
-                Err(CallError::Rejected(error)) => Err(error),
-                Err(_) => Err(SendError::NotOpen),
-            },
-        })
+            Shown::Answered(answered) => {
+                let pending = peer.settled(outcome_of(answered));
+                Wait::known(Some(&peer.session), Ok(pending))
+            }
+            Shown::Waiting(undecided) => Wait::on(Some(&peer.session), async move {
+                match undecided.decide(&mut call).await {
+                    Ok(intercepted) => peer.started(peer.start(Some(call)).await, intercepted),
+                    Err(answered) => Ok(peer.settled(outcome_of(answered))),
+                }
+            }),
+        }
     }
 
     /// Sends the call, after waiting for room if the output is full, and runs `then` when it ends,
@@ -484,14 +501,26 @@ impl<'p> Call<'p, OwnedJson, Peer> {
             return peer.start_then(None, Box::new(then));
         };
         match seen.call(&mut call) {
-            Ok(intercepted) => {
+            Shown::Passed(intercepted) => {
                 let then = move |outcome| then(intercepted.end_outcome(outcome));
                 peer.start_then(Some(call), Box::new(then))
             }
-            Err(answered) => {
+            Shown::Answered(answered) => {
                 then(outcome_of(answered));
                 Wait::known(Some(&peer.session), Ok(NO_CALL))
             }
+            Shown::Waiting(undecided) => Wait::on(Some(&peer.session), async move {
+                match undecided.decide(&mut call).await {
+                    Ok(intercepted) => {
+                        let then = move |outcome| then(intercepted.end_outcome(outcome));
+                        peer.start_then(Some(call), Box::new(then)).await
+                    }
+                    Err(answered) => {
+                        then(outcome_of(answered));
+                        Ok(NO_CALL)
+                    }
+                }
+            }),
         }
     }
 }
@@ -509,10 +538,15 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
             let Some(seen) = peer.interception() else {
                 return Ok((handles, peer.start_batch(batch, timeout).await?));
             };
-            let intercepted = seen.batch(&mut batch);
+            let mut shown = seen.batch(&batch);
+            let left = match shown.is_waiting() {
+                true => shown.decide(timeout).await,
+                false => timeout,
+            };
+            let intercepted = shown.finish(&mut batch);
             let started = match batch.is_empty() {
                 true => Ok(peer.settled_batch()),
-                false => peer.start_batch(batch, timeout).await,
+                false => peer.start_batch(batch, left).await,
             };
             match started {
                 Ok(pending) => Ok((handles, pending.intercepted_by(intercepted))),
