@@ -20,7 +20,9 @@ use crate::context::Headers;
 use crate::http::error::HttpError;
 use crate::outgoing::OutgoingCall;
 use crate::runtime::{SharedRuntime, until};
+use crate::session::Session;
 use crate::text::Text;
+use crate::wait::Wait;
 
 /// What sees the calls of a connection or a client, and by whose clock.
 pub(crate) struct Interception<'c> {
@@ -223,6 +225,24 @@ impl Undecided {
 }
 
 impl Shown {
+    /// Has `step` go on with a call that may be sent, or with what it was answered with, as soon as that is
+    /// decided.
+    pub(crate) fn then<'c, T: Send + 'c>(
+        self,
+        session: &'c Session,
+        mut call: CallRequest<'c>,
+        step: impl FnOnce(Result<(CallRequest<'c>, Intercepted), Answered>) -> Wait<'c, T> + Send + 'c,
+    ) -> Wait<'c, T> {
+        match self {
+            Self::Passed(intercepted) => step(Ok((call, intercepted))),
+            Self::Answered(answered) => step(Err(answered)),
+            Self::Waiting(undecided) => Wait::on(Some(session), async move {
+                let decided = undecided.decide(&mut call).await;
+                step(decided.map(|intercepted| (call, intercepted))).await
+            }),
+        }
+    }
+
     /// What it came to where nothing can wait.
     pub(crate) fn at_once(self) -> Result<Intercepted, Answered> {
         match self {

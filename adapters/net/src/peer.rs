@@ -23,7 +23,7 @@ use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::{CallError, CallRefused};
 use crate::call_request::CallRequest;
 use crate::context::Context;
-use crate::intercepted::{Intercepted, Interception, Shown, outcome_of};
+use crate::intercepted::{Intercepted, Interception, outcome_of};
 use crate::line::InLine;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::responder::Responder;
@@ -147,19 +147,15 @@ impl Peer {
         let Some(seen) = self.interception() else {
             return self.start_notification(call);
         };
-        match seen.notification(&mut call) {
-            Shown::Passed(intercepted) => self
-                .start_notification(call)
-                .map(|sent| intercepted.end_sent(sent)),
+        let shown = seen.notification(&mut call);
+        shown.then(&self.session, call, |decided| match decided {
+            Ok((call, intercepted)) => {
+                let sending = self.start_notification(call);
+                sending.map(|sent| intercepted.end_sent(sent))
+            }
             // It is not sent, and nobody is told.
-            Shown::Answered(_) => Wait::known(Some(&self.session), Ok(())),
-            Shown::Waiting(undecided) => Wait::on(Some(&self.session), async move {
-                match undecided.decide(&mut call).await {
-                    Ok(intercepted) => intercepted.end_sent(self.start_notification(call).await),
-                    Err(_) => Ok(()),
-                }
-            }),
-        }
+            Err(_) => Wait::known(Some(&self.session), Ok(())),
+        })
     }
 
     /// Sends a notification in its turn.
@@ -464,22 +460,17 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         let Some(mut call) = request else {
             return peer.start(None);
         };
-        match seen.call(&mut call) {
-            Shown::Passed(intercepted) => {
+        let shown = seen.call(&mut call);
+        shown.then(&peer.session, call, move |decided| match decided {
+            Ok((call, intercepted)) => {
                 let started = peer.start(Some(call));
                 started.map(move |started| peer.started(started, intercepted))
             }
-            Shown::Answered(answered) => {
+            Err(answered) => {
                 let pending = peer.settled(outcome_of(answered));
                 Wait::known(Some(&peer.session), Ok(pending))
             }
-            Shown::Waiting(undecided) => Wait::on(Some(&peer.session), async move {
-                match undecided.decide(&mut call).await {
-                    Ok(intercepted) => peer.started(peer.start(Some(call)).await, intercepted),
-                    Err(answered) => Ok(peer.settled(outcome_of(answered))),
-                }
-            }),
-        }
+        })
     }
 
     /// Sends the call, after waiting for room if the output is full, and runs `then` when it ends,
@@ -500,28 +491,17 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         let Some(mut call) = request else {
             return peer.start_then(None, Box::new(then));
         };
-        match seen.call(&mut call) {
-            Shown::Passed(intercepted) => {
+        let shown = seen.call(&mut call);
+        shown.then(&peer.session, call, move |decided| match decided {
+            Ok((call, intercepted)) => {
                 let then = move |outcome| then(intercepted.end_outcome(outcome));
                 peer.start_then(Some(call), Box::new(then))
             }
-            Shown::Answered(answered) => {
+            Err(answered) => {
                 then(outcome_of(answered));
                 Wait::known(Some(&peer.session), Ok(NO_CALL))
             }
-            Shown::Waiting(undecided) => Wait::on(Some(&peer.session), async move {
-                match undecided.decide(&mut call).await {
-                    Ok(intercepted) => {
-                        let then = move |outcome| then(intercepted.end_outcome(outcome));
-                        peer.start_then(Some(call), Box::new(then)).await
-                    }
-                    Err(answered) => {
-                        then(outcome_of(answered));
-                        Ok(NO_CALL)
-                    }
-                }
-            }),
-        }
+        })
     }
 }
 
