@@ -5,9 +5,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
 
 use super::cx::Cx;
-use super::decision::Decision;
+use super::decision::{Decision, Deferred};
 use super::intercept::Interceptor;
 
 /// The credentials of a client: the value of the header `authorization`. As an attribute of a call
@@ -63,6 +65,8 @@ impl fmt::Display for InvalidToken {
 impl Error for InvalidToken {}
 
 type Failed = Box<dyn Error + Send + Sync>;
+type Token = Result<Option<String>, Failed>;
+type Fetching<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// An interceptor that gets a token for each of our calls, and adds an [`Authorization`] with it to
 /// the call's attributes.
@@ -71,9 +75,6 @@ type Failed = Box<dyn Error + Send + Sync>;
 /// same name. For a WebSocket, pass it to the options of the client instead: then the token is sent
 /// with each handshake, and calls carry none. If the function returns no token, none is sent; if it
 /// fails, the call is not sent and ends with the reason.
-///
-/// The function runs on the thread or task that calls, so it must not block: keep the token in
-/// memory, and renew it elsewhere.
 ///
 /// ```
 /// use antiphon::service::BearerAuth;
@@ -84,28 +85,83 @@ type Failed = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct BearerAuth {
-    source: Arc<dyn Fn() -> Result<Option<String>, Failed> + Send + Sync>,
+    source: Source,
+}
+
+#[derive(Clone)]
+enum Source {
+    AtOnce(Arc<dyn Fn() -> Token + Send + Sync>),
+    Awaited(Arc<dyn Fn() -> Fetching<Token> + Send + Sync>),
 }
 
 impl BearerAuth {
-    /// Gets tokens from the function `source`.
-    pub fn new(
-        source: impl Fn() -> Result<Option<String>, Failed> + Send + Sync + 'static,
-    ) -> Self {
+    /// Asks `source` for tokens, on the thread or task that calls, so it must not wait: for a token that
+    /// is kept in memory.
+    pub fn new(source: impl Fn() -> Token + Send + Sync + 'static) -> Self {
         Self {
-            source: Arc::new(source),
+            source: Source::AtOnce(Arc::new(source)),
+        }
+    }
+
+    /// Asks `source` for tokens, and awaits what it gives: for a token that is fetched, and renewed when it
+    /// is over. The call waits meanwhile, and its deadline holds: what has not come by then is dropped, and
+    /// the call ends unsent. Calls that cannot wait, as `try_notify`, fail. A source that is asked by
+    /// several calls at once is to fetch once itself.
+    ///
+    /// ```
+    /// use antiphon::service::BearerAuth;
+    /// let auth = BearerAuth::from_async(|| async {
+    ///     // Fetch it here.
+    ///     Ok(Some("s3cret".into()))
+    /// });
+    /// # drop(auth);
+    /// ```
+    pub fn from_async<F>(source: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Token> + Send + 'static,
+    {
+        Self {
+            source: Source::Awaited(Arc::new(move || Box::pin(source()))),
         }
     }
 
     /// Gets a token now. `None` if there is none.
     ///
     /// # Errors
-    /// The error of the function; or [`InvalidToken`].
+    /// Why the source has failed, as it says itself; [`InvalidToken`]; or that it has to be
+    /// [awaited](Self::fetch).
     pub fn authorization(&self) -> Result<Option<Authorization>, Failed> {
-        let token = (self.source)()?;
-        let bearer = token.map(|token| Authorization::bearer(&token));
-        Ok(bearer.transpose()?)
+        match &self.source {
+            Source::AtOnce(source) => bearer(source()),
+            Source::Awaited(_) => Err("the source of tokens has to be awaited".into()),
+        }
     }
+
+    /// Asks for a token, and awaits it if the source does not have it at once.
+    ///
+    /// # Errors
+    /// Why the source has failed, as it says itself; or [`InvalidToken`].
+    pub async fn fetch(&self) -> Result<Option<Authorization>, Failed> {
+        bearer(match &self.source {
+            Source::AtOnce(source) => source(),
+            Source::Awaited(source) => source().await,
+        })
+    }
+}
+
+fn bearer(token: Token) -> Result<Option<Authorization>, Failed> {
+    let bearer = token?.map(|token| Authorization::bearer(&token));
+    Ok(bearer.transpose()?)
+}
+
+/// Leaves what was found with the call.
+fn leave(found: Result<Option<Authorization>, Failed>, cx: &mut Cx) -> Decision {
+    match found {
+        Ok(Some(authorization)) => cx.attributes_mut().insert(authorization),
+        Ok(None) => drop(cx.attributes_mut().remove::<Authorization>()),
+        Err(cause) => return Decision::Fail(cause),
+    }
+    Decision::Continue
 }
 
 impl fmt::Debug for BearerAuth {
@@ -116,11 +172,15 @@ impl fmt::Debug for BearerAuth {
 
 impl<R: ?Sized> Interceptor<R> for BearerAuth {
     fn request(&self, cx: &mut Cx, _: &R) -> Decision {
-        match self.authorization() {
-            Ok(Some(authorization)) => cx.attributes_mut().insert(authorization),
-            Ok(None) => drop(cx.attributes_mut().remove::<Authorization>()),
-            Err(cause) => return Decision::Fail(cause),
+        match &self.source {
+            Source::AtOnce(source) => leave(bearer(source()), cx),
+            Source::Awaited(source) => {
+                let fetching = source();
+                Decision::Defer(Deferred::deciding(async {
+                    let found = bearer(fetching.await);
+                    |cx: &mut Cx| leave(found, cx)
+                }))
+            }
         }
-        Decision::Continue
     }
 }

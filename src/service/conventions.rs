@@ -26,9 +26,9 @@ pub const ERROR_TYPE: &str = "error.type";
 pub const JSONRPC_REQUEST_ID: &str = "jsonrpc.request.id";
 /// The version of JSON-RPC.
 pub const JSONRPC_PROTOCOL_VERSION: &str = "jsonrpc.protocol.version";
-/// The address of the server that is called.
+/// The name or address of the server.
 pub const SERVER_ADDRESS: &str = "server.address";
-/// The port of the server that is called.
+/// The port of the server.
 pub const SERVER_PORT: &str = "server.port";
 /// The address at the other end of the connection.
 pub const NETWORK_PEER_ADDRESS: &str = "network.peer.address";

@@ -29,7 +29,11 @@ pub trait AnyRequest {
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
     }
-    /// The name or address and the port of the server that this side calls, if they are known.
+    /// The address at this end of the connection, where it is known.
+    fn local_addr(&self) -> Option<SocketAddr> {
+        None
+    }
+    /// The name or address and the port of the server that this side calls, where they are known.
     fn server(&self) -> Option<(&str, u16)> {
         None
     }

@@ -24,9 +24,9 @@ pub enum Decision {
     /// The interceptor itself has failed. A request is answered *internal error*, and the cause is
     /// reported here; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
-    /// The decision is made later, by a future: a router waits for it, and calls the next
-    /// interceptors then. If the call is cancelled meanwhile, the future is dropped. Elsewhere
-    /// nothing can wait, and the call fails.
+    /// It is decided later, by what this comes to: a router waits for it, and so does a call of ours, until
+    /// its deadline; those behind are asked then. If the call is given up meanwhile, this is dropped. Where
+    /// nothing can wait, as in `try_notify`, the call fails.
     Defer(Deferred),
 }
 
@@ -41,15 +41,24 @@ impl Deferred {
     pub fn new<T: Send + Sync + 'static>(
         future: impl Future<Output = Result<T, OwnedError>> + Send + 'static,
     ) -> Self {
-        Self(Box::pin(async {
+        Self::deciding(async {
             let found = future.await;
-            let resolve: Resolve = Box::new(|cx| match found {
+            |cx: &mut Cx| match found {
                 Ok(found) => {
                     cx.attributes_mut().insert(found);
                     Decision::Continue
                 }
                 Err(error) => error.into(),
-            });
+            }
+        })
+    }
+
+    /// Decides by what `future` gives.
+    pub(super) fn deciding<R: FnOnce(&mut Cx) -> Decision + Send + 'static>(
+        future: impl Future<Output = R> + Send + 'static,
+    ) -> Self {
+        Self(Box::pin(async {
+            let resolve: Resolve = Box::new(future.await);
             resolve
         }))
     }

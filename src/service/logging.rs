@@ -1,10 +1,14 @@
 //! Passes every call to a logger.
 
+use alloc::string::{String, ToString};
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::call_end::CallEnd;
-use super::conventions::{OTHER, SYSTEM_NAME};
+use super::conventions::{
+    JSONRPC_PROTOCOL_VERSION, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS, NETWORK_PEER_PORT, OTHER,
+    RPC_METHOD, RPC_METHOD_ORIGINAL, RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
+};
 use super::cx::{AnyRequest, Cx};
 use super::decision::Decision;
 use super::errors::NoAnswer;
@@ -67,7 +71,9 @@ pub struct LoggedCall<'c> {
     pub connection: u32,
     /// The address at the other end, if it is known.
     pub peer_addr: Option<SocketAddr>,
-    /// The name or address and the port of the server that this side calls, if they are known.
+    /// The address at this end of the connection, where it is known.
+    pub local_addr: Option<SocketAddr>,
+    /// The name or address and the port of the server that this side calls, where they are known.
     pub server: Option<(&'c str, u16)>,
     /// The version of JSON-RPC, if only one is allowed.
     pub version: Option<&'static str>,
@@ -79,9 +85,8 @@ enum Payloads {
     /// They are not logged.
     #[default]
     Hidden,
-    /// The function makes the text to log from the method and its payload; with `None` nothing is
-    /// logged.
-    Redacted(fn(&str, &str) -> Option<alloc::string::String>),
+    /// What this makes of the method and its payload; nothing where it gives none.
+    Redacted(fn(&str, &str) -> Option<String>),
 }
 
 /// An interceptor that tells a logger of every call: of the peer's in a router, of ours in a client. A call
@@ -102,10 +107,7 @@ impl<L: CallLog> Logging<L> {
     /// Logs the text that `redact` makes from params and results. Without this they are never
     /// logged.
     #[must_use]
-    pub fn with_payloads(
-        mut self,
-        redact: fn(&str, &str) -> Option<alloc::string::String>,
-    ) -> Self {
+    pub fn with_payloads(mut self, redact: fn(&str, &str) -> Option<String>) -> Self {
         self.payloads = Payloads::Redacted(redact);
         self
     }
@@ -120,7 +122,7 @@ impl<L: CallLog> Logging<L> {
         call
     }
 
-    fn shown(&self, method: &str, payload: Option<&str>) -> Option<alloc::string::String> {
+    fn shown(&self, method: &str, payload: Option<&str>) -> Option<String> {
         match self.payloads {
             Payloads::Hidden => None,
             Payloads::Redacted(redact) => redact(method, payload?),
@@ -141,6 +143,7 @@ impl<'c> LoggedCall<'c> {
             id: request.id(),
             connection: request.connection(),
             peer_addr: request.peer_addr(),
+            local_addr: request.local_addr(),
             server: request.server(),
             version: request.version(),
         }
@@ -161,6 +164,50 @@ impl<'c> LoggedCall<'c> {
         match self.is_registered {
             true => self.method,
             false => SYSTEM_NAME,
+        }
+    }
+}
+
+/// The value of a field of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValue<'f> {
+    /// A text.
+    Text(&'f str),
+    /// A number.
+    Number(i64),
+}
+
+impl LoggedCall<'_> {
+    /// Gives `put` the fields that the span of the call has from the beginning, in their order: for a
+    /// [`Tracer`](super::Tracer). The names are those of [`conventions`](super::conventions). The server is
+    /// the one that is called, or this end of the connection where the peer calls. Params are in no field.
+    pub fn fields(&self, put: &mut dyn FnMut(&'static str, FieldValue<'_>)) {
+        use FieldValue::{Number, Text};
+        put(RPC_SYSTEM_NAME, Text(SYSTEM_NAME));
+        put(RPC_METHOD, Text(self.known_method()));
+        if !self.is_registered {
+            put(RPC_METHOD_ORIGINAL, Text(self.method));
+        }
+        if let Some(id) = &self.id {
+            put(JSONRPC_REQUEST_ID, Text(&id.to_string()));
+        }
+        if let Some(version) = self.version {
+            put(JSONRPC_PROTOCOL_VERSION, Text(version));
+        }
+        match (self.server, self.local_addr) {
+            (Some((name, port)), _) => {
+                put(SERVER_ADDRESS, Text(name));
+                put(SERVER_PORT, Number(port.into()));
+            }
+            (None, Some(own)) if !self.is_outgoing => {
+                put(SERVER_ADDRESS, Text(&own.ip().to_string()));
+                put(SERVER_PORT, Number(own.port().into()));
+            }
+            _ => {}
+        }
+        if let Some(peer) = self.peer_addr {
+            put(NETWORK_PEER_ADDRESS, Text(&peer.ip().to_string()));
+            put(NETWORK_PEER_PORT, Number(peer.port().into()));
         }
     }
 }
@@ -211,5 +258,64 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
                 self.log.response(&call, duration, result.as_deref());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use super::{FieldValue, LoggedCall};
+
+    // OBS-04
+    #[test]
+    fn a_span_has_the_fields_of_the_conventions_in_one_order() {
+        let peer = "192.0.2.1:5000".parse().unwrap();
+        let own = "[2001:db8::1]:80".parse().unwrap();
+        let call = LoggedCall {
+            method: "none",
+            is_registered: false,
+            is_outgoing: false,
+            id: None,
+            connection: 1,
+            peer_addr: Some(peer),
+            local_addr: Some(own),
+            server: None,
+            version: Some("2.0"),
+        };
+        let fields = |call: &LoggedCall<'_>| {
+            let mut all = Vec::new();
+            call.fields(&mut |name, value| {
+                all.push(match value {
+                    FieldValue::Text(text) => format!("{name}={text}"),
+                    FieldValue::Number(number) => format!("{name}={number}i"),
+                });
+            });
+            all
+        };
+        let expected = [
+            "rpc.system.name=jsonrpc",
+            "rpc.method=_OTHER",
+            "rpc.method_original=none",
+            "jsonrpc.protocol.version=2.0",
+            "server.address=2001:db8::1",
+            "server.port=80i",
+            "network.peer.address=192.0.2.1",
+            "network.peer.port=5000i",
+        ];
+        assert_eq!(fields(&call), expected);
+        // The server of a call of ours is the one that is called, if it is known.
+        let mut ours = LoggedCall {
+            is_registered: true,
+            is_outgoing: true,
+            server: Some(("example.org", 8080)),
+            version: None,
+            ..call
+        };
+        let expected = ["server.address=example.org", "server.port=8080i"];
+        assert_eq!(fields(&ours)[2..4], expected);
+        ours.server = None;
+        assert!(fields(&ours)[2].starts_with("network.peer"));
     }
 }

@@ -46,7 +46,7 @@ pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
 pub use intercept::{Chain, Interceptor, Reply};
 pub use limit::{Bucket, Prices};
 pub use local::{LocalRateLimit, LocalRequest};
-pub use logging::{CallLog, LoggedCall, Logging};
+pub use logging::{CallLog, FieldValue, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]
 pub use methods::{error_with, error_with_data, not_this_error};

@@ -29,6 +29,7 @@ pub fn reconnect<S: Service>(
         Box::pin(async move {
             let (connect, make) = &*parts;
             let mut link = connect()?;
+            let options = options.with_token(&*Threads::shared()).await?;
             link.context.connection = roster.next_number();
             let (peer, driver) = drive(link, options, make());
             let driver: Driven = Box::pin(driver);

@@ -36,7 +36,7 @@
 use std::io;
 
 pub use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd, WebSocketUrl};
-use antiphon_net::{ConnectionConfig, Peer};
+use antiphon_net::{ConnectionConfig, Peer, Threads, block_on};
 
 use crate::driver;
 use crate::serve::Service;
@@ -89,7 +89,9 @@ pub fn open(
     options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
-    let peer = driver::connect(link, options.into().with_websocket(websocket), service)?;
+    let options = options.into().with_websocket(websocket);
+    let options = block_on(options.with_token(&*Threads::shared()))?;
+    let peer = driver::connect(link, options, service)?;
     // The handshake has a deadline of its own.
     peer.opened().wait()?;
     Ok(peer)

@@ -105,11 +105,20 @@ impl Entries {
         Ok(())
     }
 
-    /// Calls `keep` for each entry, which it may change, and removes those for which it returns
-    /// false.
-    pub(crate) fn retain(
+    /// Its entries as calls, each by its name.
+    pub(crate) fn calls_apart(&self) -> Vec<(Option<CallId>, CallRequest<'static>)> {
+        let call = |item: Item<'_>| {
+            let params = Text::of(item.params);
+            let call = CallRequest::new(item.method.to_owned(), params, None);
+            (item.name, call)
+        };
+        self.items().map(call).collect()
+    }
+
+    /// Has these calls instead of its own.
+    pub(crate) fn replace<'c>(
         &mut self,
-        mut keep: impl FnMut(Option<CallId>, &mut CallRequest<'_>) -> bool,
+        calls: impl Iterator<Item = (Option<CallId>, CallRequest<'c>)>,
     ) {
         let mut kept = Self {
             number: self.number,
@@ -119,16 +128,12 @@ impl Entries {
             entries: Vec::new(),
             headers: Vec::new(),
         };
-        for item in self.items() {
-            let mut call = CallRequest::new(item.method, Text::of(item.params), None);
-            if !keep(item.name, &mut call) {
-                continue;
-            }
+        for (name, call) in calls {
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {
-                // The entry was written before, so this cannot fail.
-                let _ = kept.add(&call.method, params.all(), item.name);
-                kept.calls += u64::from(item.name.is_some());
+                // It has been written once already.
+                let _ = kept.add(&call.method, params.all(), name);
+                kept.calls += u64::from(name.is_some());
             }
         }
         *self = kept;

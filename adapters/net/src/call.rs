@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::{Future, ready};
+use std::future::{Future, poll_fn, ready};
 use std::pin::Pin;
 use std::task::{self, Context, Poll};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
-use crate::intercepted::{Intercepted, InterceptedBatch, Interception};
+use crate::intercepted::{Intercepted, InterceptedBatch, Interception, Shown};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
 use crate::session::Session;
@@ -59,6 +59,10 @@ impl<P, O: Send + 'static> Begun<'_, P, O> {
 }
 
 impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
+    async fn end(mut self) -> Result<O, CallError> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<O, CallError>> {
         if let Self::Starting(starting) = self {
             *self = Self::Pending(task::ready!(Pin::new(starting).poll(cx))?);
@@ -180,8 +184,18 @@ fn begin<'c, C: MakeCall>(
         return (maker.begin(call), None);
     };
     match interception.call(&mut call) {
-        Ok(intercepted) => (maker.begin(call), Some(Box::new(intercepted))),
-        Err(answered) => (Begun::over(answered), None),
+        Shown::Passed(intercepted) => (maker.begin(call), Some(Box::new(intercepted))),
+        Shown::Answered(answered) => (Begun::over(answered), None),
+        Shown::Waiting(undecided) => {
+            let decided = async move {
+                let intercepted = match undecided.decide(&mut call).await {
+                    Ok(intercepted) => intercepted,
+                    Err(answered) => return answered,
+                };
+                intercepted.end(maker.begin(call).end().await)
+            };
+            (Begun::Other(Box::pin(decided)), None)
+        }
     }
 }
 
@@ -286,7 +300,19 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     }
 }
 
-/// None of its fields has to be pinned.
+/// Sends what interceptors have left of a batch.
+fn send<C: MakeCall>(
+    maker: &C,
+    batch: Entries,
+    timeout: Option<Duration>,
+) -> Begun<'_, PendingBatch, Collector> {
+    match batch.is_empty() {
+        true => Begun::over(Ok(Collector::new())),
+        false => maker.begin_batch(batch, timeout),
+    }
+}
+
+/// Nothing in it is pinned in place.
 impl<H, C> Unpin for BatchCall<'_, H, C> {}
 
 impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
@@ -296,11 +322,18 @@ impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
         let this = &mut *self;
         if let Some(built) = this.built.take() {
             let (handles, mut batch) = built?;
-            let interception = this.maker.interception();
-            this.intercepted = interception.map(|seen| seen.batch(&mut batch));
-            let begun = match this.intercepted.is_some() && batch.is_empty() {
-                true => Begun::over(Ok(Collector::new())),
-                false => this.maker.begin_batch(batch, this.timeout),
+            let (maker, timeout) = (this.maker, this.timeout);
+            let begun = match maker.interception().map(|seen| seen.batch(&batch)) {
+                None => maker.begin_batch(batch, timeout),
+                Some(mut shown) if shown.is_waiting() => Begun::Other(Box::pin(async move {
+                    let left = shown.decide(timeout).await;
+                    let intercepted = shown.finish(&mut batch);
+                    intercepted.end(send(maker, batch, left).end().await)
+                })),
+                Some(shown) => {
+                    this.intercepted = Some(shown.finish(&mut batch));
+                    send(maker, batch, timeout)
+                }
             };
             this.begun = Some((handles, begun));
         }

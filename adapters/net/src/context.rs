@@ -28,7 +28,9 @@ pub struct Context {
     pub is_accepted: bool,
     /// The other side's network address.
     pub peer_addr: Option<SocketAddr>,
-    /// The path and query of the request, over HTTP and WebSocket: `/rpc?v=2`.
+    /// The network address of this side.
+    pub local_addr: Option<SocketAddr>,
+    /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
     pub target: Option<String>,
     /// The request's headers, over HTTP and WebSocket; for the client of a WebSocket those of the
     /// answer.
@@ -146,6 +148,7 @@ impl fmt::Debug for Context {
         f.debug_struct("Context")
             .field("connection", &self.connection)
             .field("peer_addr", &self.peer_addr)
+            .field("local_addr", &self.local_addr)
             .field("headers", &self.headers)
             .field("has_client_certificate", &self.client_certificate.is_some())
             .field("subprotocol", &self.subprotocol)

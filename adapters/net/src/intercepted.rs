@@ -1,12 +1,16 @@
 //! Our calls and their interceptors: before a call is sent, and after its outcome.
 
 use std::borrow::Cow;
+use std::mem;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use antiphon::service::{
-    AnyRequest, Authorization, Chain, Cx, Failure, NoAnswer, Reply, ResultText, SpanFields,
+    AnyRequest, Asked, Authorization, Chain, Cx, Decision, Deferred, Failure, NoAnswer, Reply,
+    ResultText, SpanFields,
 };
-use antiphon::{CallId, Collector, Json, OwnedError, OwnedJson, OwnedOutcome};
+use antiphon::{CallId, Collector, Instant, Json, OwnedError, OwnedJson, OwnedOutcome, SendError};
+use futures_util::future::join_all;
 
 use crate::batch::Entries;
 use crate::call_error::CallError;
@@ -15,8 +19,10 @@ use crate::context::Headers;
 #[cfg(feature = "http")]
 use crate::http::error::HttpError;
 use crate::outgoing::OutgoingCall;
-use crate::runtime::SharedRuntime;
+use crate::runtime::{SharedRuntime, until};
+use crate::session::Session;
 use crate::text::Text;
+use crate::wait::Wait;
 
 /// The interceptors of a connection or a client, and the clock.
 pub(crate) struct Interception<'c> {
@@ -48,22 +54,28 @@ impl<'c> Interception<'c> {
 /// The answer of an interceptor in place of the peer's, or the outcome of the call.
 type Answered = Result<OwnedOutcome, CallError>;
 
+/// What showing a call to the interceptors came to.
+pub(crate) enum Shown {
+    /// It may be sent.
+    Passed(Intercepted),
+    /// They have answered it, so it is over.
+    Answered(Answered),
+    /// One of them decides later.
+    Waiting(Undecided),
+}
+
 impl Interception<'_> {
-    /// Passes a call to the interceptors, which may change it. If one answers, the call has ended.
-    pub(crate) fn call(&self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
+    /// Shows a call to the interceptors, which may change it.
+    pub(crate) fn call(&self, call: &mut CallRequest<'_>) -> Shown {
         self.begin(call, false)
     }
 
-    /// Passes a notification to the interceptors, as [`call`](Self::call) does.
-    pub(crate) fn notification(&self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
+    /// Shows a notification to the interceptors, as [`call`](Self::call).
+    pub(crate) fn notification(&self, call: &mut CallRequest<'_>) -> Shown {
         self.begin(call, true)
     }
 
-    fn begin(
-        &self,
-        call: &mut CallRequest<'_>,
-        is_notification: bool,
-    ) -> Result<Intercepted, Answered> {
+    fn begin(&self, call: &mut CallRequest<'_>, is_notification: bool) -> Shown {
         let params = call.params.as_ref().ok().and_then(Text::to_json);
         let address = self.peer_addr;
         let address = address.map(|address| (address.ip().to_string(), address.port()));
@@ -85,40 +97,83 @@ impl Interception<'_> {
             call: outgoing,
             asked: 0,
         };
-        if let Some(answer) = intercepted.ask() {
-            return Err(answered(intercepted.show(answer)));
-        }
-        call.headers = intercepted.headers();
-        let cx = &intercepted.cx;
-        if let Some(method) = cx.method() {
-            call.method = Cow::Owned(method.into());
-        }
-        if let Some(params) = cx.params() {
-            call.params = Ok(Text::of_json(params.as_bytes().to_vec()));
-        }
-        Ok(intercepted)
+        let asked = intercepted.ask(Decision::Continue);
+        intercepted.go_on(asked, call)
     }
 
-    /// Passes the entries of a batch to the interceptors, each separately, and removes those that
-    /// they answer.
-    pub(crate) fn batch(&self, entries: &mut Entries) -> InterceptedBatch {
-        let mut batch = InterceptedBatch::default();
-        entries.retain(|name, call| {
-            match self.begin(call, name.is_none()) {
-                Ok(intercepted) => batch.sent.push((name, intercepted)),
-                Err(answered) => {
-                    if let Some(name) = name {
-                        batch.answered.push((name, outcome_of(answered)));
-                    }
-                    return false;
-                }
-            }
-            true
-        });
-        if !entries.is_empty() {
-            self.chain.batch_sent(self.connection, entries.len());
+    /// Shows the entries of a batch to the interceptors, each by itself.
+    pub(crate) fn batch(&self, entries: &Entries) -> ShownBatch {
+        let all = entries.calls_apart().into_iter();
+        let show = |(name, mut call): (Option<CallId>, _)| {
+            let shown = self.begin(&mut call, name.is_none());
+            (name, call, shown)
+        };
+        ShownBatch {
+            chain: self.chain.clone(),
+            connection: self.connection,
+            entries: all.map(show).collect(),
         }
-        batch
+    }
+}
+
+/// The entries of a batch that interceptors have seen leave, unless they decide later.
+pub(crate) struct ShownBatch {
+    chain: Chain<OutgoingCall>,
+    connection: u32,
+    entries: Vec<(Option<CallId>, CallRequest<'static>, Shown)>,
+}
+
+impl ShownBatch {
+    /// Whether an interceptor decides later.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let mut all = self.entries.iter();
+        all.any(|(_, _, shown)| matches!(shown, Shown::Waiting(_)))
+    }
+
+    /// Waits for what is decided, side by side and `timeout` at most, and gives what is left of that.
+    pub(crate) async fn decide(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+        let waiting = mem::take(&mut self.entries).into_iter();
+        let decided = waiting.map(|(name, mut call, shown)| async move {
+            call.timeout = timeout;
+            let shown = match shown {
+                Shown::Waiting(undecided) => match undecided.decide(&mut call).await {
+                    Ok(intercepted) => Shown::Passed(intercepted),
+                    Err(answered) => Shown::Answered(answered),
+                },
+                shown => shown,
+            };
+            (name, call, shown)
+        });
+        self.entries = join_all(decided).await;
+        // The last of them was decided now.
+        self.entries
+            .iter()
+            .filter_map(|(_, call, _)| call.timeout)
+            .min()
+    }
+
+    /// Takes those out of the batch that interceptors have answered, and has the others as they have made
+    /// them.
+    pub(crate) fn finish(self, batch: &mut Entries) -> InterceptedBatch {
+        let mut intercepted = InterceptedBatch::default();
+        let kept = self.entries.into_iter().filter_map(|(name, call, shown)| {
+            match (shown.at_once(), name) {
+                (Ok(passed), _) => {
+                    intercepted.sent.push((name, passed));
+                    return Some((name, call));
+                }
+                (Err(answered), Some(name)) => {
+                    intercepted.answered.push((name, outcome_of(answered)));
+                }
+                (Err(_), None) => {}
+            }
+            None
+        });
+        batch.replace(kept);
+        if !batch.is_empty() {
+            self.chain.batch_sent(self.connection, batch.len());
+        }
+        intercepted
     }
 }
 
@@ -131,10 +186,113 @@ pub(crate) struct Intercepted {
     cx: Cx,
 }
 
+/// A call of which an interceptor decides later. Dropped, it was given up.
+pub(crate) struct Undecided {
+    intercepted: Intercepted,
+    deferred: Deferred,
+}
+
+impl Undecided {
+    /// Waits for what is decided, as long as the call may take. What is left of that is its timeout then.
+    pub(crate) async fn decide(self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
+        let Self {
+            mut intercepted,
+            mut deferred,
+        } = self;
+        let runtime = SharedRuntime::clone(&intercepted.call.runtime);
+        let due = call.timeout.map(|span| runtime.now() + span);
+        loop {
+            let at = due.unwrap_or(Instant::FAR_FUTURE);
+            let asked = match until(&*runtime, at, deferred).await {
+                Some(resolve) => {
+                    let decision = resolve(&mut intercepted.cx);
+                    intercepted.ask(decision)
+                }
+                None => refused("an interceptor has not decided in time"),
+            };
+            call.timeout = due.map(|due| due.saturating_since(runtime.now()));
+            match intercepted.go_on(asked, call) {
+                Shown::Passed(intercepted) => return Ok(intercepted),
+                Shown::Answered(answered) => return Err(answered),
+                Shown::Waiting(next) => {
+                    Self {
+                        intercepted,
+                        deferred,
+                    } = next
+                }
+            }
+        }
+    }
+}
+
+impl Shown {
+    /// Has `step` go on with a call that may be sent, or with what it was answered with, as soon as that is
+    /// decided.
+    pub(crate) fn then<'c, T: Send + 'c>(
+        self,
+        session: &'c Session,
+        mut call: CallRequest<'c>,
+        step: impl FnOnce(Result<(CallRequest<'c>, Intercepted), Answered>) -> Wait<'c, T> + Send + 'c,
+    ) -> Wait<'c, T> {
+        match self {
+            Self::Passed(intercepted) => step(Ok((call, intercepted))),
+            Self::Answered(answered) => step(Err(answered)),
+            Self::Waiting(undecided) => Wait::on(Some(session), async move {
+                let decided = undecided.decide(&mut call).await;
+                step(decided.map(|intercepted| (call, intercepted))).await
+            }),
+        }
+    }
+
+    /// What it came to where nothing can wait.
+    pub(crate) fn at_once(self) -> Result<Intercepted, Answered> {
+        match self {
+            Self::Passed(intercepted) => Ok(intercepted),
+            Self::Answered(answered) => Err(answered),
+            Self::Waiting(Undecided { intercepted, .. }) => {
+                let cause = "an interceptor decides later, where nothing can wait for it";
+                Err(intercepted.refuse(cause))
+            }
+        }
+    }
+}
+
+/// A call that is kept back.
+fn refused(cause: &'static str) -> Asked {
+    Asked::Answered(Err(Failure::Interceptor(cause.into())))
+}
+
 impl Intercepted {
-    fn ask(&mut self) -> Option<Result<ResultText, Failure>> {
+    /// Takes a decision, and asks the interceptors that have not been.
+    fn ask(&mut self, decision: Decision) -> Asked {
         self.chain
-            .request(&mut self.asked, &mut self.cx, &self.call)
+            .decide(decision, &mut self.asked, &mut self.cx, &self.call)
+    }
+
+    /// Makes of the call what interceptors have, or ends it.
+    fn go_on(mut self, asked: Asked, call: &mut CallRequest<'_>) -> Shown {
+        match asked {
+            Asked::Passed => {}
+            Asked::Answered(answer) => return Shown::Answered(answered(self.show(answer))),
+            Asked::Deferred(deferred) => {
+                return Shown::Waiting(Undecided {
+                    intercepted: self,
+                    deferred,
+                });
+            }
+        }
+        call.headers = self.headers();
+        if let Some(method) = self.cx.method() {
+            call.method = Cow::Owned(method.into());
+        }
+        if let Some(params) = self.cx.params() {
+            call.params = Ok(Text::of_json(params.as_bytes().to_vec()));
+        }
+        Shown::Passed(self)
+    }
+
+    fn refuse(mut self, cause: &'static str) -> Answered {
+        answered(self.show(Err(Failure::Interceptor(cause.into()))))
     }
 
     /// The headers that interceptors have added for this call.
@@ -180,6 +338,12 @@ impl Intercepted {
         let told = OwnedOutcome::Ok(Json::NULL.to_owned_json());
         // The result is not awaited.
         let _ = self.end(is_sent.then_some(told).ok_or(CallError::Unsent));
+    }
+
+    /// As [`end_notification`](Self::end_notification), for what sending it came to.
+    pub(crate) fn end_sent(self, sent: Result<(), SendError>) -> Result<(), SendError> {
+        self.end_notification(sent.is_ok());
+        sent
     }
 
     fn show(&mut self, outcome: Result<ResultText, Failure>) -> Reply {

@@ -1,10 +1,13 @@
 //! Options of a driver, besides the protocol's [`Config`].
 
+use std::io;
 #[cfg(feature = "websocket")]
 use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::Config;
+#[cfg(feature = "websocket")]
+use antiphon::Instant;
 use antiphon::service::{Chain, Interceptor};
 use antiphon::session::{Order, WhenFull};
 
@@ -12,6 +15,9 @@ use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::dispatcher::Dispatcher;
 use crate::outgoing::OutgoingCall;
 use crate::pool::Pool;
+use crate::runtime::Runtime;
+#[cfg(feature = "websocket")]
+use crate::runtime::until;
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
 
@@ -131,6 +137,33 @@ impl ConnectionConfig {
         self.config = self.config.for_websocket();
         self.websocket = Some(Arc::new(websocket));
         self
+    }
+
+    /// Asks for the token of the next handshake of a WebSocket, and awaits it, as long as the handshake may
+    /// take. For adapters, before they make a connection.
+    ///
+    /// # Errors
+    /// Why there is none; [`TimedOut`](io::ErrorKind::TimedOut).
+    pub async fn with_token(self, runtime: &dyn Runtime) -> io::Result<Self> {
+        #[cfg(feature = "websocket")]
+        if let Some(websocket) = &self.websocket {
+            let timeout = websocket.rules.keep_alive.connect_timeout;
+            let at = timeout.map_or(Instant::FAR_FUTURE, |span| runtime.now() + span);
+            let asked = WebSocketConfig::clone(websocket).with_token();
+            let websocket = match until(runtime, at, asked).await {
+                Some(websocket) => Arc::new(websocket?),
+                None => {
+                    let text = "the token for the handshake took too long";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+            };
+            return Ok(Self {
+                websocket: Some(websocket),
+                ..self
+            });
+        }
+        let _ = runtime;
+        Ok(self)
     }
 }
 

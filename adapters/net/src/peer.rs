@@ -142,22 +142,28 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Wait<'p, Result<(), SendError>> {
-        let (call, intercepted) = match self.notification(method, params) {
-            Ok(begun) => begun,
-            Err(told) => return Wait::known(Some(&self.session), told),
+        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
+        let Some(seen) = self.interception() else {
+            return self.start_notification(call);
         };
-        let sending = match call.params {
+        let shown = seen.notification(&mut call);
+        shown.then(&self.session, call, |decided| match decided {
+            Ok((call, intercepted)) => {
+                let sending = self.start_notification(call);
+                sending.map(|sent| intercepted.end_sent(sent))
+            }
+            // It is not sent, and nobody is told.
+            Err(_) => Wait::known(Some(&self.session), Ok(())),
+        })
+    }
+
+    /// Sends a notification in its turn.
+    fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
+        match call.params {
             Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
                 state.conn.notify(&call.method, params.all())
             }),
             Err(error) => Wait::known(Some(&self.session), Err(error)),
-        };
-        match intercepted {
-            None => sending,
-            Some(intercepted) => sending.map(|sent| {
-                intercepted.end_notification(sent.is_ok());
-                sent
-            }),
         }
     }
 
@@ -167,33 +173,23 @@ impl Peer {
     /// [`SendError::Full`] if there is no space now, or if others are waiting for space already;
     /// otherwise why it cannot be sent.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let (call, intercepted) = match self.notification(method, params) {
-            Ok(begun) => begun,
-            Err(told) => return told,
+        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
+        let seen = self.interception();
+        let shown = seen.map(|seen| seen.notification(&mut call).at_once());
+        let intercepted = match shown {
+            None => None,
+            Some(Ok(intercepted)) => Some(intercepted),
+            // It is not sent, and nobody is told.
+            Some(Err(_)) => return Ok(()),
         };
         let sent = call.params.and_then(|params| {
             let mut place = InLine::new(&self.session);
             place.try_send(&mut |state| state.conn.notify(&call.method, params.all()))
         });
-        if let Some(intercepted) = intercepted {
-            intercepted.end_notification(sent.is_ok());
+        match intercepted {
+            None => sent,
+            Some(intercepted) => intercepted.end_sent(sent),
         }
-        sent
-    }
-
-    /// Passes a notification to the interceptors, if there are any. If one answers it, it is not
-    /// sent.
-    fn notification<'p>(
-        &self,
-        method: &'p str,
-        params: impl Payload,
-    ) -> Result<(CallRequest<'p>, Option<Intercepted>), Result<(), SendError>> {
-        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
-        let intercepted = match self.interception() {
-            None => None,
-            Some(seen) => Some(seen.notification(&mut call).map_err(|_| Ok(()))?),
-        };
-        Ok((call, intercepted))
     }
 
     /// Sends several calls and notifications as one message: await the result, or
@@ -317,7 +313,23 @@ impl Peer {
         PendingCall::new(Arc::clone(&self.session), NO_CALL, slot)
     }
 
-    /// Returns a batch of which nothing was sent.
+    /// What a call comes to that was started, or refused, past interceptors.
+    fn started(
+        &self,
+        started: Result<PendingCall, SendError>,
+        intercepted: Intercepted,
+    ) -> Result<PendingCall, SendError> {
+        match started {
+            Ok(pending) => Ok(pending.intercepted_by(intercepted)),
+            Err(error) => match intercepted.end(Err(error.into())) {
+                Ok(outcome) => Ok(self.settled(outcome)),
+                Err(CallError::Rejected(error)) => Err(error),
+                Err(_) => Err(SendError::NotOpen),
+            },
+        }
+    }
+
+    /// A batch of which nothing was sent.
     fn settled_batch(&self) -> PendingBatch {
         let slot = Arc::clone(Gathering::new(0, 0).all());
         PendingBatch::new(Arc::clone(&self.session), Arc::new([]), slot)
@@ -450,20 +462,16 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         let Some(mut call) = request else {
             return peer.start(None);
         };
-        let intercepted = match seen.call(&mut call) {
-            Ok(intercepted) => intercepted,
+        let shown = seen.call(&mut call);
+        shown.then(&peer.session, call, move |decided| match decided {
+            Ok((call, intercepted)) => {
+                let started = peer.start(Some(call));
+                started.map(move |started| peer.started(started, intercepted))
+            }
             Err(answered) => {
                 let pending = peer.settled(outcome_of(answered));
-                return Wait::known(Some(&peer.session), Ok(pending));
+                Wait::known(Some(&peer.session), Ok(pending))
             }
-        };
-        peer.start(Some(call)).map(|started| match started {
-            Ok(pending) => Ok(pending.intercepted_by(intercepted)),
-            Err(error) => match intercepted.end(Err(error.into())) {
-                Ok(outcome) => Ok(peer.settled(outcome)),
-                Err(CallError::Rejected(error)) => Err(error),
-                Err(_) => Err(SendError::NotOpen),
-            },
         })
     }
 
@@ -486,8 +494,9 @@ impl<'p> Call<'p, OwnedJson, Peer> {
         let Some(mut call) = request else {
             return peer.start_then(None, Box::new(then));
         };
-        match seen.call(&mut call) {
-            Ok(intercepted) => {
+        let shown = seen.call(&mut call);
+        shown.then(&peer.session, call, move |decided| match decided {
+            Ok((call, intercepted)) => {
                 let then = move |outcome| then(intercepted.end_outcome(outcome));
                 peer.start_then(Some(call), Box::new(then))
             }
@@ -495,7 +504,7 @@ impl<'p> Call<'p, OwnedJson, Peer> {
                 then(outcome_of(answered));
                 Wait::known(Some(&peer.session), Ok(NO_CALL))
             }
-        }
+        })
     }
 }
 
@@ -512,10 +521,15 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
             let Some(seen) = peer.interception() else {
                 return Ok((handles, peer.start_batch(batch, timeout).await?));
             };
-            let intercepted = seen.batch(&mut batch);
+            let mut shown = seen.batch(&batch);
+            let left = match shown.is_waiting() {
+                true => shown.decide(timeout).await,
+                false => timeout,
+            };
+            let intercepted = shown.finish(&mut batch);
             let started = match batch.is_empty() {
                 true => Ok(peer.settled_batch()),
-                false => peer.start_batch(batch, timeout).await,
+                false => peer.start_batch(batch, left).await,
             };
             match started {
                 Ok(pending) => Ok((handles, pending.intercepted_by(intercepted))),

@@ -377,6 +377,10 @@ impl AnyRequest for Request {
         self.responder.session().context().peer_addr
     }
 
+    fn local_addr(&self) -> Option<SocketAddr> {
+        self.responder.session().context().local_addr
+    }
+
     fn is_panicking(&self) -> bool {
         std::thread::panicking()
     }

@@ -31,6 +31,7 @@ pub async fn open(
     runtime: &SharedRuntime,
 ) -> io::Result<Peer> {
     let options = options.with_websocket(websocket);
+    let options = options.with_token(&**runtime).await?;
     let (peer, driver) = drive(link, options, Arc::new(service), runtime);
     // Its end is reported to the service, and by the peer's `closed` and `transport_error`.
     runtime.spawn(Box::pin(async { drop(driver.await) }));

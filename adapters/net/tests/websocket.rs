@@ -98,9 +98,11 @@ impl Side {
 
     fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
-        match state.conn.poll_work(true) {
-            Some(Work::Opened) => state.conn.poll_work(true),
-            work => work,
+        loop {
+            match state.conn.poll_work(true) {
+                Some(Work::Opened | Work::Batch(_)) => {}
+                work => return work,
+            }
         }
     }
 

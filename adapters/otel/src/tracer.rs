@@ -5,12 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use antiphon::service::conventions::{
-    ERROR_TYPE, JSONRPC_PROTOCOL_VERSION, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS,
-    NETWORK_PEER_PORT, RPC_METHOD, RPC_METHOD_ORIGINAL, RPC_RESPONSE_STATUS_CODE, RPC_STATUS_CODE,
-    RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
-};
-use antiphon::service::{CallEnd, LoggedCall, TraceContext, Tracer};
+use antiphon::service::conventions::{ERROR_TYPE, RPC_RESPONSE_STATUS_CODE, RPC_STATUS_CODE};
+use antiphon::service::{CallEnd, FieldValue, LoggedCall, TraceContext, Tracer};
 use opentelemetry::global::{self, BoxedTracer, ObjectSafeTracer};
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{
@@ -149,29 +145,13 @@ impl Tracer for OtelTracer {
 }
 
 fn attributes(call: &LoggedCall<'_>) -> Vec<KeyValue> {
-    let mut attributes = vec![
-        KeyValue::new(RPC_SYSTEM_NAME, SYSTEM_NAME),
-        KeyValue::new(RPC_METHOD, call.known_method().to_owned()),
-    ];
-    if !call.is_registered {
-        let original = KeyValue::new(RPC_METHOD_ORIGINAL, call.method.to_owned());
-        attributes.push(original);
-    }
-    if let Some(id) = &call.id {
-        attributes.push(KeyValue::new(JSONRPC_REQUEST_ID, id.to_string()));
-    }
-    if let Some(version) = call.version {
-        attributes.push(KeyValue::new(JSONRPC_PROTOCOL_VERSION, version));
-    }
-    if let Some(address) = call.peer_addr {
-        let (ip, port) = (address.ip().to_string(), i64::from(address.port()));
-        attributes.push(KeyValue::new(NETWORK_PEER_ADDRESS, ip));
-        attributes.push(KeyValue::new(NETWORK_PEER_PORT, port));
-    }
-    if let Some((name, port)) = call.server {
-        attributes.push(KeyValue::new(SERVER_ADDRESS, name.to_owned()));
-        attributes.push(KeyValue::new(SERVER_PORT, i64::from(port)));
-    }
+    let mut attributes = Vec::new();
+    call.fields(&mut |name, value| {
+        attributes.push(match value {
+            FieldValue::Text(text) => KeyValue::new(name, text.to_owned()),
+            FieldValue::Number(number) => KeyValue::new(name, number),
+        });
+    });
     attributes
 }
 

@@ -111,10 +111,12 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
             "2.0"
         );
         assert!(["1", "2"].contains(&&*attribute(called, "jsonrpc.request.id").unwrap()));
-        assert_eq!(
-            attribute(called, "network.peer.address").unwrap(),
-            "127.0.0.1"
-        );
+        for name in ["network.peer.address", "server.address"] {
+            assert_eq!(attribute(called, name).unwrap(), "127.0.0.1");
+        }
+        assert_eq!(attribute(called, "server.port").unwrap(), port);
+        let back = find(&whole, "client", "ask", SERVER);
+        assert_ne!(attribute(back, "server.port").unwrap(), port);
     }
 }
 
@@ -144,7 +146,8 @@ async fn over_http_a_trace_goes_on_in_headers_alone() {
     assert_eq!(called["parentSpanId"], caller["spanId"]);
     assert_eq!(attribute(caller, "server.address").unwrap(), "127.0.0.1");
     assert_eq!(attribute(caller, "server.port").unwrap(), port);
-    assert_eq!(attribute(called, "server.address"), None);
+    assert_eq!(attribute(called, "server.address").unwrap(), "127.0.0.1");
+    assert_eq!(attribute(called, "server.port").unwrap(), port);
 }
 
 // OBS-02 OBS-08 INT-10

@@ -304,3 +304,46 @@ async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
     assert_eq!(asked.header("authorization"), Some("Bearer s3cret4"));
     assert!(!format!("{client:?}").contains("s3cret"));
 }
+
+// INT-08 SEC-02
+#[cfg(feature = "websocket")]
+#[tokio::test(start_paused = true)]
+async fn a_handshake_waits_for_its_token_as_long_as_it_may_take() {
+    use antiphon_tokio::service::BearerAuth;
+    use antiphon_tokio::websocket::WebSocketConfig;
+
+    let count = Arc::new(Mutex::new(0));
+    let auth = BearerAuth::from_async(move || {
+        let count = Arc::clone(&count);
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let asked = {
+                let mut count = count.lock().unwrap();
+                *count += 1;
+                *count
+            };
+            match asked {
+                2 => Err("the vault is shut".into()),
+                3 => std::future::pending().await,
+                n => Ok(Some(format!("s3cret{n}"))),
+            }
+        }
+    });
+    let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
+    let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
+    let (client, mut server) = client(options, |config| config);
+    let mut first = server.accept().await;
+    let asked = first.message().await.unwrap();
+    assert_eq!(asked.header("authorization"), Some("Bearer s3cret1"));
+    drop(first);
+    assert!(server.accept().await.ended().await, "nothing is said");
+    let why = client.last_error().unwrap().to_string();
+    assert_eq!(why, "the vault is shut");
+    assert!(server.accept().await.ended().await, "nothing is said");
+    let mut last = server.accept().await;
+    let why = client.last_error().unwrap().to_string();
+    assert!(why.contains("took too long"), "{why}");
+    let asked = last.message().await.unwrap();
+    assert_eq!(asked.header("authorization"), Some("Bearer s3cret4"));
+    assert!(!format!("{client:?}").contains("s3cret"));
+}

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use antiphon::service::BearerAuth;
+use antiphon::service::{Authorization, BearerAuth};
 use antiphon::websocket::WebSocketRules;
 use tungstenite::http::header::{
     AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE,
@@ -48,19 +48,24 @@ impl Request {
     /// The headers of a handshake that begins now.
     pub(crate) fn headers(&self) -> io::Result<HeaderMap> {
         let mut headers = self.headers.clone();
-        let Some(auth) = &self.auth else {
-            return Ok(headers);
-        };
-        let authorization = auth.authorization().map_err(io::Error::other)?;
-        if let Some(authorization) = authorization {
-            let value = HeaderValue::from_str(authorization.as_str());
-            // It has been checked for what HTTP allows.
-            let mut value = value.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+        if let Some(auth) = &self.auth {
+            let authorization = auth.authorization().map_err(io::Error::other)?;
+            put(&mut headers, authorization)?;
         }
         Ok(headers)
     }
+}
+
+/// Sends this in place of headers of its name.
+fn put(headers: &mut HeaderMap, authorization: Option<Authorization>) -> io::Result<()> {
+    if let Some(authorization) = authorization {
+        let value = HeaderValue::from_str(authorization.as_str());
+        // It has been checked for what HTTP allows.
+        let mut value = value.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(())
 }
 
 impl WebSocketConfig {
@@ -137,6 +142,21 @@ impl WebSocketConfig {
             request.auth = Some(auth);
         }
         self
+    }
+
+    /// Asks for the token of one handshake, and awaits it: for a source that
+    /// [has to be awaited](BearerAuth::from_async), before each handshake. Adapters that connect do so.
+    ///
+    /// # Errors
+    /// Why the source has failed.
+    pub async fn with_token(mut self) -> io::Result<Self> {
+        if let Some(request) = &mut self.request {
+            if let Some(auth) = request.auth.take() {
+                let authorization = auth.fetch().await.map_err(io::Error::other)?;
+                put(&mut request.headers, authorization)?;
+            }
+        }
+        Ok(self)
     }
 
     /// Where a client connects to; `None` as a server.

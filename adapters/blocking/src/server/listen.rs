@@ -205,6 +205,7 @@ impl TcpSocket {
         prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
         let mut context = Context::new();
         context.peer_addr = Some(address);
+        context.local_addr = stream.local_addr().ok();
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
             return Ok(Incoming::Secret(stream, context));

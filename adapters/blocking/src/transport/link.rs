@@ -285,6 +285,7 @@ impl Link {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
+        context.local_addr = stream.local_addr().ok();
         Self::of_socket(stream).with_context(context)
     }
 

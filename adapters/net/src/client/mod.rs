@@ -94,6 +94,7 @@ impl ReconnectingClient {
             let (service, runtime) = (Arc::clone(&service), Arc::clone(&inside));
             Box::pin(async move {
                 let mut link = connecting.await?;
+                let options = options.with_token(&*runtime).await?;
                 link.context.connection = roster.next_number();
                 let (peer, driver) = drive(link, options, service, &runtime);
                 let running: Driven = Box::pin(driver);

@@ -23,7 +23,7 @@ use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::client::{Connect, wait_to_resend};
 use crate::entropy::Entropy;
-use crate::intercepted::Interception;
+use crate::intercepted::{Interception, Shown};
 use crate::outgoing::OutgoingCall;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
@@ -177,7 +177,11 @@ impl HttpClient {
             let Some(interception) = self.interception() else {
                 return self.tell_once(call).await;
             };
-            match interception.notification(&mut call) {
+            let decided = match interception.notification(&mut call) {
+                Shown::Waiting(undecided) => undecided.decide(&mut call).await,
+                shown => shown.at_once(),
+            };
+            match decided {
                 Ok(intercepted) => {
                     let told = self.tell_once(call).await;
                     intercepted.end_notification(told.is_ok());

@@ -1,10 +1,11 @@
 //! Makes spans of the crate `tracing` from calls, and events from reports.
 
 use antiphon::service::conventions::{
-    ERROR_TYPE, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS, NETWORK_PEER_PORT, RPC_METHOD_ORIGINAL,
-    RPC_STATUS_CODE, SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
+    ERROR_TYPE, JSONRPC_PROTOCOL_VERSION, JSONRPC_REQUEST_ID, NETWORK_PEER_ADDRESS,
+    NETWORK_PEER_PORT, RPC_METHOD, RPC_METHOD_ORIGINAL, RPC_STATUS_CODE, RPC_SYSTEM_NAME,
+    SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
 };
-use antiphon::service::{CallEnd, LoggedCall, TraceContext, Tracer};
+use antiphon::service::{CallEnd, FieldValue, LoggedCall, TraceContext, Tracer};
 use antiphon::session::Report;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span, event, span};
@@ -80,17 +81,17 @@ impl Tracer for TracingSpans {
                 false => "server",
             },
             otel.status_code = Empty,
-            rpc.system.name = SYSTEM_NAME,
-            rpc.method = call.known_method(),
-            rpc.method_original = Empty,
-            rpc.status_code = Empty,
-            "error.type" = Empty,
-            jsonrpc.request.id = Empty,
-            jsonrpc.protocol.version = call.version,
-            server.address = Empty,
-            server.port = Empty,
-            network.peer.address = Empty,
-            network.peer.port = Empty,
+            { RPC_SYSTEM_NAME } = Empty,
+            { RPC_METHOD } = Empty,
+            { RPC_METHOD_ORIGINAL } = Empty,
+            { RPC_STATUS_CODE } = Empty,
+            { ERROR_TYPE } = Empty,
+            { JSONRPC_REQUEST_ID } = Empty,
+            { JSONRPC_PROTOCOL_VERSION } = Empty,
+            { SERVER_ADDRESS } = Empty,
+            { SERVER_PORT } = Empty,
+            { NETWORK_PEER_ADDRESS } = Empty,
+            { NETWORK_PEER_PORT } = Empty,
             antiphon.connection = call.connection,
             trace_id = Empty,
             parent_id = Empty,
@@ -98,20 +99,13 @@ impl Tracer for TracingSpans {
         if span.is_disabled() {
             return span;
         }
-        if !call.is_registered {
-            span.record(RPC_METHOD_ORIGINAL, call.method);
-        }
-        if let Some(id) = &call.id {
-            span.record(JSONRPC_REQUEST_ID, display(id));
-        }
-        if let Some(address) = call.peer_addr {
-            span.record(NETWORK_PEER_ADDRESS, display(address.ip()));
-            span.record(NETWORK_PEER_PORT, address.port());
-        }
-        if let Some((name, port)) = call.server {
-            span.record(SERVER_ADDRESS, name);
-            span.record(SERVER_PORT, port);
-        }
+        // What is not declared above is left out.
+        call.fields(&mut |name, value| {
+            let _ = match value {
+                FieldValue::Text(text) => span.record(name, text),
+                FieldValue::Number(number) => span.record(name, number),
+            };
+        });
         if let Some(parent) = parent {
             let text = parent.to_string();
             let mut ids = text.split('-').skip(1);

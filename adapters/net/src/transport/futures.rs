@@ -146,13 +146,12 @@ impl TcpSocket for async_net::TcpStream {
     }
 
     fn into_link(self) -> Link {
-        // If the peer has disconnected, it has no address any more.
-        let peer_addr = self.peer_addr().ok();
+        let (peer, local) = (self.peer_addr(), self.local_addr());
         let io = FuturesIo::asking(
             self,
             |stream| has_input(stream.into()),
             |stream| was_reset(stream.into()),
         );
-        Link::new(io).with_peer_addr(peer_addr)
+        Link::new(io).with_addresses(peer, local)
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
@@ -72,8 +74,14 @@ impl Link {
     }
 
     #[cfg(any(feature = "tokio", feature = "async-io"))]
-    pub(crate) fn with_peer_addr(mut self, peer_addr: Option<std::net::SocketAddr>) -> Self {
-        self.context.peer_addr = peer_addr;
+    pub(crate) fn with_addresses(
+        mut self,
+        peer: io::Result<SocketAddr>,
+        local: io::Result<SocketAddr>,
+    ) -> Self {
+        // A peer that is gone already has no address any more.
+        self.context.peer_addr = peer.ok();
+        self.context.local_addr = local.ok();
         self
     }
 }

@@ -30,13 +30,12 @@ impl TcpSocket for TcpStream {
     }
 
     fn into_link(self) -> Link {
-        // If the peer has disconnected, it has no address any more.
-        let peer_addr = self.peer_addr().ok();
+        let (peer, local) = (self.peer_addr(), self.local_addr());
         let io = FuturesIo::asking(
             self.compat(),
             |stream| has_input(stream.get_ref().into()),
             |stream| was_reset(stream.get_ref().into()),
         );
-        Link::new(io).with_peer_addr(peer_addr)
+        Link::new(io).with_addresses(peer, local)
     }
 }

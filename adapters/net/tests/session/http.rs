@@ -1,6 +1,8 @@
 //! A client over HTTP without a network: what its interceptors do to a request.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use antiphon::Config;
 use antiphon::service::{
@@ -27,6 +29,40 @@ fn header<'r>(request: &'r HttpRequest, name: &str) -> Vec<&'r str> {
     let of_name = request.headers.iter();
     let of_name = of_name.filter(|(found, _)| found.eq_ignore_ascii_case(name));
     of_name.map(|(_, value)| value.as_str()).collect()
+}
+
+// INT-08 SEC-02
+#[test]
+fn a_token_that_is_awaited_is_sent_with_its_request() {
+    let auth = BearerAuth::from_async(|| {
+        let mut is_there = false;
+        poll_fn(move |cx| {
+            cx.waker().wake_by_ref();
+            match std::mem::replace(&mut is_there, true) {
+                true => Poll::Ready(Ok(Some("s3cret".into()))),
+                false => Poll::Pending,
+            }
+        })
+    });
+    let options = HttpClientConfig::new(Config::new()).intercept(auth);
+    let mock = Arc::new(HttpMock::new());
+    let client = client(options, &mock);
+    mock.reply(200, &result(1));
+    assert_eq!(client.call::<u32>("m", ()).wait().unwrap(), 1);
+    mock.reply(200, "");
+    block_on(client.notify("n", ())).unwrap();
+    mock.reply(200, &format!("[{}]", result(2)));
+    let (sum, mut outcomes) = block_on(client.batch(|batch| {
+        batch.notify("n", ())?;
+        batch.call::<u32>("m", ())
+    }))
+    .unwrap();
+    assert_eq!(outcomes.fetch(sum).unwrap(), 2);
+    let sent = mock.sent();
+    assert_eq!(sent.len(), 3);
+    for request in &sent {
+        assert_eq!(header(request, "authorization"), ["Bearer s3cret"]);
+    }
 }
 
 // INT-08 SEC-02 SEC-15
