@@ -1,9 +1,10 @@
 //! A request in a handler's hands.
 
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::later::{Given, LaterAnswer};
 use crate::peer::Peer;
-use crate::responder::{Answered, Responder};
+use crate::responder::{Answered, Responder, Unbegun};
 use crate::runtime::until;
 use crate::session::Session;
 
@@ -151,6 +152,19 @@ impl Request {
     ) -> Option<T> {
         let session = self.responder.session();
         until(session.runtime(), session.now() + span, future).await
+    }
+
+    /// Waits for what decides whether the request may begin. No notification behind it is served meanwhile.
+    pub(crate) async fn postponed<T>(&self, mut future: impl Future<Output = T> + Unpin) -> T {
+        let mut unbegun = None;
+        poll_fn(|cx| {
+            let polled = Pin::new(&mut future).poll(cx);
+            if polled.is_pending() {
+                unbegun.get_or_insert_with(|| Unbegun::new(self.responder.session()));
+            }
+            polled
+        })
+        .await
     }
 
     /// The error for a handler that took too long, which is reported as it.

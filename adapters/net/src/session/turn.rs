@@ -217,6 +217,11 @@ impl State {
         };
         let (mut permits, mut has_asked) = (0, false);
         while batch.work.len() < MAX_WORK {
+            // What is not a request waits until those before it have begun: they may yet be postponed.
+            let is_behind = matches!(batch.work.back(), Some(Work::Request(..)));
+            if is_behind && !self.conn.is_request_next() {
+                break;
+            }
             if permits == 0 && !has_asked && requests > 0 && self.conn.is_request_next() {
                 has_asked = true;
                 permits = self.ask(requests);
