@@ -158,8 +158,8 @@ pub struct ProgressCall<'p, R, E = OwnedError> {
 }
 
 impl<'p, R, E> ProgressCall<'p, R, E> {
-    /// Restarts the call's timeout at each value that the peer reports. The whole call still waits
-    /// `at_most` this long.
+    /// Lets the call's timeout begin anew with each value that the peer tells, but waits no longer than
+    /// `at_most` in all, whatever is told and whatever the timeout is.
     pub fn extend_deadline(mut self, at_most: Duration) -> Self {
         self.at_most = Some(at_most);
         self
@@ -253,7 +253,8 @@ async fn start(
     );
     let params = style.ask(request.params?.all(), &token);
     let params = params.map_err(SendError::Encode)?;
-    let (deadline, slot) = (peer.deadline(request.timeout), call_slot());
+    let first = request.timeout.into_iter().chain(at_most).min();
+    let (deadline, slot) = (peer.deadline(first), call_slot());
     let extend = request
         .timeout
         .zip(at_most)

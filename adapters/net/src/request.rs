@@ -1,9 +1,10 @@
 //! A request, as a handler gets it.
 
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::cancellation::Cancellation;
 use crate::finish::ToEnd;
 use crate::later::{Given, LaterAnswer};
 use crate::peer::Peer;
-use crate::responder::{Answered, Responder};
+use crate::responder::{Answered, Responder, Unbegun};
 use crate::runtime::until;
 use crate::session::Session;
 
@@ -155,7 +156,20 @@ impl Request {
         until(session.runtime(), session.now() + span, future).await
     }
 
-    /// Returns the error for a handler that took too long, and reports it.
+    /// Waits for what decides whether the request may begin. No notification behind it is served meanwhile.
+    pub(crate) async fn postponed<T>(&self, mut future: impl Future<Output = T> + Unpin) -> T {
+        let mut unbegun = None;
+        poll_fn(|cx| {
+            let polled = Pin::new(&mut future).poll(cx);
+            if polled.is_pending() {
+                unbegun.get_or_insert_with(|| Unbegun::new(self.responder.session()));
+            }
+            polled
+        })
+        .await
+    }
+
+    /// The error for a handler that took too long, which is reported as it.
     pub(crate) fn timed_out(&self) -> OwnedError {
         let error = self.error_profile().timeout().into_owned();
         self.responder.report_failure(error.clone());

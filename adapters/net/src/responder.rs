@@ -317,13 +317,14 @@ impl Answered {
     }
 }
 
-/// Work that waits for a thread. It is dropped when the work begins, or if it never will.
-struct Unbegun {
+/// Work that waits for a thread, or for the decision whether it may begin. Dropped when it begins, or
+/// never will. No notification behind it is served before.
+pub(crate) struct Unbegun {
     session: Arc<Session>,
 }
 
 impl Unbegun {
-    fn new(session: &Arc<Session>) -> Self {
+    pub(crate) fn new(session: &Arc<Session>) -> Self {
         session.act(|state| state.conn.postpone());
         Self {
             session: Arc::clone(session),

@@ -1,12 +1,14 @@
 //! What a handler is given and what it returns, and how calls are built.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_net::duplex;
 use antiphon_tokio::{
-    Answer, CallError, CancelStyle, Config, ErrorObject, Link, Method, Notification, OwnedError,
-    Peer, Report, Request, SendError, Service, connect,
+    Answer, CallError, CancelStyle, Config, ConnectionConfig, ErrorObject, Link, Method,
+    Notification, OwnedError, Peer, Pool, Report, Request, Router, SendError, Service, State,
+    connect,
 };
 use serde::ser::{Error, Serialize, Serializer};
 use tokio::sync::Notify;
@@ -349,4 +351,90 @@ async fn a_call_waits_as_long_as_it_says() {
         .await
         .unwrap();
     assert_eq!(outcomes.len(), 1);
+}
+
+// INT-12 USE-01
+#[tokio::test(start_paused = true)]
+async fn a_notification_waits_until_the_checks_before_it_are_done() {
+    let state = Arc::new(AtomicU32::new(0));
+    let router = Router::with_state(Arc::clone(&state))
+        .check_async(|request| {
+            let waits = match request.method() {
+                "get" => SECOND,
+                "given up" => 40 * SECOND,
+                _ => Duration::ZERO,
+            };
+            async move {
+                sleep(waits).await;
+                Ok::<_, OwnedError>(())
+            }
+        })
+        .handler_timeout(60 * SECOND)
+        .method("get", [], |State(state): State<Arc<AtomicU32>>| {
+            Ok::<_, OwnedError>(state.load(Ordering::SeqCst))
+        })
+        .method("given up", [], || Ok::<_, OwnedError>(()))
+        .notification(
+            "set",
+            ["to"],
+            |to: u32, State(state): State<Arc<AtomicU32>>| {
+                state.store(to, Ordering::SeqCst);
+            },
+        );
+    let (near, far) = Link::pair();
+    let config = Config::new().cancel_send(CancelStyle::Lsp);
+    let (peer, _server) = (connect(near, config, ()), connect(far, config, router));
+    let before = peer.call("get", ()).start().await.unwrap();
+    peer.try_notify("set", &[1]).unwrap();
+    let after = peer.call("get", ()).start().await.unwrap();
+    assert_eq!(before.result::<u32>().await.unwrap(), 0);
+    assert_eq!(after.result::<u32>().await.unwrap(), 1);
+    // One that is given up while it is checked holds up nothing any more.
+    let given_up = peer.call("given up", ()).start().await.unwrap();
+    peer.try_notify("set", &[2]).unwrap();
+    sleep(SECOND).await;
+    assert_eq!(state.load(Ordering::SeqCst), 1);
+    given_up.cancel();
+    sleep(SECOND).await;
+    assert_eq!(state.load(Ordering::SeqCst), 2);
+}
+
+// USE-01
+#[tokio::test]
+async fn a_notification_waits_until_work_before_it_has_a_thread() {
+    let state = Arc::new(AtomicU32::new(0));
+    let (let_go, held) = std::sync::mpsc::channel();
+    let held = Arc::new(Mutex::new(held));
+    let (reads, writes) = (Arc::clone(&state), Arc::clone(&state));
+    let router = Router::new()
+        .raw("hold", move |request: &Request| {
+            let held = Arc::clone(&held);
+            Ok(request.spawn(move |_| {
+                held.lock().unwrap().recv_timeout(10 * SECOND).unwrap();
+                Ok(().into())
+            }))
+        })
+        .raw("get", move |request: &Request| {
+            let state = Arc::clone(&reads);
+            Ok(request.spawn(move |_| Ok(state.load(Ordering::SeqCst).into())))
+        })
+        .notification("set", ["to"], move |to: u32| {
+            writes.store(to, Ordering::SeqCst);
+        });
+    let mut options = ConnectionConfig::new(Config::new());
+    options.pool = Pool::new(1, 10);
+    let (near, far) = Link::pair();
+    let (peer, _server) = (
+        connect(near, Config::new(), ()),
+        connect(far, options, router),
+    );
+    let holding = peer.call("hold", ()).start().await.unwrap();
+    let get = peer.call("get", ()).start().await.unwrap();
+    peer.try_notify("set", &[1]).unwrap();
+    let after = peer.call("get", ()).start().await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    let_go.send(()).unwrap();
+    assert!(holding.result::<()>().await.is_ok());
+    assert_eq!(get.result::<u32>().await.unwrap(), 0);
+    assert_eq!(after.result::<u32>().await.unwrap(), 1);
 }

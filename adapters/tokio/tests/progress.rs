@@ -336,6 +336,36 @@ async fn progress_lets_the_timeout_begin_anew_where_that_is_wanted() {
     }
 }
 
+// USE-21
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_no_longer_in_all_than_it_says_with_progress_or_without() {
+    for (timeout, told) in [
+        (Some(10 * SECOND), false),
+        (Some(10 * SECOND), true),
+        (None, false),
+        (None, true),
+    ] {
+        let (peer, mut hand) = Hand::of(mcp());
+        let began = Instant::now();
+        let call = async {
+            let call = peer.call::<String>("slow", ()).timeout(timeout);
+            let call = call.progress(|_: Done| {});
+            let ended = call.extend_deadline(5 * SECOND).await;
+            assert!(matches!(ended, Err(CallError::TimedOut)));
+            assert_eq!(began.elapsed().as_secs(), 5, "{timeout:?} {told}");
+        };
+        let other_side = async {
+            hand.hear().await;
+            sleep(SECOND).await;
+            if told {
+                hand.tell(0, r#""progress":1"#).await;
+            }
+        };
+        let ended = tokio::time::timeout(60 * SECOND, async { tokio::join!(call, other_side) });
+        ended.await.expect("it ends");
+    }
+}
+
 /// Notes what it sees, and answers one method.
 #[derive(Clone, Default)]
 struct Noting(Arc<Mutex<Vec<String>>>);

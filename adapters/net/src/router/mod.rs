@@ -398,10 +398,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.intercept(Check(check))
     }
 
-    /// Adds an async check of every call: to look up a token or a permission, for example. `check`
-    /// takes what it needs of the request and returns a future. The value of the future is added to
-    /// the call's attributes, for handlers as [`Extension`](crate::Extension). Meanwhile the call
-    /// counts as running, and the check may take as long as a handler.
+    /// Has every call pass a check that may wait: for a token to be looked up, or a right. `check` takes
+    /// what it needs of the request and returns a future; what that finds out is an attribute of the call,
+    /// for handlers as [`Extension`](crate::Extension). A call counts as one that runs meanwhile, and has as
+    /// long for it as for its handler. Requests behind it go on; a notification waits until all before it
+    /// have been checked, so set a [`handler_timeout`](Self::handler_timeout).
     ///
     /// ```
     /// use antiphon::OwnedError;

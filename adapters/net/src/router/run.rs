@@ -196,7 +196,7 @@ impl Asking<'_> {
             let deferred = match came {
                 Asked::Passed => return None,
                 Asked::Answered(answer) => return Some(answer),
-                Asked::Deferred(deferred) => deferred,
+                Asked::Deferred(deferred) => self.request.postponed(deferred),
             };
             let resolve = match timeout {
                 None => deferred.await,

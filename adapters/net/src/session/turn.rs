@@ -223,6 +223,11 @@ impl State {
                 // The session would take the service for idle.
                 break;
             }
+            // What is not a request waits until those before it have begun: they may yet be postponed.
+            let is_behind = matches!(batch.work.back(), Some(Work::Request(..)));
+            if is_behind && !self.conn.is_request_next() {
+                break;
+            }
             if permits == 0 && !has_asked && requests > 0 && self.conn.is_request_next() {
                 has_asked = true;
                 permits = self.ask(requests);
