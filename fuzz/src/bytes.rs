@@ -1,6 +1,6 @@
 //! Turns the bytes of a case into choices, from the front to the back.
 //!
-//! The rule guarded here: a choice costs a fixed, small number of bytes and nothing is read from
+//! Rule: a choice costs a fixed, small number of bytes and nothing is read from
 //! the end, so that a byte changed or left out changes what is done at its place and little else.
 
 /// What is left of a case.

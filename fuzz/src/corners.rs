@@ -1,6 +1,6 @@
 //! Small scenes that choices made at random hardly ever come upon; a byte of a case of `values` picks one.
 //!
-//! The rule guarded here: a scene is not more than the few steps that lead to its corner, and says what is right there.
+//! Rule: a scene is not more than the few steps that lead to its corner, and says what is right there.
 
 use std::convert::Infallible;
 use std::fmt;

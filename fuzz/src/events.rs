@@ -1,6 +1,6 @@
 //! What an event says, in full, and what must hold of any event.
 //!
-//! The rule guarded here: two runs are the same when all their events print the same, so nothing
+//! Rule: two runs are the same when all their events print the same, so nothing
 //! that a program could see is left out; and whatever is copied says what its original said.
 
 use antiphon::{Closed, Event, Malformed, MalformedCause, Outcome, OwnedOutcome, RequestKey};

@@ -1,6 +1,6 @@
 //! A JSON reader of the plainest kind: the reference for the scanner, its spans and its ids.
 //!
-//! The rule guarded here: nothing is shared with the core, and nothing is done for speed. RFC 8259
+//! Rule: nothing is shared with the core, and nothing is done for speed. RFC 8259
 //! is followed clause by clause, one function each; recursion is bounded by the depth.
 
 /// One value of a text, and where it stands.

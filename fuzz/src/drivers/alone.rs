@@ -1,6 +1,6 @@
 //! The core without a driver, told the same in the same order.
 //!
-//! The rule guarded here: nothing of the adapters is used, so what is compared was made twice.
+//! Rule: nothing of the adapters is used, so what is compared was made twice.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A transport and a clock that do only what they are let do.
 //!
-//! The rule guarded here: who has to wait is woken when it can go on, and never before, so a
+//! Rule: who has to wait is woken when it can go on, and never before, so a
 //! driver that forgets to ask is never polled again.
 
 use std::collections::BTreeMap;

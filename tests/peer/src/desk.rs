@@ -1,6 +1,6 @@
 //! What a client keeps of what its peer says, and what it answers when asked.
 //!
-//! The rule guarded here: what nobody waits for is bounded, and the oldest goes first.
+//! Rule: what nobody waits for is bounded, and the oldest goes first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

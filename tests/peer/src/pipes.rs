@@ -1,6 +1,6 @@
 //! The threads of the proxy: one reads and one writes on each side.
 //!
-//! Here: moving bytes. Not here: what they mean. The rule guarded: every thread holds one buffer
+//! Here: moving bytes. Not here: what they mean. Rule: every thread holds one buffer
 //! at a time and gets it back only when it is wanted again, so neither direction piles up memory
 //! and a side that does not read stops nobody but those who talk to it.
 

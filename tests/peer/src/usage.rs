@@ -1,6 +1,6 @@
 //! The command line: what was asked for, or one sentence saying why it was not understood.
 //!
-//! The rule guarded: whatever stands there, the answer is one line on stderr and exit code 2.
+//! Rule: whatever stands there, the answer is one line on stderr and exit code 2.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The books of one end: what it said, what it owes, what it waits for, what it should be told.
 //!
-//! The rule guarded here: nothing in the books comes from the connection's own state. They are kept
+//! Rule: nothing in the books comes from the connection's own state. They are kept
 //! from the commands that were accepted, the events that came out, the bytes that left, and, behind
 //! an honest peer, the bytes that arrived.
 

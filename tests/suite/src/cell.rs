@@ -1,6 +1,6 @@
 //! A cell: an adapter on a transport, with our side of a conversation running in it.
 //!
-//! Here: how each transport is opened, on both sides. The rule guarded here: every script gets
+//! Here: how each transport is opened, on both sides. Rule: every script gets
 //! connections and a server of its own, so that none sees what another left behind.
 
 use std::fmt;

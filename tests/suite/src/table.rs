@@ -1,6 +1,6 @@
 //! What was played where, and whether it is enough.
 //!
-//! The rule guarded here: a cell that played nothing fails, and one that played less than it
+//! Rule: a cell that played nothing fails, and one that played less than it
 //! should says which scripts its transport excludes, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
