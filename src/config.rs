@@ -88,7 +88,7 @@ options! {
     /// The dialect: what is sent and what is accepted. [`Config::lsp`] and others are the dialects
     /// of existing protocols.
     Dialect in dialect {
-        /// What happens to a binary WebSocket message. Default [`BinaryMessages::Close`]. It has no
+        /// The effect of a binary WebSocket message. Default [`BinaryMessages::Close`]. It has no
         /// effect over any other transport.
         binary: BinaryMessages = BinaryMessages::Close,
         /// Which versions are allowed. Default [`VersionPolicy::V2Only`].
@@ -314,7 +314,7 @@ pub enum Role {
     Server,
 }
 
-/// What happens to a binary WebSocket message.
+/// The effect of a binary WebSocket message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BinaryMessages {
@@ -401,7 +401,7 @@ pub enum DuplicateIds {
     Reject,
 }
 
-/// What an error with a null id does to our calls on a two-way connection.
+/// The effect of an error with a null id on our calls, on a two-way connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NullIdError {
@@ -416,7 +416,7 @@ pub enum NullIdError {
     FailAll,
 }
 
-/// What a response without an `id` member does on an exchange.
+/// The effect of a response without an `id` member on an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingResponseId {

@@ -373,14 +373,14 @@ pub struct UnmatchedResponse<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum UnmatchedKind<'a> {
-    /// An answer to a call of ours that has already settled: timed out, cancelled, or answered
+    /// An answer to a call of ours that has already ended: timed out, cancelled, or answered
     /// before.
     Late(Outcome<'a>),
     /// An answer with an id that this connection never sent.
     Unknown(Outcome<'a>),
-    /// An answer with a null id, or with none: the peer could not tell what it answers.
+    /// An answer with a null id, or with none: the peer did not know what it answers.
     NullId(Outcome<'a>),
-    /// A cancel for a request that is not open, or one that cannot be read.
+    /// A cancel of a request that is not open, or one that cannot be read.
     Cancel,
 }
 
@@ -401,25 +401,26 @@ impl fmt::Display for UnmatchedKind<'_> {
     }
 }
 
-/// What is said of each kind of unmatched response, before its outcome.
+/// The text for each kind of unmatched response, before its outcome.
 pub(crate) const LATE: &str = "an answer to a call that is over: ";
 pub(crate) const UNKNOWN: &str = "an answer with an id that was never sent: ";
 pub(crate) const NULL_ID: &str = "an answer without an id: ";
 pub(crate) const UNMATCHED_CANCEL: &str = "a cancel for a request that is not open";
 
-/// What an over-limit error without an id means for a call of ours.
+/// The text for an error without an id about a limit, which may concern a call of ours.
 pub(crate) const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if \
     that was a call, the call will time out";
 
-/// Why the connection takes nothing more in.
+/// Why the connection accepts no more input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
-    /// The driver reported the end of input, and it fell between two messages.
+    /// The driver reported the end of input, and it was between two messages.
     EndOfInput,
     /// [`Connection::close`](crate::Connection::close) was called.
     Local(CloseReason),
-    /// [`Connection::drain`](crate::Connection::drain) was called, and all is answered and written.
+    /// [`Connection::drain`](crate::Connection::drain) was called, and everything is answered and
+    /// written.
     Drained,
     /// The peer, or the stream, broke the connection.
     Failed(ConnectionError),
@@ -436,19 +437,19 @@ impl fmt::Display for Closed {
     }
 }
 
-/// Why a driver closes a connection. The core sends nothing of it; transports with close codes do.
+/// Why a driver closes a connection. The core does not send it; transports with close codes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// The conversation is over.
+    /// The connection is not needed any more.
     Done,
     /// This side is shutting down.
     GoingAway,
-    /// The peer broke the rules once too often.
+    /// The peer broke too many rules.
     PeerMisbehaved,
     /// The transport failed.
     TransportFailed,
-    /// Anything else, in words.
+    /// Any other reason, as text.
     Other(&'static str),
 }
 
@@ -464,23 +465,24 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// What broke a connection. It ends reading for good; queued output still drains.
+/// The fault that broke a connection. Nothing more is read; queued output can still be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The stream can no longer be cut into messages.
+    /// The stream cannot be split into messages any more.
     Framing(FramingError),
     /// The input ended inside a message.
     Truncated,
-    /// A message was begun and not finished within `message_timeout`.
+    /// A message was not complete within `message_timeout` after its beginning.
     MessageTimedOut,
-    /// Nothing was taken from a waiting output within `write_timeout`.
+    /// None of the waiting output was written within `write_timeout`.
     WriteTimedOut,
-    /// A drain did not finish within `drain_timeout`.
+    /// A drain did not end within `drain_timeout`.
     DrainTimedOut,
-    /// The output queue passed `max_outbox_bytes`: the peer asks but does not read.
+    /// The output is over `max_outbox_bytes`: the peer sends requests but does not read the
+    /// answers.
     OutboxFull,
-    /// More than `max_unmatched_responses` answers fitted nothing.
+    /// More than `max_unmatched_responses` answers matched no call.
     TooManyUnmatched,
     /// More than `max_malformed_messages` messages were malformed.
     TooManyMalformed,

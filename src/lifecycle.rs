@@ -63,7 +63,7 @@ impl ConnectionState {
     }
 }
 
-/// What happens to a new call or notification: see [`ConnectionState::sending`].
+/// The fate of a new call or notification: see [`ConnectionState::sending`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sending {
     /// It is sent.

@@ -103,7 +103,7 @@ pub struct Refusal {
     pub reason: &'static str,
 }
 
-/// What to do with a notification.
+/// The kind of a notification: an application heartbeat or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
     /// It is no heartbeat: pass it to the service.
@@ -260,7 +260,7 @@ pub struct CloseCode(pub u16);
 impl CloseCode {
     /// The connection is not needed any more.
     pub const NORMAL: Self = Self(1000);
-    /// This side is shutting down.
+    /// The code for a side that is shutting down.
     pub const GOING_AWAY: Self = Self(1001);
     /// The other side broke a rule of WebSocket.
     pub const PROTOCOL_ERROR: Self = Self(1002);

@@ -77,7 +77,7 @@ pub struct HttpRules {
     pub idle_timeout: Duration,
 }
 
-/// What scripts from other origins may do: the Fetch standard's CORS protocol.
+/// The permissions of scripts from other origins: the Fetch standard's CORS protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cors {
@@ -149,7 +149,7 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// What to do with a request.
+/// The decision of [`HttpRules::judge`] about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its body is a message.
