@@ -1,4 +1,4 @@
-//! A plain peer's end of a stream in memory, whatever adapter has the other.
+//! A plain peer's end of a stream in memory, for any adapter at the other end.
 //!
 //! Rule: a peer that waits in memory can be cut there, as on a socket.
 
