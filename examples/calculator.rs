@@ -1,4 +1,4 @@
-//! A calculator served over standard input and output, one message a line, or over TCP.
+//! A calculator served over standard input and output, one message per line, or over TCP.
 //!
 //! ```sh
 //! printf '{"jsonrpc":"2.0","method":"add","params":[10,5],"id":1}\n' | cargo run -q --example calculator
@@ -7,8 +7,8 @@
 //!
 //! `add`, `subtract` and `divide` take two numbers by position or as `a` and `b`; results are
 //! floating-point numbers, so fifteen is written `15.0`. The notification
-//! `logCalculation(operation, result)` goes to standard error: standard output is for messages
-//! alone. With `--port N` it listens on that port of this machine instead.
+//! `logCalculation(operation, result)` is written to standard error, because only messages may go
+//! to standard output. With `--port N` it listens on that port of this machine instead.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -76,7 +76,7 @@ fn router() -> Router {
         .service(Mine.into_service())
         .describe("Calculator", "1.0.0")
         .on_report(|_, report| {
-            // A transport that fails is told by `main`.
+            // `main` prints an error of the transport.
             if !matches!(report, Report::Transport(_)) {
                 log(format_args!("calculator: {report}"));
             }
@@ -119,7 +119,7 @@ fn wrong_usage(what: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

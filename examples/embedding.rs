@@ -1,8 +1,8 @@
 //! The core alone in a plain loop: no runtime, no threads, no clock, a fixed buffer.
 //!
-//! A device on a serial line answers its host and asks it something in turn. The line brings a few
-//! bytes at a time and takes a few at a time; turns of the loop are the clock. On a
-//! microcontroller the same loop stands between two interrupts.
+//! A device on a serial line answers its host, and calls the host. The line carries a few bytes at
+//! a time; turns of the loop are the clock. On a microcontroller the same loop runs between two
+//! interrupts.
 //!
 //! It prints what happens, and exits with 1 if that is not what should have happened.
 
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Outcome, RefusedCause};
 
-/// All the input memory there is.
+/// The size of the input buffer.
 const INPUT_BYTES: usize = 160;
-/// What the line brings, and takes, in one turn.
+/// How many bytes the line carries in one turn.
 const LINE_BYTES: usize = 5;
 /// A turn of the loop is a millisecond.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Small enough that the buffer is never full without progress.
+/// The limits are so small that every message fits into the buffer.
 const CONFIG: Config = {
     let mut config = Config::new();
     config.limits.max_message_bytes = 150;
@@ -32,7 +32,8 @@ const CONFIG: Config = {
 };
 const _: () = assert!(CONFIG.max_input_bytes() <= INPUT_BYTES);
 
-/// The host, as a serial line shows it: what it will say, what it heard, and nothing whole.
+/// The host, as seen through the serial line: the bytes that it will send, and those that it
+/// received.
 struct SerialLine {
     says: Vec<u8>,
     said: usize,
@@ -57,7 +58,7 @@ impl SerialLine {
     }
 }
 
-/// What the device is for.
+/// The state of the device.
 #[derive(Default)]
 struct Device {
     led: bool,
@@ -156,8 +157,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Everything that the host will say: a request, a notification, a message larger than all the
-/// device's memory, an answer, and a request again.
+/// Returns everything that the host sends: a request, a notification, a message larger than all the
+/// device's memory, an answer, and another request.
 fn host_script() -> Vec<u8> {
     let large = "x".repeat(1000);
     [
@@ -191,7 +192,7 @@ const HEARD: [&str; 5] = [
     r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid params"},"id":"h3"}"#,
 ];
 
-/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard output. If that is closed, only the line is lost.
 fn print(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,12 +1,12 @@
-//! Fuzzes a handler with the conversations that the feature `arbitrary` makes, and finds its fault.
+//! Fuzzes a handler with conversations that the feature `arbitrary` generates, and finds its fault.
 //!
-//! The handler lends books: `lend` takes one from the shelf, `back` returns one, `left` tells how
-//! many there are. It forgets that a notification may take the last book, so the count runs below
-//! zero. `--fixed` fuzzes the handler without the fault, in which nothing is found.
+//! The handler lends books: `lend` takes one from the shelf, `back` returns one, `left` returns how
+//! many there are. It forgets that a notification may take the last book, so the count falls below
+//! zero. `--fixed` fuzzes the handler without the fault; then nothing is found.
 //!
-//! A fuzzing engine would hand in bytes that it learns from; here they come from a small generator,
-//! so that the example needs none. Prints what it found; exits with 1 if that is not what should
-//! have been found.
+//! A fuzzing engine would pass bytes that it learns from; here a small generator makes them, so
+//! that the example needs no engine. Prints what it found, and exits with 1 if that is not what it
+//! should find.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    /// Lends a book. The fault: whoever does not wait for an answer is not counted on.
+    /// Lends a book. The fault: it does not check the count for notifications.
     fn lend(&mut self, is_answered: bool) -> Result<i64, ErrorObject<'static>> {
         if self.books == 0 && (is_answered || self.is_fixed) {
             return Err(ErrorObject::new(1, "no book is left"));
@@ -48,7 +48,7 @@ impl Shelf {
     }
 }
 
-/// One case: has a conversation with the handler, and says whether the shelf still holds.
+/// One case: runs a conversation with the handler, and returns whether the shelf is still right.
 fn holds(bytes: &[u8], is_fixed: bool) -> arbitrary::Result<Result<(), Conversation>> {
     let mut u = Unstructured::new(bytes);
     let conversation = Conversation::of(&mut u, Framing::Newline, &METHODS)?;
@@ -68,7 +68,7 @@ fn holds(bytes: &[u8], is_fixed: bool) -> arbitrary::Result<Result<(), Conversat
                 given.expect("the request is open");
             }
             Event::Notification(told) => {
-                // Nobody waits for what comes of it.
+                // The result of a notification is dropped.
                 let _ = shelf.do_it(&told.method, false);
             }
             _ => {}
@@ -82,7 +82,7 @@ fn holds(bytes: &[u8], is_fixed: bool) -> arbitrary::Result<Result<(), Conversat
     })
 }
 
-/// Bytes without a pattern, the same for each case every time.
+/// Makes random-looking bytes, the same ones for each case every time.
 fn bytes(case: u64) -> Vec<u8> {
     let mut state = case.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard output. If that is closed, only the line is lost.
 fn print(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }

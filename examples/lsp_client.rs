@@ -1,4 +1,4 @@
-//! A conversation with a language server that nobody here wrote.
+//! A conversation with a language server that is not built on antiphon.
 //!
 //! ```sh
 //! pip install ruff==0.17.5
@@ -6,10 +6,10 @@
 //! cargo run -q --example lsp_client -- pylsp          # or any other for Python
 //! ```
 //!
-//! It starts the server, opens a document with a planted error, waits for the server to find it,
-//! asks for a hover, answers whatever the server asks in turn, and ends the session in good order.
-//! Every message is printed with who said it. The exit code is 0 if all of that worked, 1 if the
-//! server did something else, and 2 if it could not be started.
+//! It starts the server, opens a document with an error, waits for the server to find it, asks for
+//! a hover, answers the server's own requests, and ends the session in order. Every message is
+//! printed with its sender. The exit code is 0 if all of that worked, 1 if the server did something
+//! else, and 2 if it could not be started.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -25,12 +25,12 @@ use serde_json::json;
 /// How long the server may take for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `os` is imported for nothing, `missing` is not defined, and there is a directive to hover over.
+/// `os` is imported and not used, `missing` is not defined, and there is a directive to hover over.
 const DOCUMENT: &str = "import os\n\nprint(missing, \"größer\")  # noqa: E501\n";
 /// Places to hover over: the directive, which linters explain, and `print`, which others do.
 const PLACES: [(u32, u32); 2] = [(2, 37), (2, 2)];
 
-/// The editor's side: answers the server's questions and prints what it says.
+/// The editor's side: answers the server's requests and prints its messages.
 struct Editor {
     diagnostics: Sender<OwnedJson>,
 }
@@ -60,7 +60,7 @@ impl Service for Editor {
         said("server", "tells", method, shown(params));
         if let ("textDocument/publishDiagnostics", Some(params)) = (method, params) {
             let found = params.get("diagnostics").unwrap_or(Json::NULL);
-            // The client may have heard enough.
+            // The client may have ended already.
             let _ = self.diagnostics.send(found.to_owned_json());
         }
     }
@@ -138,7 +138,7 @@ fn converse(child: &Child, found: &Receiver<OwnedJson>) -> Result<(), Box<dyn st
         &json!({ "textDocument": opened }),
     )?;
 
-    // Some servers first say that they have found nothing yet.
+    // Some servers first report that they have found nothing yet.
     while !found.recv_timeout(PATIENCE)?.as_str().contains("missing") {}
 
     let mut explained = false;
@@ -196,7 +196,7 @@ fn tell(
     Ok(peer.notify(method, params).wait()?)
 }
 
-/// What this editor can do, chosen so that servers have something to ask.
+/// Returns the capabilities of this editor, chosen so that servers have something to ask.
 fn initialize(root: &str) -> serde_json::Value {
     json!({
         "processId": std::process::id(),
@@ -234,12 +234,12 @@ fn uri(path: &str) -> String {
     uri
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard output. If that is closed, only the line is lost.
 fn print(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }

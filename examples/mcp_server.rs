@@ -1,14 +1,14 @@
-//! A Model Context Protocol server over standard input and output, one message a line.
+//! A Model Context Protocol server over standard input and output, one message per line.
 //!
 //! ```sh
 //! cargo run -q --example mcp_server
 //! ```
 //!
-//! Two tools: `add`, and `wait`, which takes its time beside all others and stops when the client
-//! cancels it. Batches and null ids are refused by the dialect, [`Config::mcp`]. What a server of tools
-//! owes its users: arguments are checked before anything is done, and every call leaves a line in
-//! the log, on standard error. To ask the user before a tool runs is the client's part; a server on
-//! a network follows MCP's authorization rules (OAuth 2) first.
+//! It has two tools: `add`, and `wait`, which runs while other calls are served and stops when the
+//! client cancels it. The dialect, [`Config::mcp`], refuses batches and null ids. As a server of
+//! tools should, it checks arguments before it does anything, and logs every call on standard
+//! error. To ask the user before a tool runs is the client's task; a server on a network also
+//! follows MCP's authorization rules (OAuth 2).
 
 use std::error::Error;
 use std::fmt;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The revisions whose handshake is spoken here, the newest first.
+/// The supported revisions, the newest first.
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
 /// The longest wait, in milliseconds.
@@ -67,7 +67,7 @@ impl Service for Tools {
     }
 }
 
-/// The revision asked for, if it is spoken here; otherwise the newest that is.
+/// Returns the requested revision, if it is supported; otherwise the newest supported one.
 fn initialize(params: Option<Json<'_>>) -> Value {
     let asked = params.and_then(|params| params.get("protocolVersion")?.as_string());
     let is_asked = |known: &&str| asked.is_some_and(|asked| asked.eq_str(known));
@@ -105,8 +105,8 @@ fn call(request: &Request) -> Result<Answer, OwnedError> {
     }
 }
 
-/// Reads arguments and checks them; leaves a line for those who look after the server. What the
-/// arguments say may be private, so only their size is told.
+/// Reads arguments and checks them, and logs the call. The arguments may be private, so only their
+/// size is logged.
 fn checked<A: DeserializeOwned>(
     tool: &str,
     arguments: Option<Json<'_>>,
@@ -126,7 +126,7 @@ fn checked<A: DeserializeOwned>(
 fn rest(wait: &Wait, request: &Request) -> Result<Answer, OwnedError> {
     let span = Duration::from_millis(wait.milliseconds);
     if request.cancellation().wait(span) {
-        // The dialect wants no answer; this lets the request go.
+        // The dialect wants no answer; this ends the request.
         return Err(ErrorObject::request_cancelled().into());
     }
     Ok(text("waited"))
@@ -136,7 +136,7 @@ fn text(text: &str) -> Answer {
     json!({"content": [{"type": "text", "text": text}], "isError": false}).into()
 }
 
-/// What goes wrong in a tool is told to the model, not to the protocol.
+/// An error of a tool is reported to the model as a result, and not as an error of the protocol.
 fn failure(text: &str) -> Answer {
     json!({"content": [{"type": "text", "text": text}], "isError": true}).into()
 }
@@ -146,7 +146,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,15 +1,15 @@
-//! What goes over the wire in three fields of use, message by message: `→` is sent, `←` arrives.
+//! The messages of three protocols as they are sent: `→` is sent, `←` is received.
 //!
 //! ```sh
 //! cargo run -q --example wire
 //! ```
 //!
-//! 1. A blockchain node is asked by position, over one line each.
-//! 2. An editor speaks to a language server: each message behind its length.
-//! 3. An agent gives another one commands, tells it something, and sends a batch.
+//! 1. A call to a blockchain node with params by position, one message per line.
+//! 2. An editor and a language server: each message after a header with its length.
+//! 3. An agent sends another one commands, a notification and a batch.
 //!
-//! Only the core is here, with the other side's words written down. It exits with 1 if anything
-//! comes out otherwise than it should.
+//! Only the core is used, and the other side's messages are constants. It exits with 1 if an output
+//! is not as expected.
 
 use std::error::Error;
 use std::fmt;
@@ -19,7 +19,7 @@ use antiphon::{Config, Connection, ErrorObject, Event, Input, Json, Outcome};
 
 type Anything = Box<dyn Error>;
 
-/// Shows what is to be sent.
+/// Prints the output.
 fn send(conn: &mut Connection<&'static str>) {
     let mut sent = Vec::new();
     while conn.take_transmit(&mut sent) {}
@@ -29,7 +29,7 @@ fn send(conn: &mut Connection<&'static str>) {
     }
 }
 
-/// Takes what the other side has said, and does `handle` with each event of it.
+/// Takes a message of the other side, and calls `handle` with each of its events.
 fn arrive(
     conn: &mut Connection<&'static str>,
     said: &str,
@@ -51,7 +51,7 @@ fn arrive(
     Ok(())
 }
 
-/// What a call brought.
+/// Returns the tag and the result of a call.
 fn result<'a>(event: &Event<'a, &'static str>) -> Result<(&'static str, Json<'a>), Anything> {
     match event {
         Event::Response(response) => match &response.outcome {
@@ -71,7 +71,7 @@ fn blockchain() -> Result<(), Anything> {
     conn.call("eth_getBalance", &(account, "latest"), None, "balance")?;
     conn.call("eth_blockNumber", Json::parse_str("[]")?, None, "height")?;
     send(&mut conn);
-    // Answers come in any order.
+    // Answers may come in any order.
     let said = concat!(
         r#"{"jsonrpc":"2.0","id":2,"result":"0x10d4f"}"#,
         "\n",
@@ -117,7 +117,7 @@ fn agents() -> Result<(), Anything> {
     let goal = Json::parse_str(r#"{"goal":"book a table","people":4}"#)?;
     conn.call("task.start", goal, None, "task")?;
     send(&mut conn);
-    // The other agent asks something before it answers, and tells how far it is.
+    // The other agent sends a request before it answers, and reports its progress.
     let said = concat!(
         r#"{"jsonrpc":"2.0","method":"user.ask","params":{"question":"When?"},"id":"q-1"}"#,
         "\n",
@@ -169,7 +169,7 @@ fn main() -> Result<(), Anything> {
     agents()
 }
 
-/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard output. If that is closed, only the line is lost.
 fn print(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }

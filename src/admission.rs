@@ -1,8 +1,8 @@
-//! Whether a server may accept another connection: counts connections in all and by address. Pure:
-//! the caller gives the addresses, and nothing is accepted or closed here.
+//! Decides whether a server may accept another connection: counts connections in all and per
+//! address. The caller passes the addresses; nothing is accepted or closed here.
 //!
-//! A refused connection leaves no trace, and a place is given back exactly once, so the counts
-//! never drift from what is open.
+//! A refused connection is not counted, and a permit is returned exactly once, so the counts always
+//! match the open connections.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -12,17 +12,17 @@ use core::net::{IpAddr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionLimits {
-    /// The most connections in all. Each costs up to
-    /// [`Config::max_memory_bytes`](crate::Config::max_memory_bytes). Default 256, which suits a
-    /// thread for each; where a connection is a task, more is customary.
+    /// The most connections in all. Each needs up to
+    /// [`Config::max_memory_bytes`](crate::Config::max_memory_bytes). Default 256, which suits one
+    /// thread per connection; with one task per connection, more is usual.
     pub max_connections: usize,
-    /// The most connections with one key, so that one address does not take every place. Default
-    /// `usize::MAX`: not limited, because behind a proxy all come from one address.
+    /// The most connections with one key, so that one address cannot use all of them. Default
+    /// `usize::MAX`: no limit, because behind a proxy all connections come from one address.
     pub max_per_key: usize,
 }
 
 impl ConnectionLimits {
-    /// The defaults.
+    /// Returns the default limits.
     pub const fn new() -> Self {
         Self {
             max_connections: 256,
@@ -37,7 +37,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Why there is no room for a connection. It is refused before anything of it runs.
+/// Why a connection was refused, before anything of it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitReached {
@@ -58,14 +58,15 @@ impl fmt::Display for LimitReached {
 
 impl core::error::Error for LimitReached {}
 
-/// The right to be connected: given by [`ConnectionLimiter::enter`], and given back when the connection
-/// has ended. One that is dropped instead stays counted.
+/// The right to be connected: [`ConnectionLimiter::enter`] returns it, and
+/// [`ConnectionLimiter::leave`] takes it when the connection has ended. If it is dropped instead,
+/// the connection stays counted.
 #[derive(Debug)]
 #[must_use = "it is counted until it is given back"]
 pub struct Permit<K>(Option<K>);
 
-/// Counts the connections of a server. `K` is what they are distinguished by, most often
-/// [`address_key`]. It remembers what is open and nothing else: one entry for each key at most.
+/// Counts the connections of a server. `K` is the key by which they are counted, usually
+/// [`address_key`]. It stores at most one entry per key with an open connection.
 ///
 /// ```
 /// use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached};
@@ -85,7 +86,7 @@ pub struct ConnectionLimiter<K> {
 }
 
 impl<K: Ord + Clone> ConnectionLimiter<K> {
-    /// Begins with no connection.
+    /// Makes one without connections.
     pub const fn new(limits: ConnectionLimits) -> Self {
         Self {
             limits,
@@ -94,10 +95,11 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
         }
     }
 
-    /// Takes a place. A connection without a key, as over a Unix socket, counts only in all.
+    /// Adds a connection. One without a key, as over a Unix socket, only counts against the limit
+    /// of all.
     ///
     /// # Errors
-    /// Which limit is reached; nothing is counted then.
+    /// The limit that is reached; nothing is counted then.
     pub fn enter(&mut self, key: Option<K>) -> Result<Permit<K>, LimitReached> {
         if self.open >= self.limits.max_connections {
             return Err(LimitReached::Connections);
@@ -113,8 +115,8 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
         Ok(Permit(key))
     }
 
-    /// Returns a slot. (One that another `ConnectionLimiter` gave is a mistake that cannot be seen
-    /// here: it frees a place all the same, if one is taken.)
+    /// Removes a connection. (A permit of another `ConnectionLimiter` cannot be recognised: it
+    /// removes a connection too, if there is one.)
     pub fn leave(&mut self, place: Permit<K>) {
         self.open = self.open.saturating_sub(1);
         let Some(key) = place.0 else {
@@ -122,25 +124,24 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
         };
         match self.by_key.get_mut(&key) {
             Some(open) if *open > 1 => *open -= 1,
-            // The last one takes its entry along: what is remembered is what is open.
+            // The last connection of a key removes its entry.
             _ => drop(self.by_key.remove(&key)),
         }
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub const fn open(&self) -> usize {
         self.open
     }
 
-    /// How many connections there are with this key.
+    /// The number of connections with this key.
     pub fn open_with(&self, key: &K) -> usize {
         self.by_key.get(key).copied().unwrap_or(0)
     }
 }
 
-/// What connections from one address have in common: an IPv4 address whole, also where it is
-/// written as IPv6, and of an IPv6 address the first 64 bits, because a host that has one of those
-/// addresses has them all.
+/// Returns the key of an address: an IPv4 address itself, also if it is written as IPv6; of an IPv6
+/// address the first 64 bits, because a host that has one address of such a network has them all.
 ///
 /// ```
 /// use antiphon::address_key;

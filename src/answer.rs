@@ -1,5 +1,5 @@
-//! One message in, at most one message out: for hosts that carry a request and its reply and
-//! nothing else, such as HTTP handlers and serverless functions.
+//! One message in, at most one message out: for hosts that only pass on a request and its reply,
+//! such as HTTP handlers and serverless functions.
 
 use alloc::vec::Vec;
 
@@ -19,21 +19,20 @@ use crate::json::Json;
 pub struct Incoming<'a> {
     /// The method, unescaped.
     pub method: &'a str,
-    /// The params, an array or an object, if any were given.
+    /// The params, an array or an object, if there are any.
     pub params: Option<Json<'a>>,
-    /// The request's id; none for a notification, whose result goes nowhere.
+    /// The request's id; `None` for a notification, whose result is dropped.
     pub id: Option<Id<'a>>,
 }
 
-/// Answers one message, which may be a batch, with a synchronous function. Gives the reply, or
-/// nothing when none is owed: an HTTP host then sends 204.
+/// Answers one message, which may be a batch, with a synchronous function. Returns the reply, or
+/// `None` if there is none: an HTTP host then sends 204.
 ///
 /// All rules of a [`Connection`] on the server's side apply to the message and its reply: malformed
 /// and refused messages are answered without calling the function. A result that cannot be written
 /// is answered −32603.
 ///
-/// It knows nothing of HTTP. [`http::handle`](crate::http::handle) judges who may ask and what a
-/// browser may send.
+/// HTTP is not handled here: [`http::handle`](crate::http::handle) checks origins and headers.
 ///
 /// ```
 /// use antiphon::{answer, Config, ErrorObject};
@@ -71,9 +70,9 @@ where
                 };
                 if let Err(rejected) = answered {
                     // The answer is too large, has no JSON form, or is an error that the
-                    // configuration refuses. The internal error sent instead is refused only if the
-                    // connection is closed, so that no reply is due, or if `max_outbox_bytes` is
-                    // too small for any reply.
+                    // configuration refuses. The internal error that is sent instead only fails if
+                    // the connection is closed, so that no reply is needed, or if
+                    // `max_outbox_bytes` is too small for any reply.
                     debug_assert!(
                         rejected.error != SendError::NotOpen,
                         "the request was not open"

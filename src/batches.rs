@@ -1,10 +1,9 @@
-//! Batches that are not over yet: theirs, whose answers are gathered until the last is there; and
-//! ours, remembered only if an error with a null id may have to find them.
+//! Open batches: the peer's, whose answers are collected until the last is there; and ours, which
+//! are stored only if an error with a null id may have to find them.
 //!
-//! The answers of one batch stand one after another in one buffer, in the order in which they were
-//! given, with a comma after each. A list beside it says which belongs to which position. Nothing
-//! of a batch leaves before its last answer, and nothing leaves if nothing is owed. JSON-RPC 2.0
-//! §6.
+//! The answers of a batch are in one buffer, in the order in which they were made, with a comma
+//! after each. A list says to which position each belongs. No answer of a batch is sent before the
+//! last one, and nothing is sent if no answer is needed. JSON-RPC 2.0 §6.
 
 use alloc::vec::Vec;
 
@@ -19,18 +18,18 @@ struct Reply {
 
 #[derive(Debug, Default)]
 struct Batch {
-    /// Requests that are open, and one more while members are still being delivered.
+    /// The number of open requests, plus one while items are still being delivered.
     waiting: usize,
     /// The answers, a comma after each.
     text: Vec<u8>,
-    /// Where each ends in `text`, with its comma.
+    /// Where each answer ends in `text`, with its comma.
     replies: Vec<Reply>,
     next_free: u32,
 }
 
 impl Batch {
-    /// Makes room for about `room` more bytes. The text grows as vectors do, but not beyond
-    /// `max_bytes`, the most that all answers may have, unless `room` needs more.
+    /// Reserves about `room` more bytes. The text grows as vectors do, but not beyond `max_bytes`,
+    /// the limit for all answers, unless `room` needs more.
     fn make_room(&mut self, room: usize, max_bytes: usize) {
         let (len, capacity) = (self.text.len(), self.text.capacity());
         let wanted = len.saturating_add(room);
@@ -40,8 +39,7 @@ impl Batch {
         }
     }
 
-    /// Forgets what is after the last whole answer: values are written by foreign code, which may
-    /// have panicked.
+    /// Removes the bytes after the last whole answer: a value's own code writes it, and may panic.
     fn forget_unfinished(&mut self) {
         #[cfg(panic = "unwind")]
         {
@@ -50,7 +48,7 @@ impl Batch {
         }
     }
 
-    /// Takes an answer back, and with it the room that it made.
+    /// Removes an answer, and the capacity that it needed.
     fn take_back(&mut self, start: usize) {
         self.text.truncate(start);
         if self.text.capacity() / 2 > start {
@@ -58,8 +56,8 @@ impl Batch {
         }
     }
 
-    /// Where the answer to each position stands in `text`; nothing has no bytes. No sorting is needed,
-    /// for a position is answered once, and there are no more positions than items.
+    /// Returns the position of each answer in `text`; a missing answer has no bytes. Sorting is not
+    /// needed, because a position is answered once, and there are no more positions than items.
     fn in_order(&self) -> Vec<(u32, u32)> {
         let last = self.replies.iter().map(|reply| reply.position).max();
         let mut parts = alloc::vec![(0, 0); last.map_or(0, |last| last as usize + 1)];
@@ -71,7 +69,7 @@ impl Batch {
         parts
     }
 
-    /// Bytes of heap that it holds.
+    /// The bytes of heap that it holds.
     fn capacity(&self) -> usize {
         self.text.capacity() + self.replies.capacity() * size_of::<Reply>()
     }
@@ -81,9 +79,9 @@ impl Batch {
 pub(crate) struct Batches {
     slots: Vec<Batch>,
     free: u32,
-    /// Bytes of answers gathered and not yet sent, of all batches, without commas.
+    /// The bytes of all answers that were not sent yet, of all batches, without commas.
     gathered: usize,
-    /// Bytes of buffers kept by batches that are over, for the next ones.
+    /// The bytes of buffers that are kept for the next batches.
     kept: usize,
 }
 
@@ -99,9 +97,9 @@ impl Default for Batches {
 }
 
 impl Batches {
-    /// The most heap that batches keep besides the answers themselves, which the output's limit
-    /// counts: one batch's answers once more while they move to the output, what finished batches
-    /// keep, the lists and the slots.
+    /// The most heap that batches need besides the answers, which count against the output's limit:
+    /// one batch's answers once more while they move to the output, kept buffers, the lists and the
+    /// slots.
     pub(crate) const fn max_heap_bytes(
         max_batches: usize,
         max_items: usize,
@@ -125,8 +123,8 @@ impl Batches {
             .saturating_add(in_order)
     }
 
-    /// Begins a batch. It stays open until [`release`](Self::release) has been called once for
-    /// this and once for every request that [`retain`](Self::retain) noted.
+    /// Begins a batch. It stays open until [`release`](Self::release) was called once for this, and
+    /// once for every request that was added by [`retain`](Self::retain).
     pub(crate) fn begin(&mut self) -> u32 {
         if let Some(batch) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
@@ -142,15 +140,15 @@ impl Batches {
         (self.slots.len() - 1) as u32
     }
 
-    /// Notes that `requests` more requests are open in the batch.
+    /// Notes `requests` more open requests of the batch.
     pub(crate) fn retain(&mut self, batch: u32, requests: usize) {
         if let Some(batch) = self.slots.get_mut(batch as usize) {
             batch.waiting += requests;
         }
     }
 
-    /// Notes one request fewer; true if that was the last thing the batch waited for. Then comes
-    /// [`write`](Self::write) or [`end`](Self::end).
+    /// Notes that one request has ended. Returns true if it was the last; then
+    /// [`write`](Self::write) or [`end`](Self::end) must follow.
     pub(crate) fn release(&mut self, batch: u32) -> bool {
         self.slots.get_mut(batch as usize).is_some_and(|batch| {
             batch.forget_unfinished();
@@ -159,15 +157,15 @@ impl Batches {
         })
     }
 
-    /// Whether one thing fewer would leave the batch open.
+    /// Whether the batch would stay open after one more `release`.
     pub(crate) fn is_waiting_for_more(&self, batch: u32) -> bool {
         let open = self.slots.get(batch as usize);
         open.is_some_and(|batch| batch.waiting > 1)
     }
 
-    /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about `room`
-    /// bytes. If `write` fails or panics, or the array of all answers would then pass `max_bytes`, nothing
-    /// is added.
+    /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about
+    /// `room` bytes. If `write` fails or panics, or if the array of all answers would be larger
+    /// than `max_bytes`, nothing is added.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
@@ -184,7 +182,7 @@ impl Batches {
         // One byte for the comma.
         batch.make_room(room.saturating_add(1), max_bytes);
         write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
-        // With two brackets; the last answer has no comma.
+        // The array has two brackets, and the last answer has no comma.
         let answer_bytes = batch.text.len() + 2;
         if answer_bytes > max_bytes || u32::try_from(answer_bytes).is_err() {
             batch.take_back(start);
@@ -200,14 +198,14 @@ impl Batches {
         Ok(true)
     }
 
-    /// Whether the batch has any answer to send.
+    /// Whether the batch has any answer.
     pub(crate) fn has_replies(&self, batch: u32) -> bool {
         self.slots
             .get(batch as usize)
             .is_some_and(|batch| !batch.replies.is_empty())
     }
 
-    /// The bytes that the batch's answer will have.
+    /// Returns the length of the batch's answer in bytes.
     pub(crate) fn reply_bytes(&self, batch: u32) -> usize {
         self.slots
             .get(batch as usize)
@@ -235,8 +233,8 @@ impl Batches {
         out.push(b']');
     }
 
-    /// Forgets the batch; its slot and buffer may be used again. Buffers of `keep_bytes` at most are
-    /// kept for the next ones.
+    /// Removes the batch; its slot and buffer can be used again. Buffers of at most `keep_bytes`
+    /// are kept for the next batches.
     pub(crate) fn end(&mut self, index: u32, keep_bytes: usize) {
         let Some(batch) = self.slots.get_mut(index as usize) else {
             return;
@@ -255,7 +253,7 @@ impl Batches {
         self.free = index;
     }
 
-    /// Bytes of answers gathered and not yet sent, of all batches.
+    /// The bytes of all answers that were not sent yet, of all batches.
     pub(crate) fn gathered(&self) -> usize {
         self.gathered
     }
@@ -263,13 +261,13 @@ impl Batches {
 
 /// The numbers of the calls of our batches that may still be open.
 ///
-/// Only [`NullIdError::FailSole`](crate::NullIdError::FailSole) asks: it must tell one open batch
-/// from several open calls.
+/// Needed only for [`NullIdError::FailSole`](crate::NullIdError::FailSole), which must distinguish
+/// one open batch from several open calls.
 #[derive(Debug, Default)]
 pub(crate) struct OurBatches {
     /// In the order of their numbers.
     batches: Vec<OurBatch>,
-    /// How many of them had calls when those without were last forgotten.
+    /// How many had open calls when those without were last removed.
     kept: usize,
 }
 
@@ -282,16 +280,16 @@ struct OurBatch {
 }
 
 impl OurBatches {
-    /// The most heap that `max_open_calls` calls in batches keep.
+    /// The most heap that `max_open_calls` calls in batches need.
     pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
-        // Batches that are over wait until they are as many as the others, and one more comes.
+        // Batches without open calls stay until there are more of them than of the others.
         max_open_calls
             .saturating_mul(2)
             .saturating_add(2)
             .saturating_mul(2 * size_of::<OurBatch>())
     }
 
-    /// Remembers a batch by its first and last call, and how many calls it has.
+    /// Adds a batch with its first and last call, and the number of its calls.
     pub(crate) fn push(&mut self, first: u64, last: u64, open: usize) {
         if self.batches.len() > 2 * self.kept {
             self.batches.retain(|batch| batch.open > 0);
@@ -313,7 +311,7 @@ impl OurBatches {
         }
     }
 
-    /// Notes that a call is over.
+    /// Notes that a call has ended.
     pub(crate) fn end_call(&mut self, number: u64) {
         if let Some(index) = self.index_of(number) {
             let batch = &mut self.batches[index];
@@ -321,7 +319,7 @@ impl OurBatches {
         }
     }
 
-    /// The batch that call `number` belongs to, or the call alone: first, last, and how many of its
+    /// Returns the batch of call `number`, or the call alone: first, last, and how many of its
     /// calls are open.
     pub(crate) fn around(&self, number: u64) -> (u64, u64, usize) {
         match self.index_of(number) {

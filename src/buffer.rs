@@ -1,10 +1,10 @@
-//! The buffer a driver reads into.
+//! The input buffer of a driver.
 //!
-//! Here: [`ReadBuffer`], storage between a socket and a framer. Not here: frames, which only the
-//! framer knows, and output, which a connection owns itself.
+//! [`ReadBuffer`] stores bytes between a socket and a framer. It knows nothing of frames; output is
+//! stored in a connection.
 //!
-//! The storage never exceeds the capacity asked for, whatever the peer sends. An idle connection
-//! holds little. Each byte is moved a constant number of times.
+//! The storage never exceeds its capacity, whatever the peer sends. An idle connection stores
+//! little. Each byte is moved a constant number of times.
 //!
 //! ```text
 //!  0          start                end              storage        max_bytes
@@ -18,18 +18,20 @@ use alloc::vec::Vec;
 /// The first allocation in bytes: a page, enough for dozens of ordinary messages.
 const STORAGE_BYTES_FIRST: usize = 4 * 1024;
 
-/// Up to this many bytes the storage grows merely because reads fill it, and below this it is never shrunk. The size
-/// of a pipe on Linux: a larger read rarely returns more.
+/// Up to this many bytes the storage grows just because reads fill it, and below this it is never
+/// shrunk. It is the size of a pipe on Linux: a larger read rarely returns more.
 const STORAGE_BYTES_KEPT: usize = 64 * 1024;
 
-/// How often in a row the buffer must run empty with three quarters of a large storage untouched before the storage
-/// is given up. Rare enough that a stream with a large message now and then does not allocate each time.
+/// After the buffer has become empty this often in a row with three quarters of a large storage
+/// unused, the storage is freed. So a stream with a large message now and then does not allocate
+/// each time.
 const QUIET_TURNS: u8 = 16;
 
-/// A driver's input buffer: read into [`spare`](Self::spare), show [`filled`](Self::filled) to the connection.
+/// A driver's input buffer: read into [`spare`](Self::spare), pass [`filled`](Self::filled) to the
+/// connection.
 ///
-/// Use one with a capacity of `Framer::max_input_bytes()` (or the connection's own bound) and it is never full
-/// without progress.
+/// Give it a capacity of `Framer::max_input_bytes()` (or the connection's own bound); then it
+/// always has space for the rest of a message.
 ///
 /// # Memory
 ///
@@ -95,29 +97,30 @@ impl ReadBuffer {
         }
     }
 
-    /// The space to read into; empty only when the buffer holds [`max_capacity`](Self::max_capacity) bytes.
+    /// The space to read into; empty only when the buffer holds
+    /// [`max_capacity`](Self::max_capacity) bytes.
     ///
-    /// Makes room first if there is none: moves what is held to the front, or grows. Content is unspecified (zeros or
-    /// old bytes). Say afterwards with [`advance`](Self::advance) how much was read.
+    /// Makes space first if there is none: moves the bytes to the front, or grows. The content is
+    /// unspecified (zeros or old bytes). After reading call [`advance`](Self::advance).
     pub fn spare(&mut self) -> &mut [u8] {
         self.make_room();
         // `end <= storage.len()` always: `advance` saturates there.
         self.storage.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Declares that `n` bytes were read into the front of [`spare`](Self::spare).
+    /// Adds the `n` bytes that were read into the front of [`spare`](Self::spare).
     ///
-    /// More than `spare` had counts as all of it: the excess cannot have been read.
+    /// If `n` is more than the length of `spare`, it counts as all of it.
     pub fn advance(&mut self, n: usize) {
         let room = self.storage.len() - self.end;
-        // A scrap of space at the tail says nothing when it is filled.
+        // If only a small space at the end was filled, that shows nothing.
         self.read_was_full = n >= room && room > self.storage.len() / 2;
         self.end += n.min(room);
         self.peak = self.peak.max(self.len());
     }
 
-    /// Drops the `n` oldest bytes, which have been handled. More than are held counts as all of
-    /// them.
+    /// Drops the `n` oldest bytes, which have been handled. If `n` is more than the buffer holds,
+    /// drops all of them.
     pub fn consume(&mut self, n: usize) {
         self.start += n.min(self.len());
         if self.start == self.end && self.end > 0 {
@@ -127,7 +130,8 @@ impl ReadBuffer {
         }
     }
 
-    /// Frees the storage if nothing is held; otherwise does nothing. The next [`spare`](Self::spare) allocates anew.
+    /// Frees the storage if the buffer is empty; otherwise does nothing. The next
+    /// [`spare`](Self::spare) allocates again.
     pub fn release(&mut self) {
         if self.is_empty() {
             *self = Self {
@@ -145,13 +149,13 @@ impl ReadBuffer {
         self.storage.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// How many bytes are held.
+    /// The number of bytes in the buffer.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether no byte is held.
+    /// Whether the buffer is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
@@ -163,7 +167,7 @@ impl ReadBuffer {
         self.max_bytes
     }
 
-    /// Bytes allocated at present.
+    /// The bytes allocated now.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.storage.capacity()
@@ -179,7 +183,8 @@ impl ReadBuffer {
         if self.end < storage {
             return;
         }
-        // The tail is used up. Moving costs `held` bytes and is paid for by the `start` bytes consumed before them.
+        // The end is used up. Moving costs `held` bytes, which is less than the `start` bytes
+        // consumed before.
         if self.start > 0 && (self.start >= held || !can_grow) {
             self.storage.copy_within(self.start..self.end, 0);
             self.note_moved(held);
@@ -190,10 +195,10 @@ impl ReadBuffer {
         }
     }
 
-    /// Doubles the storage and moves what is held to its front.
+    /// Doubles the storage and moves the bytes to its front.
     fn grow(&mut self) {
         let wanted = match self.storage.len() {
-            // A power of two at least as large as the quiet turns needed, see `note_empty`.
+            // A power of two that is large enough for the quiet turns, see `note_empty`.
             0 => self.quiet_peak.max(STORAGE_BYTES_FIRST),
             storage => storage.saturating_mul(2),
         };
@@ -210,7 +215,8 @@ impl ReadBuffer {
         self.read_was_full = false;
     }
 
-    /// The buffer ran empty: a turn has ended, and the moment to judge whether the storage is too large.
+    /// The buffer became empty: a turn has ended, and it is decided whether the storage is too
+    /// large.
     fn note_empty(&mut self) {
         let peak = core::mem::take(&mut self.peak);
         let storage = self.storage.len();
@@ -229,7 +235,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Counts in tests, where it proves the cost promised above; nothing otherwise.
+    /// Counts moved bytes in tests, which check the cost promised above; otherwise does nothing.
     fn note_moved(&mut self, _bytes: usize) {
         #[cfg(test)]
         {

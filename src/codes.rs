@@ -1,17 +1,17 @@
 //! Error codes: the specification's, antiphon's own, and the ranges that divide the rest.
 //!
-//! Received codes are never interpreted beyond [`ErrorKind`]: what −32001 means is the peer's
-//! affair. A code is a number in one of these ranges, never a text to be matched.
+//! The code of a received error is only classified by [`ErrorKind`]: what −32001 means is defined
+//! by the peer.
 
-/// Invalid JSON was received: not JSON, not UTF-8, or nested too deep. JSON-RPC 2.0 §5.1.
+/// The text is not JSON, not UTF-8, or nested too deep. JSON-RPC 2.0 §5.1.
 pub const PARSE_ERROR: i64 = -32700;
-/// JSON, but not a valid call or batch. JSON-RPC 2.0 §5.1.
+/// The text is JSON, but not a valid request or batch. JSON-RPC 2.0 §5.1.
 pub const INVALID_REQUEST: i64 = -32600;
 /// The method does not exist or is not available. JSON-RPC 2.0 §5.1.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// Arity, name, type or value of the params is wrong. JSON-RPC 2.0 §5.1.
+/// Number, names, types or values of the params are wrong. JSON-RPC 2.0 §5.1.
 pub const INVALID_PARAMS: i64 = -32602;
-/// The server failed in a way it does not explain. JSON-RPC 2.0 §5.1.
+/// The server failed for a reason that it does not explain. JSON-RPC 2.0 §5.1.
 pub const INTERNAL_ERROR: i64 = -32603;
 
 /// The request was cancelled (antiphon's own).
@@ -25,15 +25,14 @@ pub const REQUEST_TOO_LARGE: i64 = -32004;
 /// A handler did not finish in time (antiphon's own).
 pub const TIMEOUT: i64 = -32005;
 
-/// The server has not been initialized yet, as the Language Server Protocol says it. LSP 3.17.
+/// The server has not been initialised yet, in the Language Server Protocol. LSP 3.17.
 pub const LSP_SERVER_NOT_INITIALIZED: i64 = -32002;
-/// The request was cancelled, as the Language Server Protocol and ACP say it. LSP 3.17.
+/// The request was cancelled, in the Language Server Protocol and ACP. LSP 3.17.
 pub const LSP_REQUEST_CANCELLED: i64 = -32800;
-/// The request was well-formed and could not be served, as the Language Server Protocol says it.
-/// LSP 3.17.
+/// The request was valid and could not be served, in the Language Server Protocol. LSP 3.17.
 pub const LSP_REQUEST_FAILED: i64 = -32803;
 
-/// Recommended places for an application's own codes, which must lie outside the reserved range.
+/// Recommended ranges for an application's own codes, which must be outside the reserved range.
 pub mod application {
     use core::ops::RangeInclusive;
 
@@ -72,7 +71,7 @@ pub mod websocket_draft {
     pub const SERVICE_UNAVAILABLE: i64 = -32009;
 }
 
-/// The canonical message of a code that has one.
+/// The standard message of a code, if it has one.
 ///
 /// ```
 /// assert_eq!(antiphon::codes::message(-32601), Some("Method not found"));
@@ -104,13 +103,13 @@ pub const fn is_server_error(code: i64) -> bool {
     -32099 <= code && code <= -32000
 }
 
-/// Whether a reserved code is one that the specification or antiphon defines: the only reserved
-/// codes that an application may send under `check_app_codes`.
+/// Whether a reserved code is one that the specification or antiphon defines. Only these reserved
+/// codes may be sent by an application under `check_app_codes`.
 pub(crate) const fn is_defined(code: i64) -> bool {
     message(code).is_some()
 }
 
-/// What kind of failure a code stands for, told by its number alone.
+/// The kind of failure of a code, by its number alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -124,7 +123,7 @@ pub enum ErrorKind {
     InvalidParams,
     /// −32603.
     Internal,
-    /// −32099 to −32000: the meaning is the peer's.
+    /// −32099 to −32000: the peer defines the meaning.
     ServerError,
     /// The rest of −32768 to −32000.
     Reserved,
@@ -133,7 +132,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind that a code belongs to.
+    /// Returns the kind of a code.
     pub const fn of(code: i64) -> Self {
         match code {
             PARSE_ERROR => Self::Parse,

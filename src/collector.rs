@@ -1,4 +1,4 @@
-//! Outcomes of a batch, kept until they are fetched by handle.
+//! The outcomes of a batch, stored until they are fetched by handle.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,11 +11,11 @@ use crate::id::CallId;
 use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
-/// How many places of fetched outcomes are kept, besides one for each outcome that waits.
+/// How many fetched outcomes may still be in the list, besides one for each that waits.
 const MAX_FETCHED_KEPT: usize = 64;
 
-/// What stands in a place before it is filled. It is a constant: a value that was just written in
-/// parts must wait for all of them before it can be copied as a whole.
+/// An entry before it is filled. It is a constant, because the processor would have to wait for a
+/// value that was just written in parts.
 const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
     let none = CallId {
         connection: 0,
@@ -24,10 +24,10 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
     (none, None)
 };
 
-/// Keeps the outcomes of calls until they are fetched by their handles.
+/// Stores the outcomes of calls until they are fetched by their handles.
 ///
-/// Feed it the [`Response`](crate::ResponseRef) events of a batch, in whatever order they come; fetch
-/// each result once, as the type its handle names.
+/// Pass it the [`Response`](crate::ResponseRef) events of a batch, in any order, and fetch each
+/// result once, with the type of its handle.
 ///
 /// ```
 /// use antiphon::{Collector, Config, Connection, Event, FetchError, Input};
@@ -50,14 +50,15 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// The outcomes in the order in which they came, usually that of the calls. `None` for one that
-    /// has been fetched.
+    /// The outcomes in the order in which they came, which usually is that of the calls. `None`
+    /// after an outcome was fetched.
     outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
-    /// How many have not been fetched.
+    /// How many were not fetched yet.
     waiting: usize,
-    /// Whether one came before that of an earlier call. They are then sorted before a lookup.
+    /// Whether an outcome came before that of an earlier call. Then they are sorted before a
+    /// lookup.
     is_mixed: bool,
-    /// The place after the last one that was fetched, where the next one usually is.
+    /// The position after the last one that was fetched, where the next one usually is.
     next: usize,
 }
 
@@ -72,7 +73,7 @@ impl Collector {
         }
     }
 
-    /// Makes an empty collector with room for the outcomes of `calls` calls.
+    /// Makes an empty collector with capacity for the outcomes of `calls` calls.
     pub fn with_capacity(calls: usize) -> Self {
         Self {
             outcomes: Vec::with_capacity(calls),
@@ -80,28 +81,28 @@ impl Collector {
         }
     }
 
-    /// Keeps the outcome of a call, and gives back the call's tag.
+    /// Stores the outcome of a call, and returns the call's tag.
     pub fn insert<T>(&mut self, response: ResponseRef<'_, T>) -> T {
         self.put_copy(response.call, response.outcome);
         response.tag
     }
 
-    /// Keeps the outcome of a call.
+    /// Stores the outcome of a call.
     pub fn put(&mut self, call: CallId, outcome: OwnedOutcome) {
         *self.place(call) = Some(outcome);
     }
 
-    /// Keeps a copy of the outcome of a call. It is made where it stays.
+    /// Stores a copy of the outcome of a call. The copy is made in place.
     #[inline]
     pub fn put_copy(&mut self, call: CallId, outcome: Outcome<'_>) {
         outcome.put_into(self.place(call));
     }
 
-    /// A new place for the outcome of a call.
+    /// Adds an entry for the outcome of a call.
     #[inline]
     fn place(&mut self, call: CallId) -> &mut Option<OwnedOutcome> {
-        // A collector that is filled and fetched from all the time must not grow by outcomes that
-        // are gone.
+        // A collector that is filled and fetched from again and again must not grow by fetched
+        // outcomes.
         if self.outcomes.len() > 2 * self.waiting + MAX_FETCHED_KEPT {
             self.outcomes.retain(|(_, outcome)| outcome.is_some());
             self.next = 0;
@@ -109,7 +110,7 @@ impl Collector {
         let last = self.outcomes.last();
         self.is_mixed |= last.is_some_and(|(last, _)| *last > call);
         if self.outcomes.capacity() == 0 {
-            // Over HTTP most collectors hold one outcome.
+            // Over HTTP most collectors have one outcome.
             self.outcomes.reserve_exact(1);
         }
         self.waiting += 1;
@@ -130,8 +131,8 @@ impl Collector {
         self.waiting == 0
     }
 
-    /// Takes the outcome of a call as it is; none if it has not settled, was fetched before, or is
-    /// of another batch.
+    /// Takes the outcome of a call; `None` if it has not ended, was fetched before, or belongs to
+    /// another batch.
     pub fn take(&mut self, call: CallId) -> Option<OwnedOutcome> {
         let at = self.find(call)?;
         let outcome = self.outcomes[at].1.take()?;
@@ -161,11 +162,11 @@ impl Collector {
     ///
     /// # Errors
     /// [`FetchError::Unknown`] for a handle of another batch, a second fetch, or a call that is
-    /// still open; otherwise what the call ended with instead of a result of that type.
+    /// still open; otherwise the reason why there is no result of that type.
     pub fn fetch<R: DeserializeOwned>(&mut self, handle: Handle<R>) -> Result<R, FetchError> {
         let at = self.find(handle.call()).ok_or(FetchError::Unknown)?;
         let outcome = &mut self.outcomes[at].1;
-        // A result is decoded where it stands.
+        // A result is decoded in place.
         let fetched = match outcome {
             Some(OwnedOutcome::Ok(result)) => {
                 let decoded = result.as_json().decode().map_err(FetchError::Decode);
@@ -187,11 +188,11 @@ impl Collector {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The handle names no outcome that is kept here.
+    /// There is no outcome for the handle.
     Unknown,
     /// The call ended without a result.
     Outcome(OwnedOutcome),
-    /// The result is not of the type that the handle names.
+    /// The result does not have the handle's type.
     Decode(DecodeError),
 }
 

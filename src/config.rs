@@ -1,8 +1,8 @@
-//! What differs between one connection and another, as plain data: limits, policies, spans of
-//! time. [`presets`](crate::presets) has the values that live ecosystems need.
+//! The options of connections: limits, settings of the dialect, timeouts.
+//! [`presets`](crate::presets) has the values for existing protocols.
 //!
-//! A dialect is a value, never a fork in the code. Memory stays below
-//! [`Config::max_memory_bytes`], whatever a peer sends.
+//! A dialect is a set of fields. Memory stays below [`Config::max_memory_bytes`], whatever a peer
+//! sends.
 
 use core::ops::Deref;
 use core::time::Duration;
@@ -15,10 +15,9 @@ use crate::progress::ProgressStyle;
 
 /// All options of a [`Connection`](crate::Connection).
 ///
-/// Owns no heap data and is `Copy`: make one, set what matters, use it for any number of
-/// connections. Every combination of values is legal; a limit of 0 refuses everything it limits,
-/// unless its field says otherwise. There is a setter for each field of the groups; fields can also
-/// be changed in place.
+/// It has no heap data and is `Copy`: use one for any number of connections. Every combination of
+/// values is legal; a limit of 0 refuses everything, unless its field says otherwise. Each field of
+/// the groups has a setter; fields can also be set directly.
 ///
 /// ```
 /// use antiphon::Config;
@@ -32,27 +31,27 @@ use crate::progress::ProgressStyle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// The number of this connection, carried by its tokens and call ids. One that is used on
-    /// another connection is then refused instead of answering another request. Default 0.
+    /// The number of this connection, which is part of its tokens and call ids. A token that is
+    /// used on another connection is then refused, instead of answering another request. Default 0.
     pub connection: u32,
-    /// Whether unrecognisable objects are answered. Default [`Role::Peer`].
+    /// Whether objects that are neither requests nor responses are answered. Default
+    /// [`Role::Peer`].
     pub role: Role,
-    /// How messages are cut out of a stream, and how they are written. Default
+    /// How a stream is split into messages, and how messages are written. Default
     /// [`Framing::Newline`].
     pub framing: Framing,
-    /// Whether the connection is a single exchange of request and reply, as over HTTP. A server
-    /// then cannot call or notify; a client settles what its reply leaves out as
-    /// [`Missing`](crate::Outcome::Missing), and an error without id settles all its calls.
-    /// Default off.
+    /// Whether the connection is a single exchange of request and reply, as over HTTP. Then a
+    /// server cannot call or notify; for a client, calls that the reply does not answer end as
+    /// [`Missing`](crate::Outcome::Missing), and an error without id ends all of them. Default off.
     pub exchange: bool,
-    /// The number of the first call. An HTTP client goes on from the exchange before, so that ids
+    /// The number of the first call. An HTTP client continues from the exchange before, so that ids
     /// do not repeat within a session. Default 1.
     pub first_call: u64,
-    /// What is said on the wire, and what is understood.
+    /// The dialect: what is sent, and what is accepted.
     pub dialect: Dialect,
-    /// How much of everything.
+    /// The limits on sizes and numbers.
     pub limits: Limits,
-    /// How long everything.
+    /// The timeouts.
     pub timeouts: Timeouts,
 }
 
@@ -86,32 +85,32 @@ macro_rules! options {
 }
 
 options! {
-    /// What is said on the wire and what is understood. [`Config::lsp`] and others know the
-    /// dialects of live ecosystems.
+    /// The dialect: what is sent and what is accepted. [`Config::lsp`] and others are the dialects
+    /// of existing protocols.
     Dialect in dialect {
-        /// What a binary WebSocket message does. Default [`BinaryMessages::Close`]. A WebSocket layer
-        /// reads this; over any other transport it means nothing.
+        /// The effect of a binary WebSocket message. Default [`BinaryMessages::Close`]. It has no
+        /// effect over any other transport.
         binary: BinaryMessages = BinaryMessages::Close,
-        /// Which versions are spoken. Default [`VersionPolicy::V2Only`].
+        /// Which versions are allowed. Default [`VersionPolicy::V2Only`].
         version: VersionPolicy = VersionPolicy::V2Only,
-        /// What a 1.0 request with a null id is. Default [`V1NullId::Silent`].
+        /// How a 1.0 request with a null id is treated. Default [`V1NullId::Silent`].
         v1_null_id: V1NullId = V1NullId::Silent,
         /// Whether a 1.0 request without an id is answered, with a null id (Bitcoin Core), instead of
         /// being invalid. Default off.
         v1_missing_id: bool = false,
-        /// Whether 1.0 messages may stand in a batch. Default on.
+        /// Whether a batch may have 1.0 messages. Default on.
         v1_in_batch: bool = true,
         /// Whether 1.0 params may be an object (Bitcoin Core, Electrum). Default off.
         v1_named_params: bool = false,
         /// Whether a `jsonrpc` member other than `"2.0"` makes a message 1.0 (Bitcoin Core) instead of
         /// invalid. Needs a policy that allows 1.0. Default off.
         v1_other_versions: bool = false,
-        /// What `"params": null` is. Default [`NullParams::Reject`].
+        /// How `"params": null` is treated. Default [`NullParams::Reject`].
         null_params: NullParams = NullParams::Reject,
         /// Whether a 2.0 response may also carry the other outcome as null, and a 1.0 response may
         /// leave it out. Default off.
         lenient_responses: bool = false,
-        /// Whether a call of ours may be given a null id. Default off.
+        /// Whether our calls may have a null id. Default off.
         allow_null_id: bool = false,
         /// Whether the peer's requests may have a null id, which MCP forbids. Default on.
         null_ids: bool = true,
@@ -120,9 +119,9 @@ options! {
         /// The id of an error for an invalid request. Default
         /// [`InvalidRequestId::EchoIfReadable`].
         invalid_request_id: InvalidRequestId = InvalidRequestId::EchoIfReadable,
-        /// What stands for an id that could not be determined. Default [`UnknownId::Null`].
+        /// The id of an error if the request's could not be read. Default [`UnknownId::Null`].
         unknown_id: UnknownId = UnknownId::Null,
-        /// Whether a second request with the id of an open one is served. Default
+        /// Whether a second request with the id of an open one is accepted. Default
         /// [`DuplicateIds::Allow`].
         duplicate_ids: DuplicateIds = DuplicateIds::Allow,
         /// What an error without an id does to our calls on a two-way connection. Default
@@ -130,17 +129,16 @@ options! {
         null_id_error: NullIdError = NullIdError::Report,
         /// What a response without an `id` member does on an exchange, where it can only answer the
         /// request of that exchange. Default [`MissingResponseId::SoleExchange`]. On a two-way
-        /// connection this means nothing.
+        /// connection it has no effect.
         missing_response_id: MissingResponseId = MissingResponseId::SoleExchange,
         /// Whether batches are accepted and may be sent. Default on.
         batches: bool = true,
         /// The order of answers within a batch. Default [`BatchOrder::Request`].
         batch_order: BatchOrder = BatchOrder::Request,
-        /// Which codes tell of a message or batch over its limit. Default
+        /// Which codes are used for a message or batch over its limit. Default
         /// [`LimitErrors::Dedicated`].
         limit_errors: LimitErrors = LimitErrors::Dedicated,
-        /// The meaning of the server range for errors made here. Default
-        /// [`ErrorProfile::Antiphon`].
+        /// Which codes are used for errors that are made here. Default [`ErrorProfile::Antiphon`].
         error_profile: ErrorProfile = ErrorProfile::Antiphon,
         /// Whether [`respond_err`](crate::Connection::respond_err) refuses codes of the reserved range
         /// that neither the specification nor antiphon defines. Default off.
@@ -148,19 +146,19 @@ options! {
         /// Whether [`respond_unknown_method`](crate::Connection::respond_unknown_method) names the
         /// method in its error's data. Default off.
         echo_method_names: bool = false,
-        /// How the peer is told of a call we gave up. Default [`CancelStyle::None`].
+        /// How the peer is asked to cancel a call. Default [`CancelStyle::None`].
         cancel_send: CancelStyle = CancelStyle::None,
-        /// Which cancels of the peer are understood. Default [`CancelStyle::Lsp`].
+        /// Which cancels of the peer are accepted. Default [`CancelStyle::Lsp`].
         cancel_receive: CancelStyle = CancelStyle::Lsp,
         /// How a cancel finds its request. Default [`CancelMatch::Exact`].
         cancel_match: CancelMatch = CancelMatch::Exact,
         /// Whether a call that times out is also cancelled at the peer. Default off.
         cancel_on_timeout: bool = false,
-        /// What a cancelled request is answered. Default [`CancelAnswer::RequestCancelled`].
+        /// The answer to a cancelled request. Default [`CancelAnswer::RequestCancelled`].
         cancel_answer: CancelAnswer = CancelAnswer::RequestCancelled,
-        /// How progress of a request is told. Default [`ProgressStyle::None`].
+        /// How progress of a request is reported. Default [`ProgressStyle::None`].
         progress: ProgressStyle = ProgressStyle::None,
-        /// How the ids of our calls are spelled. Default [`IdScheme::Sequential`].
+        /// How the ids of our calls are written. Default [`IdScheme::Sequential`].
         id_scheme: IdScheme = IdScheme::Sequential,
         /// Whether braces inside strings are written as `\u007b` and `\u007d`, for a reader that
         /// counts braces without knowing strings (Kodi). Default off.
@@ -169,82 +167,83 @@ options! {
 }
 
 options! {
-    /// The limits of a connection. What the peer sees at each is told with it.
+    /// The limits of a connection, with what the peer sees at each.
     Limits in limits {
-        /// The largest message accepted, in bytes. Larger ones are skipped without being held, and
-        /// answered −32004 with a null id. Costs that much input buffer. Default 1 MiB (1 048 576).
+        /// The largest accepted message, in bytes. A larger one is skipped without being stored,
+        /// and answered −32004 with a null id. Needs that much input buffer. Default 1 MiB (1 048
+        /// 576).
         max_message_bytes: usize = 1 << 20,
-        /// The longest header block accepted before a message (Content-Length), in bytes. A longer one
-        /// breaks the connection. Default 8 KiB, as common HTTP servers have it.
+        /// The longest accepted header block (Content-Length), in bytes. A longer one breaks the
+        /// connection. Default 8 KiB, as in common HTTP servers.
         max_header_bytes: usize = 8 << 10,
-        /// How deep arrays and objects may nest, 1 to 128; 0 is read as 1, more as 128. A deeper
-        /// message is answered −32700. Default 128, as serde_json has it.
+        /// How deep arrays and objects may nest, 1 to 128; 0 counts as 1, more as 128. A deeper
+        /// message is answered −32700. Default 128, as in serde_json.
         max_depth: u8 = 128,
-        /// The most items in a batch of the peer's. A longer one is answered −32003, and nothing in it
-        /// runs. Costs about 140 bytes an item. Default 100.
+        /// The most items of a peer's batch. A longer batch is answered −32003, and no request of
+        /// it runs. Needs about 140 bytes per item. Default 100.
         max_batch_items: usize = 100,
-        /// The largest answer to one batch, in bytes. A result that would pass it is refused to the
-        /// caller as [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
+        /// The largest answer to one batch, in bytes. A result that would exceed it fails as
+        /// [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
         max_batch_reply_bytes: usize = 4 << 20,
-        /// The most items in a batch of ours. Default 100.
+        /// The most items of our batches. Default 100.
         max_batch_calls: usize = 100,
-        /// The most calls of ours that leave as one batch if they wait for the driver together; a
-        /// notification between, 64 KiB and `max_batch_calls` end it. Default 1: none.
+        /// The most of our calls that are joined into one batch while they wait for the driver. It
+        /// ends at a notification, 64 KiB or `max_batch_calls`. Default 1: none.
         max_joined_calls: usize = 1,
-        /// The longest id accepted, in bytes with its quotes. A longer one is answered −32600 with a
-        /// null id. Costs that much an open request. Default 2048.
+        /// The longest accepted id, in bytes with its quotes. A longer one is answered −32600 with
+        /// a null id. Needs that much per open request. Default 2048.
         max_id_bytes: usize = 2048,
-        /// The longest method accepted, in bytes as written, quotes left out. A longer one is answered
-        /// −32600. Default 2048, as Ethereum nodes have it.
+        /// The longest accepted method, in bytes as written, without quotes. A longer one is
+        /// answered −32600. Default 2048, as in Ethereum nodes.
         max_method_bytes: usize = 2048,
-        /// The largest `data` of an error we send, in bytes. A larger one is refused to the caller as
+        /// The largest `data` of our errors, in bytes. A larger one fails as
         /// [`TooLarge`](crate::SendError::TooLarge). Default 64 KiB.
         max_error_data_bytes: usize = 64 << 10,
-        /// The most calls of ours that wait for an answer. Further ones are refused to the caller as
-        /// [`TooManyCalls`](crate::SendError::TooManyCalls). Costs 16 bytes and the tag a call.
+        /// The most open calls of ours. Further ones fail as
+        /// [`TooManyCalls`](crate::SendError::TooManyCalls). Needs 16 bytes and the tag per call.
         /// Default 65 536.
         max_open_calls: usize = 65_536,
-        /// The most requests of the peer's that are open. Further ones are answered with the busy
-        /// error of `error_profile` (−32002 by default). Reading goes on, because the open ones may
-        /// wait for answers. Default 1088: 64 running and 1024 waiting.
+        /// The most open requests of the peer. Further ones are answered with the busy error of
+        /// `error_profile` (−32002 by default). Reading goes on, because open ones may wait for
+        /// answers. Default 1088: 64 running and 1024 waiting.
         max_open_requests: usize = 64 + 1024,
-        /// The most unmatched responses before the connection is broken. Default `u64::MAX`: never.
+        /// The most unmatched responses before the connection breaks. Default `u64::MAX`: no limit.
         max_unmatched_responses: u64 = u64::MAX,
-        /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
+        /// The most malformed messages before the connection breaks. Default `u64::MAX`: no limit.
         max_malformed_messages: u64 = u64::MAX,
-        /// Output waiting above this many bytes makes new calls and notifications
-        /// [`Full`](crate::SendError::Full); answers still go. Default 1 MiB.
+        /// If more output than this many bytes waits, new calls and notifications fail as
+        /// [`Full`](crate::SendError::Full); answers are still sent. Default 1 MiB.
         soft_max_outbox_bytes: usize = 1 << 20,
-        /// Output waiting above this many bytes breaks the connection: the peer asks but does not
-        /// read. A single larger message is refused as [`TooLarge`](crate::SendError::TooLarge).
+        /// If more output than this many bytes waits, the connection breaks, because the peer does
+        /// not read. A single larger message fails as [`TooLarge`](crate::SendError::TooLarge).
         /// Default 16 MiB.
         max_outbox_bytes: usize = 16 << 20,
     }
 }
 
 options! {
-    /// How long things may take. `None` waits for ever.
+    /// The timeouts. `None` waits for ever.
     Timeouts in timeouts {
         /// How long a message may take from its first byte to its last. Default 60 s.
         message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
-        /// How long waiting output may go without any of it being taken. Default 60 s.
+        /// How long output may wait while none of it is written. Default 60 s.
         write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
-        /// How long a drain may take before open work is given up; a close ends at once. Default 30 s.
+        /// How long a drain may take; a close ends at once. Default 30 s.
         drain_timeout: Option<Duration> = Some(Duration::from_secs(30)),
     }
 }
 
-/// What a [`Connection`](crate::Connection) keeps to: a [`Config`] that it holds, or a type with a
-/// [`FixedConfig`]. There are no others.
+/// The settings of a [`Connection`](crate::Connection): a [`Config`] that it stores, or a type with
+/// a [`FixedConfig`]. There are no others.
 pub trait Settings {
-    /// The framing, where it is known when the program is built.
+    /// The framing, if it is known at compile time.
     const FRAMING: Option<Framing>;
 
-    /// Whether there may be batches: not, where it is known when the program is built that they are
-    /// switched off.
+    /// Whether there may be batches; false if it is known at compile time that they are switched
+    /// off.
     const BATCHES: bool;
 
-    /// The configuration, always the same.
+    /// The configuration, which never changes.
     fn config(&self) -> &Config;
 }
 
@@ -258,8 +257,8 @@ impl Settings for Config {
     }
 }
 
-/// A configuration that is known when the program is built, for small devices: a connection does
-/// not hold it, and what it switches off is left out of the program.
+/// A configuration that is known at compile time, for small devices: a connection does not store
+/// it, and code for what it switches off is left out of the program.
 ///
 /// ```
 /// use antiphon::{CancelStyle, Config, Connection, FixedConfig};
@@ -292,7 +291,7 @@ impl<F: FixedConfig> Settings for F {
     }
 }
 
-/// Settings, read as the configuration that they have.
+/// Settings, read as their configuration.
 pub(crate) struct Settled<S>(pub(crate) S);
 
 impl<S: Settings> Deref for Settled<S> {
@@ -304,38 +303,37 @@ impl<S: Settings> Deref for Settled<S> {
     }
 }
 
-/// Whether an object that is neither call nor response is answered.
+/// Whether an object that is neither a request nor a response is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Calls and is called: answered −32600.
+    /// Calls and is called: such an object is answered −32600.
     Peer,
-    /// Calls only: reported, never answered.
+    /// Only calls: such an object is reported, never answered.
     Client,
-    /// Is called only: answered −32600.
+    /// Is only called: such an object is answered −32600.
     Server,
 }
 
-/// What a binary WebSocket message does.
+/// The effect of a binary WebSocket message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BinaryMessages {
     /// It closes the connection with 1003 (RFC 6455 clause 7.4.1).
     Close,
-    /// It is read as a text message. One that is not UTF-8 closes the connection with 1007. What
-    /// is sent stays text. For peers that send their JSON in binary messages, as web3.py and pygls
-    /// do.
+    /// It is read as a text message. If it is not UTF-8, it closes the connection with 1007. Text
+    /// is still sent. For peers that send JSON in binary messages, as web3.py and pygls do.
     AsText,
-    /// It is skipped without being held.
+    /// It is skipped without being stored.
     Ignore,
 }
 
-/// Which versions of JSON-RPC are spoken.
+/// Which versions of JSON-RPC are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VersionPolicy {
     /// 2.0 only. A message without a version is invalid.
     V2Only,
-    /// Both are understood, each answered in kind. Our own calls are 2.0.
+    /// Both are accepted, and each is answered in its own version. Our own calls are 2.0.
     V1AndV2,
     /// 1.0 only, in both directions.
     V1Only,
@@ -351,7 +349,7 @@ impl VersionPolicy {
     }
 }
 
-/// What a 1.0 request with a null id is.
+/// How a 1.0 request with a null id is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum V1NullId {
@@ -359,17 +357,17 @@ pub enum V1NullId {
     Silent,
     /// A notification that is acknowledged with result, error and id all null.
     AckAllNull,
-    /// A request like any other, answered with a null id (Bitcoin Core).
+    /// As any other request: answered with a null id (Bitcoin Core).
     Answer,
 }
 
-/// What `"params": null` is.
+/// How `"params": null` is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NullParams {
-    /// Invalid (−32600), as the specification has it.
+    /// As invalid (−32600), as in the specification.
     Reject,
-    /// Absent params: some editors and nodes send it.
+    /// As absent params: some editors and nodes send it.
     TreatAsAbsent,
 }
 
@@ -377,54 +375,55 @@ pub enum NullParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidRequestId {
-    /// The request's id, if one of legal type could be read; else null.
+    /// The request's id, if it was readable and of an allowed type; else null.
     EchoIfReadable,
     /// Always null.
     AlwaysNull,
 }
 
-/// What stands for an id that could not be determined, in an error we send.
+/// The id of an error that we send, if the request's could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownId {
-    /// `"id": null`, as the specification has it.
+    /// `"id": null`, as in the specification.
     Null,
     /// No `id` member (MCP since 2025-11-25).
     Omit,
 }
 
-/// Whether a request with the id of an open one is served.
+/// Whether a request with the id of an open one is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DuplicateIds {
-    /// Both are served; the peer must tell the answers apart.
+    /// Both are served; the peer must distinguish the answers.
     Allow,
     /// The second is answered −32600.
     Reject,
 }
 
-/// What an error with a null id does to our calls on a two-way connection.
+/// The effect of an error with a null id on our calls, on a two-way connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NullIdError {
-    /// It is reported as unmatched. An error that names a size limit (−32004, or −32600 with the
-    /// limit in bytes in its message or data) fails the calls of the one message that all are in, if
-    /// nothing else was sent since.
+    /// It is reported as unmatched. An error about a size limit (−32004, or −32600 with the limit
+    /// in bytes in its message or data) fails the calls of the one message that has all open calls,
+    /// if no other message was sent since.
     Report,
-    /// It settles the one call, or the one batch, that is open; reported if there are more.
+    /// It ends the one open call, or the calls of the one open batch; if there are more, it is
+    /// reported.
     FailSole,
-    /// It settles every open call.
+    /// It ends every open call.
     FailAll,
 }
 
-/// What a response without an `id` member does on an exchange.
+/// The effect of a response without an `id` member on an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingResponseId {
-    /// It settles the exchange: an error ends every call of it, a result the call if there is one.
-    /// Gateways in front of a server refuse requests this way.
+    /// It ends the exchange: an error ends every call, a result the only call, if there is just
+    /// one. Gateways in front of a server refuse requests in this way.
     SoleExchange,
-    /// It is malformed, as the specification has it.
+    /// It is malformed, as in the specification.
     Invalid,
 }
 
@@ -432,9 +431,9 @@ pub enum MissingResponseId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchOrder {
-    /// As asked.
+    /// The order of the requests.
     Request,
-    /// As answered.
+    /// The order in which they were answered.
     Completion,
 }
 
@@ -444,14 +443,14 @@ pub enum BatchOrder {
 pub enum LimitErrors {
     /// −32004 for a message, −32003 for a batch, with a null id and the limit in the message.
     Dedicated,
-    /// −32600 with a null id and a sentence in `data` that names the limit.
+    /// −32600 with a null id and a sentence in `data` with the limit.
     Standard,
-    /// As `Standard`, but for a batch an array of one error with the id of its first call
-    /// (Ethereum nodes).
+    /// As `Standard`, but a batch is answered with an array of one error with the id of its first
+    /// call (Ethereum nodes).
     FirstCall,
 }
 
-/// A dialect's notification for giving up a request.
+/// A dialect's notification that cancels a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelStyle {
@@ -465,15 +464,15 @@ pub enum CancelStyle {
     Acp,
     /// Any other.
     Custom {
-        /// The notification's method.
+        /// The method of the notification.
         method: &'static str,
-        /// The member of its params that holds the id.
+        /// The member of its params with the id.
         member: &'static str,
     },
 }
 
 impl CancelStyle {
-    /// The method and the member with the id; none for [`CancelStyle::None`].
+    /// The method and the member with the id; `None` for [`CancelStyle::None`].
     pub(crate) const fn names(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::None => None,
@@ -491,12 +490,12 @@ impl CancelStyle {
 pub enum CancelMatch {
     /// By type and value of the id.
     Exact,
-    /// Failing that, by the text: `"7"` cancels 7 if exactly one open request fits. For peers that
-    /// turn ids into strings; a stale cancel could hit another request.
+    /// If there is none, by the text: `"7"` cancels 7 if exactly one open request matches. For
+    /// peers that turn ids into strings; a late cancel could match another request.
     ExactThenText,
 }
 
-/// What a cancelled request is answered.
+/// The answer to a cancelled request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelAnswer {
@@ -504,12 +503,12 @@ pub enum CancelAnswer {
     RequestCancelled,
     /// −32800 (LSP, ACP).
     Lsp,
-    /// Nothing: the request is forgotten at once (MCP).
+    /// No answer: the request ends at once (MCP).
     Silent,
 }
 
 impl CancelAnswer {
-    /// The code to answer with; none when nothing is to be sent.
+    /// The code of the answer; `None` if there is no answer.
     pub(crate) fn code(self) -> Option<i64> {
         match self {
             Self::RequestCancelled => Some(codes::REQUEST_CANCELLED),
@@ -546,8 +545,7 @@ impl Config {
         self
     }
 
-    /// Configures the client's side of one request and its reply, as over HTTP: whole messages,
-    /// client role.
+    /// Configures the client's side of one exchange, as over HTTP: whole messages, client role.
     pub const fn for_client_exchange(mut self) -> Self {
         self.exchange = true;
         self.role = Role::Client;
@@ -555,8 +553,8 @@ impl Config {
         self
     }
 
-    /// Configures the server's side of one request and its reply, as over HTTP: whole messages,
-    /// server role. Calls and notifications are refused, because nothing can carry them.
+    /// Configures the server's side of one exchange, as over HTTP: whole messages, server role.
+    /// Calls and notifications fail, because HTTP cannot carry them.
     pub const fn for_server_exchange(mut self) -> Self {
         self.exchange = true;
         self.role = Role::Server;
@@ -564,7 +562,7 @@ impl Config {
         self
     }
 
-    /// Configures the connection for WebSocket: whole messages, and an over-limit one is answered
+    /// Configures the connection for WebSocket: whole messages; one over the limit is answered
     /// −32600 instead of −32004, before the connection closes with 1009.
     pub const fn for_websocket(mut self) -> Self {
         self.framing = Framing::Messages;
@@ -574,8 +572,8 @@ impl Config {
         self
     }
 
-    /// The most bytes that the connection leaves unconsumed. An input buffer of this size is never
-    /// full without progress.
+    /// The most bytes that the connection leaves unconsumed. An input buffer of this size always
+    /// has space for the rest of a message.
     pub const fn max_input_bytes(&self) -> usize {
         Framer::new(
             self.framing,

@@ -1,9 +1,10 @@
-//! When something in a large table comes due: a tree of lower bounds, 64 wide.
+//! Finds passed deadlines in a large table: a tree of lower bounds, 64 wide.
 //!
-//! The deadlines themselves stand in the table. Above every 64 of its slots stands one bound, above
-//! every 64 bounds another, up to one root. A bound is never later than anything below it, but it
-//! may be earlier: settling a call touches no bound, and one that proves stale is raised when it
-//! comes due. So setting a deadline usually touches one word, and the next wake-up is one read.
+//! The deadlines themselves are in the table. There is one bound per 64 slots of the table, one
+//! bound per 64 bounds, and so on up to one root. A bound is never later than a deadline below it,
+//! but it may be earlier: when a call ends, no bound is changed, and an outdated bound is corrected
+//! when its time comes. So setting a deadline usually writes one word, and the next wake-up is read
+//! from one.
 //!
 //! ```text
 //!   root                     9
@@ -18,14 +19,14 @@ use alloc::vec::Vec;
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// How many children a bound stands above.
+/// The number of children of a bound.
 const WIDTH: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Deadlines {
-    /// All levels one after another, the root last.
+    /// All levels, one after another, the root last.
     bounds: Vec<u64>,
-    /// How many of the table's blocks of 64 slots there are: the width of the lowest level.
+    /// The number of blocks of 64 slots in the table: the width of the lowest level.
     blocks: usize,
 }
 
@@ -37,7 +38,7 @@ impl Deadlines {
         }
     }
 
-    /// Fits the tree to a table of `slots` slots, all without a deadline.
+    /// Resizes the tree for a table of `slots` slots, all without a deadline.
     pub(crate) fn resize(&mut self, slots: usize) {
         self.blocks = slots.div_ceil(WIDTH);
         let mut total = 0;
@@ -72,18 +73,18 @@ impl Deadlines {
         }
     }
 
-    /// A time no later than the earliest deadline.
+    /// Returns a time that is not later than the earliest deadline.
     pub(crate) fn earliest(&self) -> u64 {
         self.bounds.last().copied().unwrap_or(NEVER)
     }
 
-    /// A block that may hold a deadline up to `now`. Answer with [`raise`](Self::raise) when it
-    /// does not.
+    /// Returns a block that may have a deadline up to `now`. If it does not, call
+    /// [`raise`](Self::raise).
     pub(crate) fn due_block(&self, now: u64) -> Option<usize> {
         if self.earliest() > now || self.earliest() == NEVER {
             return None;
         }
-        // Walk down from the root. Level by level: where it starts and how wide it is.
+        // It goes down from the root. For each level: its start and its width.
         let mut levels = [(0usize, 0usize); 12];
         let mut depth = 0;
         let (mut start, mut width) = (0, self.blocks);
@@ -101,15 +102,15 @@ impl Deadlines {
             let (start, width) = levels[level];
             let first = index * WIDTH;
             let end = (first + WIDTH).min(width);
-            // A bound above the lowest level is exactly the least of its children, so some child
-            // is due whenever its parent is.
+            // A bound above the lowest level is exactly the least of its children, so if its time
+            // has come, that of a child has come too.
             index = (first..end).min_by_key(|&child| self.bounds[start + child])?;
         }
         Some(index)
     }
 
-    /// Sets the bound of `block` to the earliest deadline that it really holds, and every bound
-    /// above it to the least of its children.
+    /// Sets the bound of `block` to its real earliest deadline, and every bound above it to the
+    /// least of its children.
     pub(crate) fn raise(&mut self, block: usize, earliest: u64) {
         let (mut start, mut width, mut index) = (0, self.blocks, block);
         let mut bound = earliest;

@@ -1,6 +1,6 @@
-//! The error object: what a response carries instead of a result.
+//! The error object: the part of a response that replaces the result.
 //!
-//! An error that arrived is passed on unchanged, unknown members included. An error made here has
+//! A received error is passed on unchanged, including unknown members. An error made here has
 //! `code` and `message`, and `data` only if there is any. JSON-RPC 2.0 §5.1.
 
 use alloc::borrow::Cow;
@@ -29,7 +29,7 @@ pub struct ErrorObject<'a> {
     code: i64,
     message: Cow<'a, str>,
     data: Option<Json<'a>>,
-    /// The object as it arrived; passed on verbatim.
+    /// The object as it was received.
     text: Option<Json<'a>>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> ErrorObject<'a> {
         }
     }
 
-    /// Makes the error of a code with its canonical message, or `"Error"` if it has none.
+    /// Makes the error of a code with its standard message, or `"Error"` if it has none.
     pub const fn of(code: i64) -> ErrorObject<'static> {
         let message = match codes::message(code) {
             Some(message) => message,
@@ -53,7 +53,7 @@ impl<'a> ErrorObject<'a> {
         Self::fixed(code, message)
     }
 
-    /// Makes an error without data when the program is built.
+    /// Makes an error without data at compile time.
     pub(crate) const fn fixed(code: i64, message: &'static str) -> ErrorObject<'static> {
         ErrorObject {
             code,
@@ -73,7 +73,7 @@ impl<'a> ErrorObject<'a> {
         Self::of(codes::INVALID_REQUEST)
     }
 
-    /// −32601. It does not name the method: the peer knows it, and an attacker need not.
+    /// −32601. It does not name the method, which the peer knows.
     pub const fn method_not_found() -> ErrorObject<'static> {
         Self::of(codes::METHOD_NOT_FOUND)
     }
@@ -83,7 +83,7 @@ impl<'a> ErrorObject<'a> {
         Self::of(codes::INVALID_PARAMS)
     }
 
-    /// −32603. It says nothing of what went wrong inside.
+    /// −32603. It has no details of the fault.
     pub const fn internal_error() -> ErrorObject<'static> {
         Self::of(codes::INTERNAL_ERROR)
     }
@@ -99,13 +99,13 @@ impl<'a> ErrorObject<'a> {
         Self::of(codes::SERVER_BUSY)
     }
 
-    /// −32003, naming the limit in items.
+    /// −32003, with the limit in items.
     pub fn batch_too_large(max_items: usize) -> ErrorObject<'static> {
         let message = with_number("Batch too large, limit: ", max_items, "");
         ErrorObject::new(codes::BATCH_TOO_LARGE, message)
     }
 
-    /// −32004, naming the limit in bytes.
+    /// −32004, with the limit in bytes.
     pub fn request_too_large(max_bytes: usize) -> ErrorObject<'static> {
         let message = with_number("Request too large, limit: ", max_bytes, "");
         ErrorObject::new(codes::REQUEST_TOO_LARGE, message)
@@ -116,25 +116,25 @@ impl<'a> ErrorObject<'a> {
         Self::of(codes::TIMEOUT)
     }
 
-    /// Adds data. `Json::NULL` is data; leaving this out sends none.
+    /// Adds data. `Json::NULL` is data too: it is sent as null.
     pub fn with_data(mut self, data: Json<'a>) -> Self {
         self.data = Some(data);
         self.text = None;
         self
     }
 
-    /// The number that says what kind of failure this is.
+    /// The number of the kind of failure.
     pub fn code(&self) -> i64 {
         self.code
     }
 
-    /// The code's kind, told by its number alone.
+    /// The code's kind, by its number alone.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::of(self.code)
     }
 
-    /// The one-sentence description. A lone surrogate escape shows as the replacement character;
-    /// [`text`](Self::text) has it as it was.
+    /// The one-sentence description. Lone surrogate escapes are replaced by the replacement
+    /// character; [`text`](Self::text) has them unchanged.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -144,7 +144,7 @@ impl<'a> ErrorObject<'a> {
         self.data
     }
 
-    /// The object as it arrived, members unknown to JSON-RPC included; none for one made here.
+    /// The object as it was received, including unknown members; `None` for one made here.
     pub fn text(&self) -> Option<Json<'a>> {
         self.text
     }
@@ -161,7 +161,7 @@ impl<'a> ErrorObject<'a> {
         }))
     }
 
-    /// An error that has been read already: its parts, and its text.
+    /// Makes an error of its parts, which have been read already, and its text.
     pub(crate) fn of_parts(
         code: i64,
         message: &'a str,
@@ -198,8 +198,8 @@ impl<'a> ErrorObject<'a> {
         })
     }
 
-    /// Reads what a 1.0 peer gave as its error: any value but null. One that is no 2.0 error
-    /// object becomes the data; a `message` and a whole `code` in it are used, else code −32000.
+    /// Reads the error of a 1.0 peer: any value but null. If it is no 2.0 error object, it becomes
+    /// the data; its `message` and integer `code` are used if it has them, else code −32000.
     pub(crate) fn read_v1(json: Json<'a>) -> Self {
         if let Some(error) = Self::read(json) {
             return error;
@@ -218,8 +218,8 @@ impl<'a> ErrorObject<'a> {
         }
     }
 
-    /// Whether this says that a message was larger than its receiver takes: −32004, or −32600 with
-    /// a number of bytes in its message or in the sentence that is its data.
+    /// Whether this error means that a message was too large for its receiver: −32004, or −32600
+    /// with a number of bytes in its message or in the text that is its data.
     ///
     /// ```
     /// use antiphon::ErrorObject;
@@ -228,7 +228,7 @@ impl<'a> ErrorObject<'a> {
     /// assert!(!ErrorObject::invalid_request().is_over_limit());
     /// ```
     pub fn is_over_limit(&self) -> bool {
-        /// Whether a sentence has a number and speaks of bytes.
+        /// Whether a sentence has a number and the word bytes.
         fn names_bytes(sentence: &str) -> bool {
             sentence.contains("byte") && sentence.bytes().any(|byte| byte.is_ascii_digit())
         }
@@ -279,17 +279,17 @@ impl<'a> ErrorObject<'a> {
     }
 }
 
-/// A sentence with a number in it. Not `format!`: its machinery is larger than all that is written here.
+/// Returns a sentence with a number in it. `format!` would add more code than this whole file.
 pub(crate) fn with_number(before: &str, number: usize, behind: &str) -> String {
     let mut sentence = Vec::with_capacity(64);
     sentence.extend_from_slice(before.as_bytes());
     json::write_u64(&mut sentence, number as u64);
     sentence.extend_from_slice(behind.as_bytes());
-    // Two strings with digits between them.
+    // The parts are strings and digits, so the text is valid.
     String::from_utf8(sentence).unwrap_or_default()
 }
 
-/// Reads a JSON number whose exact value is a whole number within 64 bits, however it is spelled:
+/// Reads a JSON number whose exact value is a whole number within 64 bits, however it is written:
 /// languages without integers write `-32000.0`.
 fn read_integer(json: Json<'_>) -> Option<i64> {
     match json.kind() {
@@ -301,7 +301,7 @@ fn read_integer(json: Json<'_>) -> Option<i64> {
     }
 }
 
-/// Reads the digits of a JSON number, which has no zeros in front; none for another sign than minus.
+/// Reads the digits of a JSON number without leading zeros; `None` for a sign other than minus.
 fn whole_number(text: &[u8]) -> Option<i64> {
     // The largest number of 64 bits with a sign has nineteen digits, and any nineteen fit without one.
     const MAX_DIGITS: usize = 19;
@@ -333,8 +333,8 @@ impl core::error::Error for ErrorObject<'_> {}
 
 /// An [`ErrorObject`] that owns its parts.
 ///
-/// It is as small as a pointer. Most calls end well, and code that moves an outcome moves the space
-/// for an error each time.
+/// It is as small as a pointer: most calls succeed, and code that moves an outcome always moves the
+/// space for an error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnedError(Box<OwnedParts>);
 
@@ -347,11 +347,11 @@ struct OwnedParts {
     cause: Cause,
 }
 
-/// What led to an error here; it is never sent to the peer.
+/// The cause of an error here; it is never sent to the peer.
 #[derive(Clone, Debug, Default)]
 struct Cause(Option<Arc<dyn core::error::Error + Send + Sync>>);
 
-/// Errors are what the peer sees of them.
+/// Errors are compared by what the peer sees.
 impl PartialEq for Cause {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -387,7 +387,7 @@ impl OwnedError {
         Ok(self)
     }
 
-    /// Lends the error, for code that reads an [`ErrorObject`].
+    /// Borrows the error, for code that reads an [`ErrorObject`].
     pub fn as_error(&self) -> ErrorObject<'_> {
         let parts = &*self.0;
         ErrorObject {
@@ -398,7 +398,7 @@ impl OwnedError {
         }
     }
 
-    /// The number that says what kind of failure this is.
+    /// The number of the kind of failure.
     pub fn code(&self) -> i64 {
         self.0.code
     }

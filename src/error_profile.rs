@@ -1,12 +1,12 @@
-//! What the codes of the server range mean, dialect by dialect, and the errors made of them.
+//! The meaning of the codes of the server range in each dialect, and the errors with these codes.
 //!
-//! One code means *busy* in one protocol and *not initialized* or *not found* in another. So an
-//! error that this crate makes by itself uses the code that the connection's dialect has for it.
+//! One code means *busy* in one protocol and *not initialized* or *not found* in another. So errors
+//! that this crate makes itself use the codes of the connection's dialect.
 
 use crate::codes;
 use crate::error_object::ErrorObject;
 
-/// What the codes of the server range mean in errors made here.
+/// The meaning of the codes of the server range, for errors made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorProfile {
@@ -40,7 +40,7 @@ impl ErrorProfile {
         ErrorObject::fixed(code, "Server busy")
     }
 
-    /// The error for more calls than a rate limit lets pass.
+    /// The error for a call beyond a rate limit.
     pub fn rate_limited(self) -> ErrorObject<'static> {
         let code = match self {
             Self::WebSocketDraft => codes::websocket_draft::RATE_LIMIT_EXCEEDED,
@@ -49,7 +49,7 @@ impl ErrorProfile {
         ErrorObject::fixed(code, "Rate limit exceeded")
     }
 
-    /// The error of a server that is shutting down and takes no new requests.
+    /// The error of a server that is shutting down and accepts no new requests.
     pub const fn unavailable(self) -> ErrorObject<'static> {
         match self {
             Self::WebSocketDraft => {
@@ -59,8 +59,8 @@ impl ErrorProfile {
         }
     }
 
-    /// The error for a request that comes before the peer has initialized the server; where the protocol
-    /// has none, that it is invalid.
+    /// The error for a request before the peer has initialised the server. In protocols that have
+    /// no such error it is *invalid request*.
     ///
     /// ```
     /// use antiphon::ErrorProfile;
@@ -87,8 +87,8 @@ impl ErrorProfile {
         ErrorObject::fixed(code, "Request timeout")
     }
 
-    /// The error for a request that its handler gave up although the peer did not cancel it, where
-    /// [`CancelAnswer::Silent`](crate::CancelAnswer::Silent) names no code.
+    /// The error for a request that its handler has given up although the peer did not cancel it,
+    /// for [`CancelAnswer::Silent`](crate::CancelAnswer::Silent), which has no code.
     pub(crate) const fn given_up(self) -> ErrorObject<'static> {
         let code = match self {
             Self::Antiphon | Self::WebSocketDraft => codes::REQUEST_CANCELLED,

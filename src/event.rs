@@ -1,8 +1,9 @@
-//! What [`Connection::poll_event`](crate::Connection::poll_event) tells the driver.
+//! The events that [`Connection::poll_event`](crate::Connection::poll_event) returns to the driver.
 //!
-//! Events borrow the input, never the connection: a request can be answered, and its params read,
-//! at the same time. `into_owned` copies an event that has to outlive its input. Nothing that went
-//! wrong is silent: a fault of which the peer is not sent everything arrives here with its cause, its id and its place.
+//! Events borrow the input, never the connection: a request can be answered while its params are
+//! read. `into_owned` copies an event that has to outlive its input. Every fault is reported: if
+//! the peer is not sent everything about it, there is an event with its cause, its id and its
+//! position.
 
 use alloc::borrow::Cow;
 use core::fmt;
@@ -12,41 +13,42 @@ use crate::frame::FramingError;
 use crate::id::{CallId, Id, ReplyToken, RequestKey};
 use crate::json::{Json, SyntaxError};
 
-/// One thing that happened on the connection.
+/// An event of a connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a, T> {
-    /// The peer asks something and waits for an answer.
+    /// The peer sent a request and waits for an answer.
     Request(RequestRef<'a>),
-    /// The peer tells something and wants no answer.
+    /// The peer sent a notification, which is not answered.
     Notification(NotificationRef<'a>),
-    /// One of our calls is settled: with a result, an error, or the reason there will be neither.
-    /// Every call settles exactly once.
+    /// One of our calls has ended: with a result, an error, or the reason why there is neither.
+    /// Every call ends exactly once.
     Response(ResponseRef<'a, T>),
-    /// The peer gave up one of its requests, or the connection was closed under it.
+    /// The peer has cancelled one of its requests, or the connection was closed before the answer.
     Cancelled(Cancelled<'a>),
-    /// A message, or one item of a batch, was not valid. It has been answered as the specification
-    /// says; the connection lives on.
+    /// A message, or one item of a batch, was not valid. It was answered as the specification
+    /// demands; the connection goes on.
     Malformed(Malformed<'a>),
-    /// A valid request or notification, or a message too large to read, was over a limit. A
-    /// request has been answered; the connection lives on.
+    /// A valid request or notification was over a limit, or a message was too large to be read. A
+    /// request was answered; the connection goes on.
     Refused(Refused<'a>),
-    /// Something that fits nothing open: a late or unknown answer, or a cancel for nothing.
-    /// Never answered.
+    /// A message that matches nothing that is open: a late or unknown answer, or a cancel of a
+    /// request that is not open. It is never answered.
     UnmatchedResponse(UnmatchedResponse<'a>),
-    /// The connection takes nothing more in. Sent once, after every open call has settled.
-    /// Queued output still drains, and after an ordinary end of input open requests may still be
-    /// answered; [`Connection::is_closed`](crate::Connection::is_closed) tells when all is done.
+    /// The connection accepts no more input. It is the last event, after every open call has ended.
+    /// Queued output can still be written, and after an ordinary end of input open requests may
+    /// still be answered; [`Connection::is_closed`](crate::Connection::is_closed) is true when all
+    /// is done.
     Closed(Closed),
 }
 
-/// Where a message stood.
+/// The position of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
     /// The size of the message, or of its part of a batch, in bytes.
     pub bytes: usize,
-    /// The message's position in its batch, from 0; none for a message that came alone.
+    /// The message's position in its batch, from 0; `None` for a message that came alone.
     pub batch_index: Option<usize>,
 }
 
@@ -54,15 +56,15 @@ pub struct Origin {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RequestRef<'a> {
-    /// The method asked for, unescaped. It may be any text, a blank one included.
+    /// The method, unescaped. It may be any text, even a blank one.
     pub method: Cow<'a, str>,
-    /// The params, an array or an object, if any were given.
+    /// The params, an array or an object, if there are any.
     pub params: Option<Json<'a>>,
-    /// The request's id as the peer wrote it; the answer carries it unasked.
+    /// The request's id as the peer wrote it; the answer has it automatically.
     pub id: Id<'a>,
     /// The right to answer.
     pub token: ReplyToken,
-    /// Where the request stood.
+    /// The position of the request.
     pub origin: Origin,
 }
 
@@ -72,9 +74,9 @@ pub struct RequestRef<'a> {
 pub struct NotificationRef<'a> {
     /// The method, unescaped.
     pub method: Cow<'a, str>,
-    /// The params, an array or an object, if any were given.
+    /// The params, an array or an object, if there are any.
     pub params: Option<Json<'a>>,
-    /// Where the notification stood.
+    /// The position of the notification.
     pub origin: Origin,
 }
 
@@ -82,13 +84,13 @@ pub struct NotificationRef<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ResponseRef<'a, T> {
-    /// The call that is settled.
+    /// The call that has ended.
     pub call: CallId,
-    /// What the caller gave along with it.
+    /// The value that the caller gave with the call.
     pub tag: T,
     /// How it ended.
     pub outcome: Outcome<'a>,
-    /// Where the answer stood; none for a call that ended without one.
+    /// The position of the answer; `None` for a call that ended without one.
     pub origin: Option<Origin>,
 }
 
@@ -100,13 +102,13 @@ pub enum Outcome<'a> {
     Ok(Json<'a>),
     /// The peer's error object.
     Err(ErrorObject<'a>),
-    /// The peer answered with our id, but the answer breaks the rules.
+    /// The peer answered with our id, but the answer is not valid.
     Invalid(InvalidResponse<'a>),
     /// The deadline passed. The peer may still be working.
     TimedOut,
-    /// The exchange ended and the peer had left this call out of its answer.
+    /// The exchange ended without an answer to this call.
     Missing,
-    /// No byte of the call left this side: the only ending after which repeating is always safe.
+    /// No byte of the call was sent: the only outcome after which repeating is always safe.
     Unsent,
     /// The connection ended first. The peer may or may not have acted.
     Aborted,
@@ -133,14 +135,14 @@ impl fmt::Display for Outcome<'_> {
     }
 }
 
-/// What is said before the rule that an invalid answer breaks.
+/// The text before the rule that an invalid answer breaks.
 pub(crate) const INVALID_ANSWER: &str = "an invalid answer: ";
 
-/// An answer with the id of one of our calls that is no valid response.
+/// An answer with the id of one of our calls that is not a valid response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InvalidResponse<'a> {
-    /// What is wrong with it.
+    /// The rule that it breaks.
     pub reason: InvalidReason,
     /// The whole object.
     pub text: Json<'a>,
@@ -152,37 +154,38 @@ impl fmt::Display for InvalidResponse<'_> {
     }
 }
 
-/// A request that will not be served: the peer cancelled it, or the connection was closed.
+/// A request that must not be answered normally: the peer cancelled it, or the connection was
+/// closed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Cancelled<'a> {
     /// The request.
     pub key: RequestKey,
-    /// What the peer gave as its reason (MCP).
+    /// The peer's reason (MCP).
     pub reason: Option<Json<'a>>,
-    /// Whether an answer is still owed. False when the dialect wants none, and after a close:
-    /// the token is then dead, and answering with it is refused as
+    /// Whether an answer is still needed. False when the dialect wants none, and after a close:
+    /// then the token is of no use, and answering with it fails as
     /// [`NotOpen`](crate::SendError::NotOpen).
     pub answer_owed: bool,
 }
 
 /// A message, or one item of a batch, that is not valid JSON-RPC.
 ///
-/// `Debug` tells how many bytes the message has, not which: they may be secrets.
+/// `Debug` prints how many bytes the message has, not which: they may be secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Malformed<'a> {
-    /// What is wrong with it.
+    /// The fault.
     pub cause: MalformedCause,
     /// The bytes of the message, or of the item.
     pub text: &'a [u8],
     /// Where in the message the cause was found, in bytes from its start.
     pub offset: usize,
-    /// The id, where one of legal type was readable.
+    /// The id, if it was readable and of an allowed type.
     pub id: Option<Id<'a>>,
-    /// The code of the error sent to the peer; none when nothing was sent.
+    /// The code of the error sent to the peer; `None` if none was sent.
     pub answered: Option<i64>,
-    /// Where the message stood.
+    /// The position of the message.
     pub origin: Origin,
 }
 
@@ -231,7 +234,7 @@ pub enum InvalidReason {
     EmptyBatch,
     /// Batches are switched off.
     BatchesOff,
-    /// A member of the envelope stands there twice. Two readers could choose differently.
+    /// A member of the envelope occurs twice. Two readers could choose differently.
     RepeatedMember,
     /// The `jsonrpc` member is missing or has a value that the version policy does not allow.
     Version,
@@ -239,7 +242,7 @@ pub enum InvalidReason {
     Unrecognisable,
     /// `method` is not a string.
     MethodType,
-    /// `method` holds a lone surrogate escape, so that it is no text.
+    /// `method` has a lone surrogate escape, so it is not text.
     MethodText,
     /// `params` is neither an array nor an object.
     ParamsType,
@@ -247,9 +250,9 @@ pub enum InvalidReason {
     ParamsByName,
     /// `id` has a type that is not allowed.
     IdType,
-    /// `id` is missing where the version demands it.
+    /// `id` is missing although the version requires it.
     IdMissing,
-    /// A 1.0 message stands in a batch, and that is switched off.
+    /// A 1.0 message in a batch, although that is switched off.
     V1InBatch,
     /// The response has neither `result` nor `error`.
     NoOutcome,
@@ -289,29 +292,29 @@ impl fmt::Display for InvalidReason {
     }
 }
 
-/// A valid message beyond a limit or a knob.
+/// A valid message beyond a limit, or forbidden by a setting.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refused<'a> {
     /// The limit.
     pub cause: RefusedCause,
-    /// The method, where there is one.
+    /// The method, if there is one.
     pub method: Option<Cow<'a, str>>,
-    /// The id as the peer wrote it, where there is one.
+    /// The id as the peer wrote it, if there is one.
     pub id: Option<Id<'a>>,
-    /// The code of the error sent to the peer; none when nothing was sent.
+    /// The code of the error sent to the peer; `None` if none was sent.
     pub answered: Option<i64>,
-    /// Where the message stood.
+    /// The position of the message.
     pub origin: Origin,
 }
 
-/// The limit or knob that a message met.
+/// The limit or setting that a message violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusedCause {
     /// `max_open_requests` requests are open.
     Busy,
-    /// The connection is draining and takes nothing new.
+    /// The connection is draining and accepts no new requests.
     Draining,
     /// The message is larger than `max_message_bytes`; `bytes` is its declared size, if it
     /// declared one.
@@ -354,30 +357,30 @@ impl fmt::Display for RefusedCause {
     }
 }
 
-/// A message that fits nothing open on this connection.
+/// A message that matches nothing that is open on this connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UnmatchedResponse<'a> {
-    /// Why it fits nothing.
+    /// Why it matches nothing.
     pub kind: UnmatchedKind<'a>,
-    /// Its id, where it has one.
+    /// Its id, if it has one.
     pub id: Option<Id<'a>>,
-    /// Where the message stood.
+    /// The position of the message.
     pub origin: Origin,
 }
 
-/// Why a message fits nothing open.
+/// Why a message matches nothing that is open.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum UnmatchedKind<'a> {
-    /// An answer to a call of ours that has already settled: timed out, cancelled, or answered
+    /// An answer to a call of ours that has already ended: timed out, cancelled, or answered
     /// before.
     Late(Outcome<'a>),
     /// An answer with an id that this connection never sent.
     Unknown(Outcome<'a>),
-    /// An answer with a null id, or with none: the peer could not tell what it answers.
+    /// An answer with a null id, or with none: the peer did not know what it answers.
     NullId(Outcome<'a>),
-    /// A cancel for a request that is not open, or one that cannot be read.
+    /// A cancel of a request that is not open, or one that cannot be read.
     Cancel,
 }
 
@@ -398,25 +401,26 @@ impl fmt::Display for UnmatchedKind<'_> {
     }
 }
 
-/// What is said of each kind of unmatched response, before its outcome.
+/// The text for each kind of unmatched response, before its outcome.
 pub(crate) const LATE: &str = "an answer to a call that is over: ";
 pub(crate) const UNKNOWN: &str = "an answer with an id that was never sent: ";
 pub(crate) const NULL_ID: &str = "an answer without an id: ";
 pub(crate) const UNMATCHED_CANCEL: &str = "a cancel for a request that is not open";
 
-/// What an over-limit error without an id means for a call of ours.
+/// The text for an error without an id about a limit, which may concern a call of ours.
 pub(crate) const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if \
     that was a call, the call will time out";
 
-/// Why the connection takes nothing more in.
+/// Why the connection accepts no more input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
-    /// The driver reported the end of input, and it fell between two messages.
+    /// The driver reported the end of input, and it was between two messages.
     EndOfInput,
     /// [`Connection::close`](crate::Connection::close) was called.
     Local(CloseReason),
-    /// [`Connection::drain`](crate::Connection::drain) was called, and all is answered and written.
+    /// [`Connection::drain`](crate::Connection::drain) was called, and everything is answered and
+    /// written.
     Drained,
     /// The peer, or the stream, broke the connection.
     Failed(ConnectionError),
@@ -433,19 +437,19 @@ impl fmt::Display for Closed {
     }
 }
 
-/// Why a driver closes a connection. The core sends nothing of it; transports with close codes do.
+/// Why a driver closes a connection. The core does not send it; transports with close codes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// The conversation is over.
+    /// The connection is not needed any more.
     Done,
     /// This side is shutting down.
     GoingAway,
-    /// The peer broke the rules once too often.
+    /// The peer broke too many rules.
     PeerMisbehaved,
     /// The transport failed.
     TransportFailed,
-    /// Anything else, in words.
+    /// Any other reason, as text.
     Other(&'static str),
 }
 
@@ -461,23 +465,24 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// What broke a connection. It ends reading for good; queued output still drains.
+/// The fault that broke a connection. Nothing more is read; queued output can still be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The stream can no longer be cut into messages.
+    /// The stream cannot be split into messages any more.
     Framing(FramingError),
     /// The input ended inside a message.
     Truncated,
-    /// A message was begun and not finished within `message_timeout`.
+    /// A message was not complete within `message_timeout` after its beginning.
     MessageTimedOut,
-    /// Nothing was taken from a waiting output within `write_timeout`.
+    /// None of the waiting output was written within `write_timeout`.
     WriteTimedOut,
-    /// A drain did not finish within `drain_timeout`.
+    /// A drain did not end within `drain_timeout`.
     DrainTimedOut,
-    /// The output queue passed `max_outbox_bytes`: the peer asks but does not read.
+    /// The output is over `max_outbox_bytes`: the peer sends requests but does not read the
+    /// answers.
     OutboxFull,
-    /// More than `max_unmatched_responses` answers fitted nothing.
+    /// More than `max_unmatched_responses` answers matched no call.
     TooManyUnmatched,
     /// More than `max_malformed_messages` messages were malformed.
     TooManyMalformed,

@@ -1,9 +1,9 @@
-//! Messages, batches, splits and whole conversations made of a fuzzer's bytes, for fuzzing your own
+//! Makes messages, batches, splits and whole conversations from a fuzzer's bytes, to fuzz your own
 //! handlers and peers. With the feature `arbitrary`.
 //!
-//! Most of what is made is right, and some is wrong in the ways that peers are: ids repeated and
-//! spelled oddly, members missing or of the wrong type, answers to no call, text cut anywhere.
-//! Equal bytes make equal messages, and fewer bytes make smaller ones.
+//! Most generated messages are valid, and some have the faults of real peers: ids repeated and
+//! written in unusual ways, members missing or of the wrong type, answers to no call, text cut
+//! anywhere. Equal bytes make equal messages, and fewer bytes make smaller ones.
 //!
 //! ```
 //! use antiphon::generate::Conversation;
@@ -36,15 +36,15 @@ use crate::event::Event;
 use crate::frame::Framing;
 use crate::input::Input;
 
-/// How many messages a conversation has at most, and items per batch.
+/// The most messages of a conversation, and items per batch.
 const MAX_MESSAGES: usize = 64;
 const MAX_ITEMS: usize = 8;
 /// How deep generated params and results nest.
 const MAX_DEPTH: usize = 4;
 
 const METHODS: [&str; 3] = ["ask", "tell", "$/cancelRequest"];
-/// The ids that messages have: few, so that they repeat. Some are one id in two spellings, some are
-/// no id at all.
+/// The ids of messages: few, so that they repeat. Some are the same id in two spellings, some are
+/// not valid.
 const IDS: [&str; 14] = [
     "1",
     "2",
@@ -77,14 +77,14 @@ const SCALARS: [&str; 12] = [
 ];
 const NAMES: [&str; 5] = ["a", "id", "value", "\\u0061", ""];
 
-/// One message of a peer's: a request, a notification, an answer, or something that is none.
+/// A message of a peer: a request, a notification, an answer, or an invalid message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnyMessage {
     text: String,
 }
 
 impl AnyMessage {
-    /// Makes a message. If it names a method, that is one of `methods`. For an empty list it is
+    /// Makes a message. If it has a method, that is one of `methods`. If the list is empty, it is
     /// made as [`Arbitrary`] makes it.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl AnyMessage {
         Ok(Self { text })
     }
 
-    /// A message cut short, so that it is not JSON.
+    /// Makes a message that is cut short, so that it is not JSON.
     fn of_broken(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<Self> {
         let mut text = request(u, methods)?;
         let mut at = u.int_in_range(1..=text.len() - 1)?;
@@ -125,14 +125,14 @@ impl<'a> Arbitrary<'a> for AnyMessage {
     }
 }
 
-/// Several messages in one: an array, now and then an empty one.
+/// Several messages in one: an array, which may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnyBatch {
     text: String,
 }
 
 impl AnyBatch {
-    /// Makes a batch whose items name `methods`, as in [`AnyMessage::of`].
+    /// Makes a batch whose items have methods of `methods`, as in [`AnyMessage::of`].
     ///
     /// # Errors
     /// As [`AnyMessage::of`].
@@ -140,7 +140,7 @@ impl AnyBatch {
         let n = u.int_in_range(0..=MAX_ITEMS)?;
         let mut items = Vec::new();
         for _ in 0..n {
-            // What is not JSON would spoil its neighbours, and be no batch.
+            // Text that is not JSON would make the whole batch invalid.
             items.push(match u.int_in_range(0..=7)? {
                 0..=4 => request(u, methods)?,
                 5 => call(u, methods, "")?,
@@ -165,14 +165,14 @@ impl<'a> Arbitrary<'a> for AnyBatch {
     }
 }
 
-/// Where a stream is cut as it arrives: into pieces of these sizes, again and again.
+/// The sizes of the pieces in which a stream arrives, used again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splits {
     sizes: Vec<usize>,
 }
 
 impl Splits {
-    /// The pieces of `bytes`, in order and without gaps. None is empty.
+    /// Splits `bytes` into pieces, in order and without gaps. None is empty.
     pub fn pieces<'b>(&self, bytes: &'b [u8]) -> Vec<&'b [u8]> {
         let mut pieces = Vec::new();
         let mut rest = bytes;
@@ -188,7 +188,7 @@ impl Splits {
 }
 
 impl<'a> Arbitrary<'a> for Splits {
-    /// Pieces of 1 to 64 bytes in up to six sizes, or now and then the whole at once.
+    /// Makes pieces of 1 to 64 bytes in up to six sizes, or sometimes one piece of everything.
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         let n = u.int_in_range(0..=6)?;
         let sizes = (0..n).map(|_| u.int_in_range(1..=64));
@@ -198,7 +198,7 @@ impl<'a> Arbitrary<'a> for Splits {
     }
 }
 
-/// All that a peer says, and how it arrives.
+/// All messages of a peer, and how they arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
     framing: Framing,
@@ -207,8 +207,8 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Makes a conversation under `framing` ([`Framing::Detect`] is taken as lines), whose messages
-    /// name `methods` as in [`AnyMessage::of`].
+    /// Makes a conversation under `framing` (for [`Framing::Detect`] lines), whose messages have
+    /// methods of `methods`, as in [`AnyMessage::of`].
     ///
     /// # Errors
     /// As [`AnyMessage::of`].
@@ -233,7 +233,7 @@ impl Conversation {
         self.messages.iter().map(String::as_str)
     }
 
-    /// The messages one after another, framed; under [`Framing::Messages`] as they are.
+    /// The framed messages, one after another; under [`Framing::Messages`] unchanged.
     pub fn stream(&self) -> Vec<u8> {
         let framed = self.messages.iter().map(|text| match self.framing {
             Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{text}", text.len()),
@@ -243,7 +243,7 @@ impl Conversation {
         framed.collect::<String>().into_bytes()
     }
 
-    /// What arrives at once, in order: pieces of the stream, or whole messages under
+    /// The pieces of the stream in the order in which they arrive; whole messages under
     /// [`Framing::Messages`].
     pub fn arrivals(&self) -> Vec<Vec<u8>> {
         if self.framing == Framing::Messages {
@@ -257,10 +257,9 @@ impl Conversation {
         pieces.into_iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// Has the conversation with `conn`, and ends it: everything arrives, then the input ends, then
-    /// all that waits is taken. Every event goes to `handle`, which may do with the connection what
-    /// it likes. Gives what was written. The connection is closed by then, unless `handle` kept a
-    /// request.
+    /// Passes the conversation to `conn`, and ends it: everything arrives, then the input ends,
+    /// then the output is taken. Every event is passed to `handle`, which may use the connection.
+    /// Returns the output. The connection is closed then, unless `handle` has kept a request.
     pub fn play<T>(
         &self,
         conn: &mut Connection<T>,
@@ -317,7 +316,7 @@ fn method<'m>(u: &mut Unstructured<'_>, methods: &[&'m str]) -> Result<&'m str> 
     }
 }
 
-/// Small ids come often, so that they repeat, and are those of the first calls.
+/// Small ids are frequent, so that they repeat, and are those of the first calls.
 fn id(u: &mut Unstructured<'_>) -> Result<&'static str> {
     match u.ratio(2, 3)? {
         true => Ok(u.choose(&IDS[..4])?),
@@ -366,7 +365,7 @@ fn cancel(u: &mut Unstructured<'_>) -> Result<String> {
     ))
 }
 
-/// A request with something wrong about it.
+/// Makes an invalid request.
 fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
     let right = request(u, methods)?;
     Ok(match u.int_in_range(0..=6)? {
@@ -407,7 +406,7 @@ fn object(u: &mut Unstructured<'_>, depth: usize) -> Result<String> {
     ))
 }
 
-/// A method may have any text.
+/// Escapes a method, which may be any text.
 fn escaped(method: &str) -> String {
     let mut text = Vec::new();
     crate::json::write_str(&mut text, method);
@@ -422,7 +421,7 @@ mod tests {
     use alloc::vec::Vec;
     use arbitrary::{Arbitrary, Unstructured};
 
-    /// Bytes without a pattern, the same every time.
+    /// Makes random-looking bytes, the same ones each time.
     fn noise(seed: u64, n: usize) -> Vec<u8> {
         let mut random = antiphon_test_support::random::Random::new(seed);
         (0..n).map(|_| random.byte()).collect()

@@ -1,7 +1,7 @@
-//! What the driver hands in: a cursor over received bytes, which the driver owns.
+//! The input that the driver passes in: a cursor over received bytes, which the driver owns.
 //!
-//! The connection takes whole messages or nothing. The driver shows it the bytes that it did not
-//! take again, followed by more.
+//! The connection takes whole messages or nothing. The driver passes the bytes that were not taken
+//! again, followed by those that arrive next.
 
 /// Received bytes, and how many of them the connection has taken.
 ///
@@ -19,8 +19,8 @@ pub struct Input<'a> {
     bytes: &'a [u8],
     consumed: usize,
     kind: InputKind,
-    /// How many of the next bytes were fingerprinted last, and their fingerprint. Zero bytes before
-    /// that was asked for.
+    /// The number of next bytes whose fingerprint was computed last, and that fingerprint. Zero
+    /// bytes before the first time.
     print: (usize, u64),
 }
 
@@ -42,8 +42,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One whole message, from a transport that keeps messages apart. It is read as such under
-    /// every framing.
+    /// Makes an input of one whole message, from a transport that delivers separate messages. It is
+    /// read as one message under every framing.
     pub fn message(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -53,13 +53,13 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One whole message as text, from a transport that gives strings.
+    /// Makes an input of one whole message as text, from a transport that delivers strings.
     pub fn text(message: &'a str) -> Self {
         Self::message(message.as_bytes())
     }
 
-    /// Stands for a message of `bytes` bytes that the transport refused to assemble. The
-    /// connection answers it as it answers every message over its limit.
+    /// Makes an input in place of a message of `bytes` bytes that was too large for the transport.
+    /// The connection answers it like every message over its limit.
     pub fn oversize(bytes: u64) -> Self {
         Self {
             bytes: &[],
@@ -69,12 +69,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// No bytes: for a turn of the loop in which only time has passed.
+    /// Makes an input without bytes: for a turn of the loop in which only time has passed.
     pub fn none() -> Self {
         Self::stream(&[])
     }
 
-    /// How many bytes, from the first, were taken. The rest is to be passed again.
+    /// How many bytes at the beginning were taken. Pass the rest again.
     pub fn consumed(&self) -> usize {
         self.consumed
     }
@@ -84,7 +84,7 @@ impl<'a> Input<'a> {
         self.bytes.get(self.consumed..).unwrap_or_default()
     }
 
-    /// Tells the next `n` bytes from others. They cannot change, so they are looked at once.
+    /// Returns a fingerprint of the next `n` bytes. They cannot change, so it is computed once.
     #[inline]
     pub(crate) fn print_of(&mut self, n: usize) -> u64 {
         if self.print.0 != n || n == 0 {
@@ -102,7 +102,7 @@ impl<'a> Input<'a> {
         self.print = (0, 0);
     }
 
-    /// Takes the message whole. What comes after it is a stream without bytes.
+    /// Takes the whole message. After it the input is a stream without bytes.
     pub(crate) fn take_message(&mut self) {
         self.consumed = self.bytes.len();
         self.kind = InputKind::Stream;
@@ -110,8 +110,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Tells one message from another by its length and its first and last bytes, eight at a time: it
-/// is asked for with every batch.
+/// Distinguishes one message from another by its length and its first and last bytes, eight at a
+/// time. It must be fast, because it is computed for every batch.
 fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     let text = rest.get(..taken).unwrap_or(rest);
     match (text.first_chunk(), text.last_chunk()) {
@@ -125,10 +125,10 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     }
 }
 
-/// How many bytes at either end are looked at.
+/// How many bytes at either end are used.
 const SAMPLE: usize = 64;
 
-/// Both ends are mixed beside each other, so that neither waits for the other.
+/// Both ends are hashed independently, so that the processor can do both at once.
 #[inline]
 fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,35 +1,35 @@
-//! Whether the peer is still there: a pure timer machine for pings, pongs and connecting.
+//! Decides when to ping, and when the peer is gone: a state machine of timers, without I/O.
 //!
-//! Time goes in; "send a ping" and "give the connection up" come out. What a ping is — a WebSocket
-//! control frame, a notification, a request — is the adapter's affair.
+//! The current time goes in; "send a ping" and "give the connection up" come out. The adapter
+//! decides what a ping is: a WebSocket control frame, a notification, a request.
 //!
 //! ```text
 //!   new ──▶ connecting ──handle_open──▶ quiet ──interval──▶ SendPing ──▶ waiting ──pong──▶ quiet
 //!               └─connect_timeout─▶ GiveUp                    waiting ──pong_timeout─▶ GiveUp
 //! ```
 //!
-//! A connection is given up once, and only after a silence. No interval, however short, makes a
-//! driver spin.
+//! A connection is given up once, and only after a silence. Even with very short intervals a driver
+//! does not loop without end.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The spans that a [`KeepAlive`] works with. `None` switches the step off. A span below a
-/// millisecond counts as one.
+/// The intervals of a [`KeepAlive`]. `None` switches the step off. An interval below a millisecond
+/// counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepAliveConfig {
-    /// How long connecting may take. Default 10 s.
+    /// The time in which a connection must be made. Default 10 s.
     pub connect_timeout: Option<Duration>,
-    /// How long nothing may come in before a ping is sent. Default 30 s.
+    /// After how much silence a ping is sent. Default 30 s.
     pub ping_interval: Option<Duration>,
-    /// How long after a ping something must have come in. Default 10 s.
+    /// How long after a ping something must have arrived. Default 10 s.
     pub pong_timeout: Option<Duration>,
 }
 
 impl KeepAliveConfig {
-    /// The defaults.
+    /// Returns the default intervals.
     pub const fn new() -> Self {
         Self {
             connect_timeout: Some(Duration::from_secs(10)),
@@ -45,16 +45,16 @@ impl Default for KeepAliveConfig {
     }
 }
 
-/// The shortest span. With none at all a driver that asks until nothing is left to do would send
+/// The shortest interval. With none at all a driver that asks until there is no action would send
 /// pings without end.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 
-/// What a [`KeepAlive`] wants done.
+/// An action for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAliveAction {
     /// Send a ping now.
     SendPing,
-    /// The connection was not made in time: give the attempt up.
+    /// The connection was not made in time: give up the attempt.
     ConnectTimedOut,
     /// The peer did not answer a ping in time: close the connection.
     PeerDead,
@@ -87,7 +87,7 @@ enum State {
 }
 
 impl KeepAlive {
-    /// Starts with an attempt to connect that begins now.
+    /// Makes one for an attempt to connect that begins now.
     pub fn new(config: KeepAliveConfig, now: Instant) -> Self {
         let until = after(now, config.connect_timeout);
         Self {
@@ -103,14 +103,14 @@ impl KeepAlive {
         }
     }
 
-    /// Reports that something came in. Any bytes prove that the peer is there, as a pong does.
+    /// Reports that bytes have arrived. Any bytes prove that the peer is there, as a pong does.
     pub fn handle_received(&mut self, now: Instant) {
         if matches!(self.state, State::Quiet { .. } | State::Waiting { .. }) {
             self.be_quiet(now);
         }
     }
 
-    /// What is to be done at `now`, if anything. Ask until it says nothing.
+    /// Returns the next action at `now`, if there is one. Call it until it returns `None`.
     pub fn poll_action(&mut self, now: Instant) -> Option<KeepAliveAction> {
         if self.poll_timeout().is_none_or(|due| due > now) {
             return None;
@@ -134,7 +134,7 @@ impl KeepAlive {
         Some(action)
     }
 
-    /// When [`poll_action`](Self::poll_action) will have something to say.
+    /// Returns when [`poll_action`](Self::poll_action) will return an action.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Connecting { until } | State::Waiting { until } => until,

@@ -1,9 +1,9 @@
-//! JSON-RPC 2.0 and 1.0 as a pure state machine: no socket, thread, clock or runtime inside.
+//! JSON-RPC 2.0 and 1.0 as a state machine without I/O: no socket, thread, clock or runtime inside.
 //!
-//! A [`Connection`] is one conversation, both roles at once. Bytes go in, events come out; commands
-//! go in, bytes come out; the current time goes in, deadlines come out. You write a loop of a
-//! few lines that reads, writes and waits: on a thread, in a task, in an interrupt handler, in a test.
-//! All rules of the protocol are in this crate.
+//! A [`Connection`] has both roles at once: it calls and is called. Received bytes go in and events
+//! come out; commands go in and bytes to be sent come out; the current time goes in and deadlines
+//! come out. You write a loop of a few lines that reads, writes and waits: on a thread, in a task,
+//! in an interrupt handler, in a test. All rules of the protocol are in this crate.
 //!
 //! # The loop
 //!
@@ -50,12 +50,13 @@
 //!
 //! | you want to | see |
 //! |---|---|
-//! | call and be called | [`Connection::call`], [`Connection::respond`], [`Event`] |
+//! | call, and answer calls | [`Connection::call`], [`Connection::respond`], [`Event`] |
 //! | serve methods by name, with types | [`service`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
-//! | send several at once and fetch results by type | [`Connection::batch`], [`Collector`] |
-//! | answer one message where there is no connection | [`answer`] |
-//! | inspect a message without a connection: route it, log it, test it | [`Reader`] |
+//! | send several messages at once and fetch results by type | [`Connection::batch`], [`Collector`]
+//! |
+//! | answer one message without a connection | [`answer`] |
+//! | read a message without a connection: route it, log it, test it | [`Reader`] |
 //! | know what a bad peer can do | [`Config::max_memory_bytes`], [`Malformed`], [`Refused`], [`UnmatchedResponse`] |
 //! | split a stream of another protocol into messages | [`Framer`] |
 //! | read and write JSON text without trees | [`Json`], [`OwnedJson`], [`Payload`] |
@@ -63,12 +64,12 @@
 //! # What is promised
 //!
 //! - However the input is split, events and output are the same.
-//! - Every call settles exactly once; every request with an id gets exactly one answer, unless the
-//!   connection is closed under it or the dialect wants none after a cancel.
-//! - Ids and JSON that pass through keep their bytes: `1.0` never comes out as `1`.
+//! - Every call ends exactly once. Every request with an id gets exactly one answer, unless the
+//!   connection closes before, or the dialect wants none after a cancel.
+//! - Ids and JSON that pass through keep their bytes: `1.0` never becomes `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
 //! - In steady state neither an outgoing call nor an incoming request allocates.
-//! - Any order of calls to this API is legal, and the same inputs give the same bytes.
+//! - The methods may be called in any order, and the same inputs give the same bytes.
 //!
 //! Non-finite floats have no JSON form and are written as `null`, as serde_json does.
 

@@ -1,4 +1,4 @@
-//! The states of a connection as a user sees them, from the attempt to connect to the end.
+//! The states of a connection as users see them, from the attempt to connect to the end.
 //!
 //! ```text
 //!   Connecting ──▶ Open ──▶ Closing ──▶ Closed
@@ -6,26 +6,27 @@
 //!        └───────────────────────────────▶┘
 //! ```
 //!
-//! There are five transitions and no other. Nothing is sent before Open, and nothing new after it.
-//! Every change is told once.
+//! There are exactly five transitions. Messages are not sent before Open, and no new ones after it.
+//! Every change is reported once.
 
 use core::fmt;
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnectionState {
-    /// It is being made. Nothing is sent. Calls fail at once or wait, as the driver was configured.
+    /// The connection is being made. Nothing is sent. Calls fail at once or wait, as the driver is
+    /// configured.
     Connecting,
-    /// It sends and receives, and either side may close it.
+    /// Messages are exchanged, and either side may close the connection.
     Open,
-    /// It takes no new messages; what has begun comes to its end.
+    /// No new messages are accepted; requests and calls that have begun are finished.
     Closing,
-    /// It neither sends nor receives, and holds nothing any more.
+    /// Nothing is sent or received any more.
     Closed,
 }
 
 impl ConnectionState {
-    /// Whether a connection in this state may go to that one.
+    /// Whether a connection may go from this state to `next`.
     pub const fn may_become(self, next: Self) -> bool {
         matches!(
             (self, next),
@@ -35,7 +36,7 @@ impl ConnectionState {
         )
     }
 
-    /// Whether new calls and notifications are sent.
+    /// Whether new calls and notifications may be sent.
     pub const fn may_send(self) -> bool {
         matches!(self, Self::Open)
     }
@@ -45,14 +46,14 @@ impl ConnectionState {
         matches!(self, Self::Open | Self::Closing)
     }
 
-    /// Whether what has begun is still led to its end: requests are answered, calls given up.
+    /// Whether requests and calls that have begun are finished: requests answered, calls given up.
     pub const fn may_finish(self) -> bool {
         matches!(self, Self::Open | Self::Closing)
     }
 
-    /// What becomes of a new call or notification, where `waiting` of them wait for the connection
-    /// already and at most `max_waiting_calls` may. With a `max_waiting_calls` of 0, as is usual, none waits:
-    /// what cannot be sent fails at once.
+    /// Returns what happens to a new call or notification, if `waiting` of them wait for the
+    /// connection already and at most `max_waiting_calls` may. With a `max_waiting_calls` of 0,
+    /// which is usual, none waits: if it cannot be sent, it fails at once.
     pub const fn sending(self, waiting: usize, max_waiting_calls: usize) -> Sending {
         match self {
             Self::Open => Sending::Now,
@@ -62,14 +63,14 @@ impl ConnectionState {
     }
 }
 
-/// What becomes of a new call or notification: see [`ConnectionState::sending`].
+/// The fate of a new call or notification: see [`ConnectionState::sending`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sending {
     /// It is sent.
     Now,
     /// It waits for the connection to open. Its own deadline runs meanwhile.
     Waits,
-    /// It fails, and is known not to have been sent.
+    /// It fails, and was certainly not sent.
     Fails,
 }
 
@@ -98,12 +99,12 @@ impl fmt::Display for ConnectionState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     state: ConnectionState,
-    /// The states entered and not yet told. There are three at most.
+    /// The states that were entered and not reported yet. There are three at most.
     untold: [Option<ConnectionState>; 3],
 }
 
 impl Lifecycle {
-    /// Begins with an attempt to connect.
+    /// Begins in the state of connecting.
     pub const fn new() -> Self {
         Self {
             state: ConnectionState::Connecting,
@@ -111,12 +112,12 @@ impl Lifecycle {
         }
     }
 
-    /// Where the connection is.
+    /// The current state.
     pub const fn state(&self) -> ConnectionState {
         self.state
     }
 
-    /// Goes to another state. False if there is no such transition; nothing has changed then.
+    /// Goes to another state. Returns false, and changes nothing, if there is no such transition.
     pub fn go(&mut self, next: ConnectionState) -> bool {
         if !self.state.may_become(next) {
             return false;
@@ -128,7 +129,7 @@ impl Lifecycle {
         true
     }
 
-    /// The next change that has not been told, in order.
+    /// Returns the next change that was not reported yet, in order.
     pub fn poll_change(&mut self) -> Option<ConnectionState> {
         let first = self.untold[0].take();
         self.untold.rotate_left(1);

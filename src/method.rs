@@ -1,7 +1,7 @@
-//! A method as a type.
+//! A method that is described by a type.
 
-/// Describes a method: its name, and the types of what goes in and comes out. For libraries that
-/// describe a whole protocol, as for language servers.
+/// Describes a method: its name, and the types of its params, result and errors. For libraries for
+/// a whole protocol, such as that of language servers.
 ///
 /// ```
 /// use antiphon::Method;
@@ -24,6 +24,6 @@ pub trait Method {
     type Params;
     /// The result.
     type Result;
-    /// What errors are read into; [`OwnedError`](crate::OwnedError) for the error object itself.
+    /// The type of errors; [`OwnedError`](crate::OwnedError) for the error object itself.
     type Error;
 }

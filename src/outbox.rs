@@ -1,9 +1,9 @@
 //! The bytes that wait to be written, and which of our calls are among them.
 //!
-//! One contiguous buffer is reused, so stream writes coalesce. A list beside it has the ends of its
-//! parts. A part is one message; in a stream only a message with calls is a part, because the ends
-//! of others are never needed. Each part carries the number of its last call, which tells calls of
-//! which no byte has left from all others.
+//! The bytes are in one buffer, so that several messages are written at once. A list has the ends
+//! of its parts. A part is one message; in a stream only a message with calls is a part, because
+//! the ends of others are not needed. Each part has the number of its last call, so that calls of
+//! which no byte was written are known.
 //!
 //! ```text
 //!   buf   │ taken │ part │ answers … │ part │ open frame … │
@@ -22,8 +22,8 @@ use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
 use crate::target::rare;
 
-/// The most bytes of a batch that is made by joining calls: it stays below what a server accepts of one
-/// message, and little is moved.
+/// The most bytes of a batch that is made by joining calls: it should be below the limit of
+/// servers, and few bytes have to be moved.
 const MAX_JOINED_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ struct Part {
     /// Where the part begins and ends, counted from the first byte ever queued.
     begin: u64,
     end: u64,
-    /// The number of the last call in this part; zero, which no call has, if it carries none.
+    /// The number of the last call in this part; zero, which is no call's number, if it has none.
     last_call: u64,
 }
 
@@ -41,28 +41,30 @@ impl Part {
     }
 }
 
-// The fields keep this order, for the reason that `Connection` gives.
+// The fields keep this order for the same reason as those of `Connection`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outbox<S> {
     settings: PhantomData<fn() -> S>,
     buf: Vec<u8>,
     head: usize,
-    /// Where the last complete frame ends in `buf`. Beyond it stands a frame that is being written.
+    /// The end of the last complete frame in `buf`. After it may be a frame that is not complete
+    /// yet.
     committed: usize,
-    /// Bytes ever taken.
+    /// The number of bytes ever taken.
     done: u64,
-    /// A larger buffer than this is given back once it is empty.
+    /// A larger buffer than this is freed when it is empty.
     keep_bytes: u32,
     framing: Framing,
     parts: VecDeque<Part>,
-    /// The last call of the parts that are gone.
+    /// The last call of the parts that have been removed.
     gone_call: u64,
-    /// The last call of the parts of which a byte has been taken.
+    /// The last call of the parts of which a byte was taken.
     begun_call: u64,
-    /// Behind the last frame that carried calls, in bytes ever queued.
+    /// The end of the last frame with calls, in bytes ever queued.
     calls_end: u64,
-    /// Where the last frame ends that calls may join, in bytes ever queued, and how many it has.
+    /// The end of the last frame that calls may join, in bytes ever queued, and the number of its
+    /// calls.
     joined: (u64, u16),
 }
 
@@ -88,8 +90,8 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// The most heap that `max_bytes` waiting bytes keep: the buffer, and the parts beside it. Twice
-    /// what is in use, because vectors grow by doubling.
+    /// The most heap that `max_bytes` waiting bytes need: the buffer, and the list of parts; twice
+    /// their sizes, because vectors grow by doubling.
     pub(crate) const fn max_heap_bytes(
         framing: Framing,
         max_bytes: usize,
@@ -99,7 +101,7 @@ impl<S: Settings> Outbox<S> {
         let messages = max_bytes / 32;
         let parts = match framing {
             Framing::Messages => messages,
-            // In a stream, only calls need parts of their own.
+            // In a stream, only messages with calls are parts.
             _ if messages < max_open_calls.saturating_mul(2) => messages,
             _ => max_open_calls.saturating_mul(2),
         };
@@ -109,12 +111,12 @@ impl<S: Settings> Outbox<S> {
         )
     }
 
-    /// Writes in another framing from now on, for a stream whose framing has been detected.
+    /// Sets the framing from now on, for a stream whose framing was detected.
     pub(crate) fn set_framing(&mut self, framing: Framing) {
         self.framing = framing;
     }
 
-    /// The framing written in: known when the program is built, where the settings are.
+    /// The framing; if the settings are known at compile time, so is the framing.
     #[inline]
     fn framing(&self) -> Framing {
         match S::FRAMING {
@@ -123,8 +125,8 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Starts a frame of about `body_hint` bytes. What is appended to [`body`](Self::body) next is
-    /// the message. An open frame that was never completed is gone.
+    /// Begins a frame of about `body_hint` bytes. The message is appended to [`body`](Self::body).
+    /// A frame that was begun before and never completed is removed.
     #[inline(always)]
     pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
         self.rollback();
@@ -137,12 +139,12 @@ impl<S: Settings> Outbox<S> {
         write::begin(self.framing(), &mut self.buf, body_hint)
     }
 
-    /// The buffer, to append to while a frame is open.
+    /// The buffer, to append to while a frame is not complete.
     pub(crate) fn body(&mut self) -> &mut Vec<u8> {
         &mut self.buf
     }
 
-    /// Completes a frame that carries calls up to number `last_call` (`None`: no call).
+    /// Completes a frame that has calls up to number `last_call` (`None`: no call).
     #[inline(always)]
     pub(crate) fn commit(&mut self, frame: FrameStart, last_call: Option<u64>) {
         let begin = self.queued();
@@ -154,7 +156,7 @@ impl<S: Settings> Outbox<S> {
         if last_call.is_some() || self.framing() == Framing::Messages {
             if self.parts.capacity() == 0 {
                 rare();
-                // Many peers call one thing at a time, and then one is enough.
+                // Many peers make one call at a time, and then one entry is enough.
                 self.parts = VecDeque::with_capacity(1);
             }
             self.parts.push_back(Part {
@@ -165,9 +167,9 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Makes the last frame, which has one call, and the one before it one batch, if that has nothing but
-    /// calls that were asked about here, fewer than `max_calls`, and no byte of it has been taken. Gives
-    /// the last call that it had before then, and how many it has now.
+    /// Joins the last frame, which has one call, and the one before it into one batch, if that has
+    /// only calls that may be joined, fewer than `max_calls`, and no byte of it was taken. Returns
+    /// the last call that it had before, and how many it has now.
     #[inline(never)]
     pub(crate) fn join_last(&mut self, max_calls: usize) -> Option<(u64, u16)> {
         let last = self.parts.pop_back()?;
@@ -202,7 +204,7 @@ impl<S: Settings> Outbox<S> {
         Some((before.last_call, calls + 1))
     }
 
-    /// Takes out the part before the last one, if they may be joined.
+    /// Removes the part before the last one, if they may be joined.
     fn part_to_join(&mut self, last: Part, max_calls: usize) -> Option<Part> {
         let (end, calls) = self.joined;
         let before = *self.parts.back().filter(|part| part.end == end)?;
@@ -214,7 +216,7 @@ impl<S: Settings> Outbox<S> {
         self.parts.pop_back()
     }
 
-    /// Takes the open frame back as if it had never been begun.
+    /// Removes the frame that is not complete.
     #[inline]
     pub(crate) fn rollback(&mut self) {
         if self.buf.len() != self.committed {
@@ -229,14 +231,14 @@ impl<S: Settings> Outbox<S> {
             (self.head, self.committed) = (0, 0);
         }
         self.buf.truncate(self.committed);
-        // A message that was found too large does not leave its room behind.
+        // The capacity for a message that was too large is not kept.
         let keep_bytes = self.committed.max(self.keep_bytes as usize);
         if self.buf.capacity() / 2 > keep_bytes {
             self.buf.shrink_to(keep_bytes);
         }
     }
 
-    /// What to write next: everything in a stream, one frame for whole messages.
+    /// Returns the bytes to be written next: all of them in a stream, one frame for whole messages.
     pub(crate) fn peek(&self) -> Option<&[u8]> {
         let waiting = self
             .buf
@@ -251,8 +253,8 @@ impl<S: Settings> Outbox<S> {
         })
     }
 
-    /// Notes that `n` bytes of [`peek`](Self::peek) were written; more than were shown counts as
-    /// all of them. False if there was nothing to note.
+    /// Notes that `n` bytes of [`peek`](Self::peek) were written; a larger `n` counts as all of
+    /// them. Returns false if there were none.
     pub(crate) fn consume(&mut self, n: usize) -> bool {
         let n = n.min(self.shown());
         if n > 0 {
@@ -261,7 +263,7 @@ impl<S: Settings> Outbox<S> {
         n > 0
     }
 
-    /// How many bytes [`peek`](Self::peek) shows.
+    /// The number of bytes that [`peek`](Self::peek) returns.
     fn shown(&self) -> usize {
         match self.framing() {
             Framing::Messages => self.peek().map_or(0, <[u8]>::len),
@@ -269,8 +271,8 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Gives all that waits for `into`, which is empty, if that is what [`peek`](Self::peek) shows. Otherwise
-    /// nothing is done.
+    /// Swaps all waiting bytes with `into`, which is empty, if these are the bytes of
+    /// [`peek`](Self::peek). Otherwise does nothing.
     #[inline]
     pub(crate) fn swap(&mut self, into: &mut Vec<u8>) -> bool {
         let waiting = self.committed;
@@ -288,7 +290,7 @@ impl<S: Settings> Outbox<S> {
         true
     }
 
-    /// Moves what [`peek`](Self::peek) shows after what is in `into`. False if there is nothing.
+    /// Appends the bytes of [`peek`](Self::peek) to `into`. Returns false if there are none.
     pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
         self.rollback();
         let Some(shown) = self.peek() else {
@@ -300,28 +302,28 @@ impl<S: Settings> Outbox<S> {
         true
     }
 
-    /// Drops the frame that [`peek`](Self::peek) shows as undelivered. Gives the numbers of its
-    /// calls: above the first, up to the second.
+    /// Drops the frame of [`peek`](Self::peek) as undelivered. Returns the numbers of its calls:
+    /// above the first, up to the second.
     pub(crate) fn fail(&mut self) -> Option<(u64, u64)> {
         let front = *self.parts.front()?;
         let before = self.gone_call;
-        // What is dropped has not left.
+        // Dropped bytes were not written.
         let begun = self.begun_call;
         self.advance(usize::try_from(front.end - self.done).ok()?);
         self.begun_call = begun;
         front.has_calls().then_some((before, front.last_call))
     }
 
-    /// Drops everything that waits.
+    /// Drops all waiting bytes.
     pub(crate) fn clear(&mut self) {
         self.rollback();
-        // What is dropped has not left.
+        // Dropped bytes were not written.
         let begun = self.begun_call;
         self.advance(self.len());
         self.begun_call = begun;
     }
 
-    /// Drops every call of which no byte has left; the rest stays in order.
+    /// Drops every call of which no byte was written; the rest stays in order.
     pub(crate) fn drop_unsent_calls(&mut self) {
         self.rollback();
         let begun_call = self.begun_call;
@@ -365,13 +367,13 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Notes that `n` bytes have left, which are before `head` or not here any more.
+    /// Notes that `n` bytes were written, which are before `head` or have been removed.
     fn advance_marks(&mut self, n: usize) {
         self.done += n as u64;
         let Some(&last) = self.parts.back() else {
             return;
         };
-        // Usually all bytes have left, and with them every part.
+        // Usually all bytes have been written, and with them every part.
         if last.end <= self.done && (last.has_calls() || self.parts.len() == 1) {
             return self.forget_parts(last);
         }
@@ -387,7 +389,7 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Forgets all parts up to this one, because they have left.
+    /// Removes all parts up to this one, because they have been written.
     #[inline]
     fn forget_parts(&mut self, last: Part) {
         if last.has_calls() {
@@ -396,27 +398,27 @@ impl<S: Settings> Outbox<S> {
         self.parts.clear();
     }
 
-    /// Bytes waiting.
+    /// The number of waiting bytes.
     pub(crate) fn len(&self) -> usize {
         self.committed - self.head
     }
 
-    /// Bytes ever taken.
+    /// The number of bytes ever taken.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Bytes ever queued.
+    /// The number of bytes ever queued.
     pub(crate) fn queued(&self) -> u64 {
         self.done + self.len() as u64
     }
 
-    /// Whether the last frame carried calls: nothing was queued after it.
+    /// Whether the last frame has calls: nothing was queued after it.
     pub(crate) fn ends_in_calls(&self) -> bool {
         self.calls_end == self.queued()
     }
 
-    /// The number of the last call of whose frame a byte has left.
+    /// The number of the last call of whose frame a byte was written.
     pub(crate) fn begun_call(&self) -> u64 {
         self.begun_call
     }

@@ -1,7 +1,7 @@
-//! What outlives its input: requests, notifications and outcomes that own their text.
+//! Requests, notifications and outcomes that own their text, and so outlive their input.
 //!
-//! A copy takes one allocation at most, and none where the text is short. To move one costs as much
-//! as to read it, so the types are small, and `put_into` copies straight into a queue.
+//! A copy takes one allocation at most, and none if the text is short. Moving a copy costs as much
+//! as reading it, so the types are small, and `put_into` copies directly into a queue.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -40,12 +40,12 @@ impl OwnedRequest {
         },
     };
 
-    /// The method asked for.
+    /// The method.
     pub fn method(&self) -> &str {
         self.message.method()
     }
 
-    /// The params, if any were given.
+    /// The params, if there are any.
     pub fn params(&self) -> Option<Json<'_>> {
         self.message.params()
     }
@@ -55,29 +55,29 @@ impl OwnedRequest {
         Id::new(Json::from_scanned(self.message.parts.id(), TextFlags::NONE)).unwrap_or(Id::NULL)
     }
 
-    /// Where the request stood.
+    /// The position of the request.
     pub fn origin(&self) -> Origin {
         self.message.origin
     }
 
-    /// Names the request, for comparing with a cancel.
+    /// Identifies the request, to be compared with a cancel.
     pub fn key(&self) -> RequestKey {
         self.token.key()
     }
 
-    /// Splits off the right to answer.
+    /// Returns the right to answer.
     pub fn into_token(self) -> ReplyToken {
         self.token
     }
 
-    /// Splits into the right to answer and what is to be answered.
+    /// Splits it into the right to answer, and the method and params.
     pub fn split(self) -> (ReplyToken, OwnedNotification) {
         (self.token, self.message)
     }
 }
 
 impl RequestRef<'_> {
-    /// Copies the request in one allocation at most, to hand it to another thread or task.
+    /// Copies the request in one allocation at most, to pass it to another thread or task.
     pub fn into_owned(self) -> OwnedRequest {
         let mut parts = OwnedParts::BLANK;
         parts.fill(&self.method, self.params, Some(self.id));
@@ -91,11 +91,12 @@ impl RequestRef<'_> {
         }
     }
 
-    /// Copies the request straight into `place`, as [`into_owned`](Self::into_owned) does but
+    /// Copies the request directly into `place`, as [`into_owned`](Self::into_owned) does but
     /// without a move. Use it to store many requests.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedRequest>) {
-        // Filled where it stays: a request that is filled elsewhere and then moved is written twice.
+        // It is filled in place: a request that is filled elsewhere and then moved is written
+        // twice.
         *place = None;
         let owned = place.get_or_insert(OwnedRequest::BLANK);
         (owned.token, owned.message.origin) = (self.token, self.origin);
@@ -117,19 +118,19 @@ impl OwnedNotification {
         self.parts.method()
     }
 
-    /// The params, if any were given.
+    /// The params, if there are any.
     pub fn params(&self) -> Option<Json<'_>> {
         self.parts.params()
     }
 
-    /// Where the notification stood.
+    /// The position of the notification.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 }
 
 impl NotificationRef<'_> {
-    /// Copies the notification in one allocation at most, to hand it to another thread or task.
+    /// Copies the notification in one allocation at most, to pass it to another thread or task.
     pub fn into_owned(self) -> OwnedNotification {
         let mut parts = OwnedParts::BLANK;
         parts.fill(&self.method, self.params, None);
@@ -143,9 +144,9 @@ impl NotificationRef<'_> {
 /// The most bytes of an invalid answer that are kept.
 const MAX_INVALID_TEXT_BYTES: usize = 256;
 
-/// Why an answer is no valid response, and the first bytes of what the peer said instead.
+/// Why an answer is not a valid response, and its first bytes.
 ///
-/// `Debug` tells how many bytes are kept, not which: they may be secrets. `Display` shows them.
+/// `Debug` prints how many bytes are kept, not which: they may be secrets. `Display` prints them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnedInvalid {
     reason: InvalidReason,
@@ -165,13 +166,13 @@ impl OwnedInvalid {
         self.reason
     }
 
-    /// The answer, or its first 256 bytes. Line breaks in it have become blanks.
+    /// The answer, or its first 256 bytes. Its line breaks are replaced by blanks.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Without a text, for an answer that was not kept.
+/// Makes one without a text, for an answer that was not kept.
 impl From<InvalidReason> for OwnedInvalid {
     fn from(reason: InvalidReason) -> Self {
         Self {
@@ -205,7 +206,7 @@ impl fmt::Display for OwnedInvalid {
     }
 }
 
-/// What a peer said, or its first bytes, on one line, for the text of an error.
+/// Returns the first bytes of a peer's text, on one line, for the text of an error.
 pub(crate) fn first_bytes(said: &[u8], max_bytes: usize) -> String {
     let cut = said.get(..max_bytes).unwrap_or(said);
     // A character that is cut in two is left out.
@@ -243,7 +244,7 @@ pub enum OwnedOutcome {
 }
 
 impl OwnedOutcome {
-    /// Lends the outcome, for code that reads an [`Outcome`].
+    /// Borrows the outcome, for code that reads an [`Outcome`].
     ///
     /// ```
     /// use antiphon::{Outcome, OwnedOutcome};
@@ -252,7 +253,7 @@ impl OwnedOutcome {
     /// ```
     ///
     /// # Errors
-    /// The answer is invalid. Only its first bytes were kept, so it cannot be lent whole.
+    /// The answer is invalid. Only its first bytes were kept, so it cannot be borrowed as a whole.
     pub fn as_outcome(&self) -> Result<Outcome<'_>, &OwnedInvalid> {
         Ok(match self {
             Self::Ok(result) => Outcome::Ok(result.as_json()),
@@ -276,7 +277,7 @@ impl fmt::Display for OwnedOutcome {
 }
 
 impl Outcome<'_> {
-    /// Copies the outcome straight into `place`, as [`into_owned`](Self::into_owned) does but
+    /// Copies the outcome directly into `place`, as [`into_owned`](Self::into_owned) does but
     /// without a move. Use it to store many outcomes.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedOutcome>) {
@@ -306,7 +307,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Method, params and id one after another: in place up to 39 bytes, otherwise in one allocation.
+/// Method, params and id, one after another: in place up to 39 bytes, otherwise in one allocation.
 ///
 /// ```text
 /// │ method │ params │ id │
@@ -322,7 +323,7 @@ struct OwnedParts {
 }
 
 impl OwnedParts {
-    /// Parts without text, which is [filled in](Self::fill) where they stay.
+    /// Parts without text, which is [filled in](Self::fill) in place.
     const BLANK: Self = Self {
         text: Kept::EMPTY,
         method_end: 0,

@@ -1,7 +1,7 @@
-//! The dialects of live ecosystems, each as a [`Config`] that differs from the strict default in
-//! the fields named here and no others.
+//! The dialects of existing protocols. Each is a [`Config`] that differs from the strict default
+//! only in the fields named here.
 //!
-//! A preset says what is peculiar to a protocol on the wire. It never matches one program's bug.
+//! A preset has the peculiarities of a protocol. It never imitates the bug of a single program.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
 use crate::progress::ProgressStyle;
 
-/// How long a drain lasts where the other side is an editor or a host of tools.
+/// The time limit of a drain if the other side is an editor or a host of tools.
 const EDITOR_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A published revision of the Model Context Protocol.
@@ -56,7 +56,7 @@ impl Config {
         config
     }
 
-    /// JSON-RPC 1.0 and 2.0, each answered in kind; our own calls are 2.0.
+    /// JSON-RPC 1.0 and 2.0, each request answered in its own version; our own calls are 2.0.
     pub const fn mixed() -> Self {
         let mut config = Self::new();
         config.dialect.version = VersionPolicy::V1AndV2;
@@ -64,10 +64,11 @@ impl Config {
     }
 
     /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
-    /// cancelled request answered −32800, one that finds the server busy −32803, no batches,
-    /// progress by `$/progress`. `params: null` is read as absent, for editors that send it with `shutdown`. Messages up to
-    /// 64 MiB: a document travels whole. A binary WebSocket message is read as text, because pygls
-    /// sends those. A drain gives up after 2 s: an editor that has gone is not waited for.
+    /// cancelled request answered −32800, a busy server −32803, no batches, progress by
+    /// `$/progress`. `params: null` is read as absent, because editors send it with `shutdown`.
+    /// Messages up to 64 MiB, because editors send whole documents. A binary WebSocket message is
+    /// read as text, because pygls sends such messages. A drain gives up after 2 s, because the
+    /// editor may have ended.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
         config.framing = Framing::ContentLength;
@@ -86,10 +87,10 @@ impl Config {
         config
     }
 
-    /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, a
-    /// cancelled request answered not at all, one that finds the server busy answered −32603, ids
-    /// never null and never shared by two open requests, progress by `notifications/progress`.
-    /// Messages up to 16 MiB: tool results carry files. A drain gives up after 2 s: a host that has gone is not waited for.
+    /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, no
+    /// answer to a cancelled request, a busy server answers −32603, ids never null and never shared
+    /// by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
+    /// tool results carry files. A drain gives up after 2 s, because the host may have ended.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Mcp;
@@ -114,9 +115,9 @@ impl Config {
         config
     }
 
-    /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a
-    /// cancelled request answered −32800, one that finds the server busy −32603: −32002 says there
-    /// that a resource was not found.
+    /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a cancelled
+    /// request answered −32800, a busy server −32603, because in ACP −32002 means that a resource
+    /// was not found.
     pub const fn acp(version: AcpVersion) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Acp;
@@ -131,11 +132,12 @@ impl Config {
         config
     }
 
-    /// Ethereum nodes over IPC: values back to back, any scalar as id, `params: null` read as
-    /// absent, no cancelling, 1000 items and 25 MB of answers a batch, messages of 5 MiB, and a
-    /// batch over its limit answered with an array of one error for its first call. A binary
-    /// WebSocket message is read as text, because web3.py sends those. For HTTP add
-    /// [`for_client_exchange`](Config::for_client_exchange) or its server twin.
+    /// Ethereum nodes over IPC: JSON values without a separator, any scalar as id, `params: null`
+    /// read as absent, no cancelling, 1000 items and 25 MB of answers per batch, messages up to 5
+    /// MiB, and a batch over its limit answered with an array of one error for its first call. A
+    /// binary WebSocket message is read as text, because web3.py sends such messages. For HTTP add
+    /// [`for_client_exchange`](Config::for_client_exchange) or
+    /// [`for_server_exchange`](Config::for_server_exchange).
     pub const fn ethereum() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Concatenated;
@@ -152,9 +154,10 @@ impl Config {
         config
     }
 
-    /// Bitcoin Core since version 28, spoken to in 2.0: whole messages over HTTP, any scalar as id,
-    /// `params: null` read as absent, no cancelling, messages of 32 MiB. Add
-    /// [`for_client_exchange`](Config::for_client_exchange) or its server twin.
+    /// Bitcoin Core since version 28, with JSON-RPC 2.0: whole messages over HTTP, any scalar as
+    /// id, `params: null` read as absent, no cancelling, messages up to 32 MiB. Add
+    /// [`for_client_exchange`](Config::for_client_exchange) or
+    /// [`for_server_exchange`](Config::for_server_exchange).
     pub const fn bitcoin() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Messages;
@@ -170,8 +173,9 @@ impl Config {
         config
     }
 
-    /// Bitcoin Core's legacy 1.1 beside 2.0: a call that does not say `"2.0"` is answered with both
-    /// members, params may have names, and a call without id, or with a null one, is answered too.
+    /// Bitcoin Core's mixture of 1.1 and 2.0: a request without `"jsonrpc": "2.0"` is answered with
+    /// both `result` and `error`, params by name are allowed in every version, and a request
+    /// without id, or with a null id, is answered too.
     pub const fn bitcoin_legacy() -> Self {
         let mut config = Self::bitcoin();
         config.dialect.version = VersionPolicy::V1AndV2;
@@ -184,7 +188,7 @@ impl Config {
     }
 
     /// Electrum servers: newline framing, a version that is often left out, params by name even
-    /// then, answers that may leave `error` out. A peer that claims 2.0 must comply with it.
+    /// then, answers that may leave `error` out. A peer that claims 2.0 must follow its rules.
     pub const fn electrum() -> Self {
         let mut config = Self::new();
         config.dialect.version = VersionPolicy::V1AndV2;
@@ -200,8 +204,8 @@ impl Config {
         config
     }
 
-    /// Kodi over TCP: objects back to back without a delimiter, braces in strings written as
-    /// escapes for its reader's sake, `params: null` read as absent, no cancelling.
+    /// Kodi over TCP: JSON objects without a separator, braces in strings written as escapes
+    /// because Kodi counts braces, `params: null` read as absent, no cancelling.
     pub const fn kodi() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Concatenated;

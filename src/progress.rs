@@ -1,8 +1,8 @@
-//! Progress of a request, told by notifications before its answer: what each dialect calls it, and
-//! where it puts what.
+//! Progress of a request, which is reported by notifications before its answer: the names and
+//! places that each dialect has for it.
 //!
-//! A request that wants to hear of its progress carries a token, a string or a number. The token is
-//! sent back as it was written and never read as a number.
+//! A request that asks for progress has a token, a string or a number. The token is sent back as it
+//! was written and never read as a number.
 
 use alloc::vec::Vec;
 
@@ -12,28 +12,29 @@ use serde::ser::Error as _;
 use crate::encode::{Encoded, Payload};
 use crate::json::{EncodeError, Json, JsonKind, OwnedJson, write_json, write_str};
 
-/// A dialect's way of telling of the progress of a request.
+/// How a dialect reports the progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgressStyle {
-    /// There is none.
+    /// The dialect has no progress.
     None,
-    /// `$/progress` with `token` and `value`; the token stands in the request's params as
+    /// `$/progress` with `token` and `value`; the token is in the request's params as
     /// `workDoneToken` (LSP 3.17, *Work Done Progress*).
     Lsp,
-    /// `notifications/progress` with `progressToken` beside the members of the value, which are
-    /// `progress` and perhaps `total` and `message`; the token stands in `_meta` of the request's
+    /// `notifications/progress` with `progressToken` and the members of the value, which are
+    /// `progress` and perhaps `total` and `message`; the token is in `_meta` of the request's
     /// params as `progressToken` (MCP, *Progress*).
     Mcp,
 }
 
-/// What stands around a token.
+/// The names around a token.
 struct Names {
     /// The notification.
     method: &'static str,
     /// The member of its params that has the token.
     token: &'static str,
-    /// The member of its params that has the value; the value's own members stand there if it has none.
+    /// The member of its params that has the value; if there is none, the value's own members are
+    /// there.
     value: Option<&'static str>,
     /// The member of a request's params, or of an object in them, that has the token.
     asked: &'static str,
@@ -70,7 +71,7 @@ impl ProgressStyle {
         }
     }
 
-    /// The token that a request carries in its params, if it wants to hear of its progress.
+    /// Returns the token in a request's params, if the request asks for progress.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -87,8 +88,8 @@ impl ProgressStyle {
         object.get(names.asked).filter(is_token)
     }
 
-    /// The params of a request without the member that has its token or stands around it, if that is
-    /// there: what is left are the parameters of the method.
+    /// Returns the params of a request without the member with its token, if there is one: the rest
+    /// are the parameters of the method.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -105,7 +106,7 @@ impl ProgressStyle {
         object.end().ok()
     }
 
-    /// The params of a notification that reports progress.
+    /// Makes the params of a notification that reports progress.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -117,7 +118,7 @@ impl ProgressStyle {
     /// ```
     ///
     /// # Errors
-    /// The value has no JSON form, or nests too deep; the dialect has no progress; or it wants an
+    /// The value has no JSON form, or nests too deep; the dialect has no progress; or it needs an
     /// object and the value is none.
     pub fn params<T>(self, token: Json<'_>, value: &T) -> Result<OwnedJson, EncodeError>
     where
@@ -136,7 +137,7 @@ impl ProgressStyle {
         object.end()
     }
 
-    /// The token and the value in the params of a notification that reports progress.
+    /// Returns the token and the value from the params of a notification that reports progress.
     pub fn read(self, params: Json<'_>) -> Option<(Json<'_>, Json<'_>)> {
         let names = self.names()?;
         let token = params.get(names.token).filter(is_token)?;
@@ -147,7 +148,7 @@ impl ProgressStyle {
         Some((token, value))
     }
 
-    /// Params that ask to hear of progress under a token of one's own: those given, and the token.
+    /// Adds a token to params, to ask for progress.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -158,13 +159,13 @@ impl ProgressStyle {
     /// ```
     ///
     /// # Errors
-    /// The params have no JSON form; the dialect has no progress; or they are an array, which has no place
-    /// for a token.
+    /// The params have no JSON form; the dialect has no progress; or they are an array, which
+    /// cannot have a token.
     pub fn ask(self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
         let names = self.names().ok_or_else(no_progress)?;
         let mut text = Vec::new();
         let written = Encoded::write(params, &mut text)?;
-        // What was written is JSON.
+        // The text was written as JSON.
         let params = match written.is_empty() {
             true => None,
             false => Json::parse(&text).ok(),
@@ -219,7 +220,7 @@ impl Object {
         write_json(&mut self.0, value);
     }
 
-    /// Adds the members of another object but one.
+    /// Adds the members of another object, except `but`.
     fn add_all(&mut self, object: Json<'_>, but: &str) {
         for (name, value) in object.members() {
             if name.eq_str(but) {

@@ -1,10 +1,10 @@
-//! Messages read on their own, without a connection: for gateways that route by method, for logs,
-//! and for tests of what other programs write.
+//! Reads messages without a connection: for gateways that route by method, for loggers, and for
+//! tests of what other programs write.
 //!
-//! Here: reading what the messages of a text say. Not here: which calls wait for an answer, and
-//! which answers are owed. [`Connection`](crate::Connection) knows both.
+//! It does not know which calls wait for an answer, and which requests need one.
+//! [`Connection`](crate::Connection) knows both.
 //!
-//! A message is read as a connection with the same configuration reads it.
+//! A message is read as a connection with the same configuration would read it.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -18,13 +18,12 @@ use crate::message::{
     self, CallKind, PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result,
 };
 
-/// Reads one text after another, each a message or a batch, and keeps only the memory that it needs
-/// for that.
+/// Reads texts, each a message or a batch. Between texts it only keeps its memory.
 ///
-/// The whole text is validated before anything of it is handed out. The reader obeys these settings
-/// of the configuration: the version policy, what is let pass (`null_params`, `lenient_responses`,
-/// …), `max_depth` and `max_batch_items`. It sets no limit to the length of a text, a method or an
-/// id, because the caller already holds them.
+/// The whole text is validated before any message is returned. The reader uses these settings of
+/// the configuration: the version policy, what is accepted (`null_params`, `lenient_responses`, …),
+/// `max_depth` and `max_batch_items`. It does not limit the length of a text, a method or an id,
+/// because the caller already has them in memory.
 ///
 /// ```
 /// use antiphon::{Config, Message, Reader};
@@ -49,40 +48,40 @@ pub struct Reader {
     envelopes: Vec<Envelope>,
 }
 
-/// One message, read on its own.
+/// One message that a [`Reader`] has read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Message<'a> {
-    /// A call that wants an answer.
+    /// A request, which must be answered.
     Request {
         /// The method, unescaped.
         method: Cow<'a, str>,
-        /// The params, an array or an object, if any were given.
+        /// The params, an array or an object, if there are any.
         params: Option<Json<'a>>,
         /// The id, exactly as written.
         id: Id<'a>,
     },
-    /// A call that wants none.
+    /// A notification, which is not answered.
     Notification {
         /// The method, unescaped.
         method: Cow<'a, str>,
-        /// The params, an array or an object, if any were given.
+        /// The params, an array or an object, if there are any.
         params: Option<Json<'a>>,
     },
     /// An answer.
     Response {
-        /// The id, exactly as written; none if it is missing or no id.
+        /// The id, exactly as written; `None` if it is missing or not valid.
         id: Option<Id<'a>>,
-        /// What it says: a result, an error, or how it breaks the rules.
+        /// The result, the error, or the rule that it breaks.
         outcome: Outcome<'a>,
     },
-    /// What is no response and no valid call.
+    /// An object that is neither a response nor a valid request or notification.
     Invalid {
-        /// The rule that is broken.
+        /// The rule that it breaks.
         reason: InvalidReason,
-        /// The id to answer to, if one of legal type was readable.
+        /// The id for the answer, if it was readable and of an allowed type.
         id: Option<Id<'a>>,
-        /// Where in the text the fault lies, in bytes.
+        /// The position of the fault in the text, in bytes.
         offset: usize,
     },
 }
@@ -99,7 +98,7 @@ pub enum ReadError {
     BatchesOff,
     /// It is a batch of more items than `max_batch_items`.
     BatchTooLong {
-        /// How many it has.
+        /// The number of its items.
         items: usize,
     },
 }
@@ -118,7 +117,7 @@ impl fmt::Display for ReadError {
 impl core::error::Error for ReadError {}
 
 impl Reader {
-    /// Makes a reader. Allocates nothing.
+    /// Makes a reader. It allocates nothing.
     pub const fn new(config: Config) -> Self {
         Self {
             config,
@@ -126,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// Reads a text. It allocates nothing but room for a batch that is longer than all before.
+    /// Reads a text. It only allocates memory for a batch that is longer than all before.
     ///
     /// # Errors
     /// [`ReadError`] if the text is neither a message nor a batch.
@@ -166,7 +165,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// The messages of a text, in its order. Made by [`Reader::read`].
+/// The messages of a text, in order. Made by [`Reader::read`].
 pub struct Messages<'a> {
     text: Text<'a>,
     envelopes: core::slice::Iter<'a, Envelope>,
@@ -195,7 +194,7 @@ impl<'a> Iterator for Messages<'a> {
                     None => Message::Notification { method, params },
                 });
             }
-            // Each is built in the place where the caller wants it.
+            // Each is built in its caller's memory.
             if let id @ Some(_) = plain_answer_id(self.text, envelope) {
                 if let Some(result) = plain_result(self.text, envelope) {
                     let outcome = Outcome::Ok(result);
@@ -225,7 +224,7 @@ impl<'a> Messages<'a> {
                 let (method, params) = (call.method_text(), call.params);
                 match call.kind {
                     CallKind::Request(id) => Message::Request { method, params, id },
-                    // The acknowledgement of 1.0 answers no request: its id is null.
+                    // The acknowledgement of 1.0 is not an answer to a request: its id is null.
                     CallKind::Notification | CallKind::Acknowledged => {
                         Message::Notification { method, params }
                     }

@@ -1,5 +1,5 @@
-//! When to try again after a connection was lost. The policy is pure: the caller supplies time and
-//! entropy. Which calls may then be sent again is decided in `retry`.
+//! Decides when to try again after a connection was lost. It does no I/O: the caller passes the
+//! time and random numbers. Which calls may then be sent again is decided in `retry`.
 
 use core::fmt;
 use core::time::Duration;
@@ -7,37 +7,37 @@ use core::time::Duration;
 use crate::retry::back_off;
 use crate::time::Instant;
 
-/// How often, and after how long, a lost connection is tried again.
+/// How often, and after how long, to try again after a connection was lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ReconnectStrategy {
     /// Never (the default).
     None,
-    /// After the same time every time.
+    /// After a constant delay.
     Fixed {
         /// The time between two attempts.
         delay: Duration,
-        /// How many attempts there are.
+        /// The number of attempts.
         max_attempts: u32,
     },
-    /// After a longer time every time: attempt n waits
-    /// `min(initial_delay × multiplier^(n−1), max_delay)`.
+    /// After growing delays: attempt n waits `min(initial_delay × multiplier^(n−1), max_delay)`.
     ExponentialBackoff {
         /// The time before the first attempt.
         initial_delay: Duration,
         /// The longest time between two attempts.
         max_delay: Duration,
-        /// How many attempts there are.
+        /// The number of attempts.
         max_attempts: u32,
-        /// The factor from one attempt to the next, at least 1. Customary: 2.0.
+        /// The factor from one delay to the next, at least 1. Usually 2.0.
         multiplier: f64,
-        /// The largest part of each delay, from 0 to 1, that is taken off at random. Default 0: none.
+        /// The largest part of each delay, from 0 to 1, that is subtracted at random. Default 0:
+        /// none.
         jitter: f64,
     },
 }
 
 impl ReconnectStrategy {
-    /// Exponential backoff with the customary factor of 2 and no jitter.
+    /// Returns exponential backoff with the usual factor of 2 and no jitter.
     pub const fn backoff(initial_delay: Duration, max_delay: Duration, max_attempts: u32) -> Self {
         Self::ExponentialBackoff {
             initial_delay,
@@ -49,11 +49,11 @@ impl ReconnectStrategy {
     }
 }
 
-/// A strategy whose numbers make no sense.
+/// A number in a strategy that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidStrategy {
-    /// The multiplier is below 1, or no number.
+    /// The multiplier is below 1, or not a number.
     Multiplier,
     /// The jitter is not between 0 and 1.
     Jitter,
@@ -70,16 +70,16 @@ impl fmt::Display for InvalidStrategy {
 
 impl core::error::Error for InvalidStrategy {}
 
-/// The shortest time that a connection must have been open to count as a success, where the last
-/// delay was shorter. Without it, delays of zero would let a server that accepts and drops be tried
-/// for ever.
+/// The shortest time that a connection must have been open to count as a success, if the last delay
+/// was shorter. Without it, delays of zero would allow endless attempts at a server that accepts
+/// and drops connections.
 const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 
-/// Counts attempts and says when the next one is due.
+/// Counts attempts and returns when the next one is due.
 ///
-/// A connection that opens proves nothing yet: a server may accept every connection and drop it. So
-/// counting begins again only after a first [message](Self::handle_message), or once a connection was
-/// open for longer than the last delay (before jitter) and longer than 50 ms.
+/// A connection that opens is not yet a success: a server may accept every connection and drop it.
+/// So the count starts again only after a first [message](Self::handle_message), or after a
+/// connection was open for longer than the last delay (before jitter) and longer than 50 ms.
 ///
 /// ```
 /// use antiphon::{Instant, Reconnect, ReconnectStrategy};
@@ -95,7 +95,7 @@ const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 pub struct Reconnect {
     strategy: ReconnectStrategy,
     attempts: u32,
-    /// The delay before the next attempt, in seconds, not yet capped.
+    /// The delay before the next attempt, in seconds, before it is limited.
     delay: f64,
     /// The delay before the last attempt, without its jitter.
     last_delay: Duration,
@@ -107,7 +107,7 @@ impl Reconnect {
     /// Checks a strategy.
     ///
     /// # Errors
-    /// [`InvalidStrategy`] names the number that makes no sense.
+    /// [`InvalidStrategy`] names the number that is not valid.
     pub fn new(strategy: ReconnectStrategy) -> Result<Self, InvalidStrategy> {
         if let ReconnectStrategy::ExponentialBackoff {
             multiplier, jitter, ..
@@ -131,8 +131,8 @@ impl Reconnect {
         Ok(reconnect)
     }
 
-    /// Reports that a connection was opened at `now`. The attempts stay counted until it has proved to
-    /// be of use: see [`handle_message`](Self::handle_message).
+    /// Reports that a connection was opened at `now`. The count of attempts does not start again
+    /// before [`handle_message`](Self::handle_message).
     pub fn handle_open(&mut self, now: Instant) {
         self.opened_at = Some(now);
     }
@@ -149,10 +149,10 @@ impl Reconnect {
         };
     }
 
-    /// Reports that the connection, or an attempt at one, was lost at `now`. Gives the time of the
-    /// next attempt; none when there is to be no other, and that is final: it stays so until a
-    /// connection that was made by other means [proves](Self::handle_message) to be of use.
-    /// `entropy` is a random number from the driver, used for jitter only.
+    /// Reports that the connection, or an attempt at one, was lost at `now`. Returns the time of
+    /// the next attempt; `None` if there is no other, which is final, unless a connection that was
+    /// made in another way gets a [message](Self::handle_message). `entropy` is a random number
+    /// from the driver, used for jitter only.
     pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {
         if let Some(opened_at) = self.opened_at.take() {
             if now.saturating_since(opened_at) > self.last_delay.max(OPEN_TIME_MIN) {
@@ -187,13 +187,13 @@ impl Reconnect {
             ..
         } = self.strategy
         {
-            // Beyond the cap nothing more is to be known, and infinity is never reached.
+            // The delay is limited here, so that it never becomes infinite.
             self.delay = (self.delay * multiplier).min(max_delay.as_secs_f64());
         }
         Some(now + delay)
     }
 
-    /// How many attempts were granted since counting last began anew.
+    /// The number of attempts since the count last started again.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }

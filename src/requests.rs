@@ -1,13 +1,13 @@
-//! The peer's requests that are open: delivered or about to be, and not yet answered.
+//! The peer's open requests, which are not answered yet.
 //!
-//! A slab of slots with generations, so that a token for a request that is over never reaches its
-//! successor in the slot. Each slot keeps the id exactly as received.
+//! A list of slots with generations, so that a token of an ended request never reaches the next
+//! request in the same slot. Each slot has the id exactly as received.
 //!
-//! Ids are looked up in buckets by a hash first and by value second. A bucket is a ring of slots:
-//! the newest request first, those that the peer has given up last, so that a flood of cancels for
-//! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a
-//! bucket cost a pass over it, `max_open_requests` slots at most. Most requests are answered before any
-//! lookup, so a request is only noted as fresh. The next lookup sorts it, once.
+//! Ids are looked up by a hash first, in buckets, and by value second. A bucket is a ring of slots:
+//! the newest request first, cancelled ones last. So a flood of cancels for one id finds at the
+//! front what is left to cancel, or that nothing is. Ids made to share a bucket cost a pass over
+//! it, `max_open_requests` slots at most. Most requests are answered before any lookup, so a new
+//! request is only noted as fresh; the next lookup sorts it, once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use crate::target::rare;
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// How many more fresh slots are noted before entries without a meaning are removed.
+/// How many more fresh slots are noted before outdated entries are removed.
 const FRESH_MIN: usize = 2;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
@@ -34,22 +34,22 @@ pub(crate) struct OpenRequest {
     id: KeptId,
     /// The version to answer in.
     pub(crate) style: Style,
-    /// The batch it came in and its position there, or [`NONE`].
+    /// The batch of the request and its position there, or [`NONE`].
     pub(crate) batch: u32,
     pub(crate) position: u32,
-    /// Whether the peer has given it up.
+    /// Whether the peer has cancelled it.
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
-    /// Whether it stands in the ring of its bucket.
+    /// Whether it is in the ring of its bucket.
     is_sorted: bool,
     /// The next slot of the bucket's ring, or the next free one.
     next: u32,
-    /// The one before in the ring; before the first stands the last.
+    /// The one before in the ring; for the first it is the last.
     before: u32,
 }
 
-/// The bytes of an id. A slot that has held a long id keeps its allocation, so the next needs none.
+/// The bytes of an id. A slot that has had a long id keeps its allocation for the next one.
 #[derive(Debug)]
 enum KeptId {
     Short { len: u8, bytes: [u8; ID_INLINE] },
@@ -78,7 +78,7 @@ impl KeptId {
             Self::Short { len, bytes } => match bytes.get_mut(..id.len()) {
                 Some(place) => {
                     place.copy_from_slice(id);
-                    // At most `ID_INLINE`.
+                    // The length is at most `ID_INLINE`.
                     *len = id.len() as u8;
                 }
                 None => {
@@ -107,7 +107,7 @@ impl OpenRequest {
         self.id.as_bytes()
     }
 
-    /// Tells it from others that stood in its slot.
+    /// Distinguishes it from others that were in its slot.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -122,29 +122,30 @@ impl OpenRequest {
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// Where ids are looked up; nothing before the first lookup.
+    /// The index for lookups by id; `None` before the first lookup.
     index: Option<Box<Index>>,
     /// The slots that were opened since the last lookup, the oldest first. A slot that was used
-    /// again stands here again. An entry whose request is over has no meaning.
+    /// again is in the list again. The entry of a request that has ended is outdated.
     fresh: Vec<u32>,
     free: u32,
     open: u32,
-    /// No request is open in a slot before this one: how far [`any`](Self::any) has searched.
+    /// No request is open in a slot before this one: [`any`](Self::any) has searched up to here.
     searched: u32,
 }
 
 /// Finds a request by its id.
 #[derive(Debug, Default)]
 struct Index {
-    /// A hash of the id of each slot that is sorted.
+    /// A hash of the id of each sorted slot.
     hashes: Vec<u32>,
-    /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots
-    /// were when it was last sorted.
+    /// The first slot of each bucket, or [`NONE`]. Their number is a power of two, and was at least
+    /// that of the slots when they were last sorted.
     buckets: Vec<u32>,
 }
 
 impl Index {
-    /// The bucket of a slot's hash: the lower bits are its best. None where there are no buckets.
+    /// Returns the bucket of a hash: the lower bits are the best ones. `None` if there are no
+    /// buckets.
     fn bucket(&self, hash: u32) -> usize {
         hash as usize & self.buckets.len().wrapping_sub(1)
     }
@@ -166,8 +167,8 @@ impl Requests {
         }
     }
 
-    /// The most heap that `max_open_requests` requests keep: slots, hashes, buckets and twice as many
-    /// fresh, all twice for growth by doubling, and the ids.
+    /// The most heap that `max_open_requests` requests need: slots, hashes, buckets and twice as
+    /// many fresh entries, all twice for growth by doubling, and the ids.
     pub(crate) const fn max_heap_bytes(max_open_requests: usize, max_id_bytes: usize) -> usize {
         let id = match max_id_bytes.checked_next_power_of_two() {
             Some(bytes) if max_id_bytes > ID_INLINE => bytes,
@@ -181,12 +182,12 @@ impl Requests {
             .saturating_add(FRESH_MIN * size_of::<u32>() + size_of::<Index>())
     }
 
-    /// How many requests are open.
+    /// The number of open requests.
     pub(crate) fn open(&self) -> usize {
         self.open as usize
     }
 
-    /// Opens a request and gives its slot and generation.
+    /// Opens a request and returns its slot and generation.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(crate) fn insert(
         &mut self,
@@ -211,12 +212,12 @@ impl Requests {
         self.insert_new(id, style, batch, position)
     }
 
-    /// Opens a request in a new slot, and gives its slot and generation.
+    /// Opens a request in a new slot, and returns its slot and generation.
     #[inline(never)]
     fn insert_new(&mut self, id: Id<'_>, style: Style, batch: u32, position: u32) -> (u32, u32) {
         let index = self.slots.len() as u32;
         if index == 0 {
-            // Many peers ask one thing at a time, and then one is enough.
+            // Many peers send one request at a time, and then one slot is enough.
             self.slots.reserve_exact(1);
         }
         self.slots.push(OpenRequest {
@@ -231,7 +232,7 @@ impl Requests {
             next: NONE,
             before: NONE,
         });
-        // Room for twice as many as there can be, so it grows only when more requests are open than
+        // The list has room for twice the slots, so it grows only when more requests are open than
         // ever before.
         let room = 2 * self.slots.capacity() + FRESH_MIN;
         self.fresh
@@ -243,7 +244,7 @@ impl Requests {
     #[inline]
     fn note_fresh(&mut self, index: u32) {
         if self.fresh.last() == Some(&index) {
-            // A slot that is used again at once is already the last of the list.
+            // If a slot is used again at once, it is the last of the list already.
             return;
         }
         if self.fresh.len() == self.fresh.capacity() {
@@ -253,8 +254,8 @@ impl Requests {
         self.fresh.push(index);
     }
 
-    /// Removes from the fresh slots those that are closed or sorted. Of a slot that stands there
-    /// several times, only the last entry stays.
+    /// Removes closed and sorted slots from the fresh ones. If a slot is in the list several times,
+    /// only the last entry stays.
     #[inline(never)]
     fn forget_stale(&mut self) {
         // A slot that is kept is marked as sorted meanwhile, so its earlier entries are left out.
@@ -274,7 +275,7 @@ impl Requests {
         }
     }
 
-    /// Puts the fresh into their buckets, the oldest first, before one is looked for.
+    /// Puts the fresh slots into their buckets, the oldest first, before a lookup.
     fn sort(&mut self) {
         if self.fresh.is_empty() {
             return;
@@ -294,12 +295,13 @@ impl Requests {
         self.fresh.clear();
     }
 
-    /// Makes room for the hashes of all slots, and buckets where there are fewer than slots. Each old
-    /// bucket is then divided among new ones, its last slot first, so that every ring keeps its order.
+    /// Makes room for the hashes of all slots, and more buckets if there are fewer than slots. Each
+    /// old bucket is then divided among new ones, its last slot first, so that every ring keeps its
+    /// order.
     fn spread(&mut self) {
         let slots = self.slots.len();
         let index = self.index.get_or_insert_default();
-        // No slot is sorted yet that has no hash.
+        // Slots without a hash are not sorted yet.
         while index.hashes.len() < slots {
             index.hashes.push(0);
         }
@@ -321,14 +323,14 @@ impl Requests {
         }
     }
 
-    /// Where the ring of a sorted slot begins.
+    /// Returns the beginning of the ring of a sorted slot.
     fn head(&mut self, slot: u32) -> Option<&mut u32> {
         let index = self.index.as_mut()?;
         let bucket = index.bucket(index.hash(slot));
         index.buckets.get_mut(bucket)
     }
 
-    /// Puts a slot into its ring, as the first or the last.
+    /// Adds a slot to its ring, as the first or the last.
     fn link(&mut self, index: u32, first: bool) {
         let head = self.head(index).map_or(NONE, |head| *head);
         let (next, before) = match self.slots.get(head as usize) {
@@ -344,7 +346,7 @@ impl Requests {
         }
     }
 
-    /// Takes a slot out of its ring.
+    /// Removes a slot from its ring.
     fn unlink(&mut self, index: u32) {
         let slot = &self.slots[index as usize];
         let (next, before) = (slot.next, slot.before);
@@ -355,20 +357,20 @@ impl Requests {
         }
     }
 
-    /// Lets the ring of `slot` begin with `first`.
+    /// Makes `first` the beginning of the ring of `slot`.
     fn set_head(&mut self, slot: u32, first: u32) {
         if let Some(head) = self.head(slot) {
             *head = first;
         }
     }
 
-    /// The open request of this slot and generation.
+    /// Returns the open request of this slot and generation.
     pub(crate) fn get(&self, slot: u32, generation: u32) -> Option<&OpenRequest> {
         self.at(slot)
             .filter(|request| request.generation == generation)
     }
 
-    /// Notes that the peer has given the request up; false if it had before.
+    /// Notes that the peer has cancelled the request; returns false if it had before.
     pub(crate) fn set_cancelled(&mut self, slot: u32) -> bool {
         self.sort();
         match self.slots.get_mut(slot as usize) {
@@ -388,7 +390,7 @@ impl Requests {
         request.is_open.then_some(request)
     }
 
-    /// Ends the request; its slot may be used again under the next generation.
+    /// Ends the request; its slot can be used again with the next generation.
     pub(crate) fn remove(&mut self, slot: u32) {
         match self.slots.get(slot as usize) {
             Some(request) if request.is_open && request.is_sorted => {
@@ -413,16 +415,16 @@ impl Requests {
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
-    /// The slot of the newest open request with an id of this type and value. Requests that the
-    /// peer has given up already are passed over.
+    /// Returns the slot of the newest open request with an id of this type and value that the peer
+    /// has not cancelled.
     pub(crate) fn find_wanted(&mut self, id: Id<'_>) -> Option<u32> {
         self.sort();
         let mut ring = self.wanted(id.value_hash());
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
-    /// The slot of the one open request whose id has this text, quotes left out; none if several
-    /// have.
+    /// Returns the slot of the one open request whose id has this text without its quotes; `None`
+    /// if there are several.
     pub(crate) fn find_text(&mut self, id: Id<'_>) -> Option<u32> {
         self.sort();
         let bare = id.bare();
@@ -430,7 +432,8 @@ impl Requests {
         quoted.push(b'"');
         quoted.extend_from_slice(bare);
         quoted.push(b'"');
-        // The same text is an id of one value with quotes, and of one without where it is any.
+        // With quotes the text is an id of one value, and without quotes of another, if it is
+        // valid.
         let forms = [Json::parse(&quoted), Json::parse(bare)];
         let mut found = None;
         for form in forms.into_iter().flatten().filter_map(Id::new) {
@@ -459,14 +462,14 @@ impl Requests {
         all.filter(move |&slot| index.is_some_and(|index| index.hash(slot) == hash))
     }
 
-    /// The open requests with this hash that the peer has not given up. Those it has given up stand
-    /// behind all others.
+    /// The open requests with this hash that the peer has not cancelled. Cancelled ones come after
+    /// all others.
     fn wanted(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         self.ring(hash)
             .take_while(|&slot| !self.slots[slot as usize].cancelled)
     }
 
-    /// The first slot of an open request. Ending one after another this way costs one pass.
+    /// Returns the first slot with an open request. Ending all of them in this way costs one pass.
     pub(crate) fn any(&mut self) -> Option<u32> {
         if self.open == 0 {
             return None;

@@ -1,12 +1,12 @@
-//! Which calls are sent again, and after how long. The policy is pure: the caller supplies time and
-//! entropy.
+//! Decides which calls are sent again, and after how long. It does no I/O: the caller passes random
+//! numbers.
 //!
-//! A call that settled as [`Unsent`](crate::Outcome::Unsent) may always be sent again. A call that settled
-//! as [`Aborted`](crate::Outcome::Aborted) may only if its caller says that doing it twice does no harm,
-//! and one that was answered only if the answer has a code that says it was not done; both only a limited
-//! number of times.
+//! A call that ended as [`Unsent`](crate::Outcome::Unsent) may always be sent again. A call that
+//! ended as [`Aborted`](crate::Outcome::Aborted) may be sent again only if its caller says that
+//! running it twice does no harm; a call that was answered, only if the code of the answer means
+//! that it was not run. Both are sent again only a limited number of times.
 //!
-//! No call runs twice unless its caller allowed it, and nothing is tried for ever.
+//! So no call runs twice unless its caller allowed it, and nothing is tried for ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use core::time::Duration;
 use crate::error_profile::ErrorProfile;
 use crate::owned::OwnedOutcome;
 
-/// What a caller may do about a call that ended with its connection.
+/// Whether a call that ended with its connection may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resend {
     /// Send it again on the next connection: it cannot run twice, or running twice does no harm.
@@ -24,8 +24,8 @@ pub enum Resend {
 }
 
 impl Resend {
-    /// Judges a call by how it ended. `is_idempotent` is the caller's word that doing it twice does
-    /// no harm. What the peer answered, and what ran out of time, is never sent again.
+    /// Decides by the outcome of a call. `is_idempotent` says that running it twice does no harm. A
+    /// call that was answered or has timed out is never sent again.
     pub fn judge(outcome: &OwnedOutcome, is_idempotent: bool) -> Self {
         match outcome {
             OwnedOutcome::Unsent => Self::Again,
@@ -35,11 +35,11 @@ impl Resend {
     }
 }
 
-/// How often an aborted call goes out again by default.
+/// How often an aborted call is sent again by default.
 pub const DEFAULT_MAX_RESENDS: u32 = 3;
 
-/// Judges one call whenever its connection was lost, and bounds how often it goes out again: a
-/// request that brings down every server it reaches must not do so for ever.
+/// Decides for one call, whenever its connection was lost, and limits how often it is sent again: a
+/// request that crashes every server must not do so for ever.
 ///
 /// ```
 /// use antiphon::{OwnedOutcome, Resend, Resends};
@@ -54,14 +54,14 @@ pub struct Resends {
 }
 
 impl Resends {
-    /// Lets an aborted call go out again this often. One that never left is not counted: it did
-    /// nothing, and its own deadline ends it.
+    /// Allows an aborted call to be sent again this often. A call that was not sent is not counted:
+    /// it did nothing, and its own deadline ends it.
     pub const fn new(max_resends: u32) -> Self {
         Self { left: max_resends }
     }
 
-    /// Judges a call as [`Resend::judge`] does, and counts its resends. An aborted call with no
-    /// resend left is never sent again.
+    /// Decides as [`Resend::judge`] does, and counts. An aborted call over the limit is never sent
+    /// again.
     pub fn judge(&mut self, outcome: &OwnedOutcome, is_idempotent: bool) -> Resend {
         let judged = Resend::judge(outcome, is_idempotent);
         if judged == Resend::Never || matches!(outcome, OwnedOutcome::Unsent) {
@@ -73,7 +73,7 @@ impl Resends {
         }
     }
 
-    /// Counts one. False if none was left.
+    /// Counts one more. Returns false if the limit is reached.
     fn take(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.left = left.unwrap_or(0);
@@ -87,7 +87,7 @@ impl Default for Resends {
     }
 }
 
-/// When a call is sent again, how often, and after how long. A client is told so beforehand.
+/// When a call is sent again, how often, and after how long. Options of a client.
 ///
 /// ```
 /// use antiphon::{ErrorProfile, Retry};
@@ -100,28 +100,29 @@ impl Default for Resends {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Retry {
-    /// How often one call is sent again, so that a request that brings down every server it reaches comes
-    /// to an end. One that never left is not counted on a connection that is made anew. Default 3.
+    /// How often one call is sent again, so that a request that crashes every server is not sent
+    /// for ever. A call that was not sent is not counted after a reconnect. Default 3.
     pub max_resends: u32,
-    /// The codes of errors after which a call is sent again, whether or not it may be done twice: they
-    /// must say that it was not done. Default none.
+    /// Error codes after which a call is sent again, even if it is not idempotent: they must mean
+    /// that it was not run. Default none.
     pub codes: Vec<i64>,
-    /// How long the first delay is. A call that was lost with its connection goes out without one, as
-    /// soon as there is another connection. Default 100 ms.
+    /// The first delay. A call whose connection was lost is sent again without a delay, as soon as
+    /// there is another connection. Default 100 ms.
     pub initial_delay: Duration,
-    /// The factor from one delay to the next. Less than 1, or no number, is read as 1. Default 2.
+    /// The factor from one delay to the next. A value below 1, or not a number, counts as 1.
+    /// Default 2.
     pub multiplier: f64,
     /// The longest delay. Default 10 s.
     pub max_delay: Duration,
-    /// The largest part of each delay, from 0 to 1, that is taken off at random, so that callers that were
-    /// refused together do not come back together. Default 0.5.
+    /// The largest part of each delay, from 0 to 1, that is subtracted at random, so that callers
+    /// that were refused together do not come back together. Default 0.5.
     pub jitter: f64,
-    /// Makes what is random repeatable, for tests. Default none.
+    /// The seed of random numbers, to make them repeatable in tests. Default none.
     pub seed: Option<u64>,
 }
 
 impl Retry {
-    /// Takes the defaults.
+    /// Returns the default options.
     pub const fn new() -> Self {
         Self {
             max_resends: DEFAULT_MAX_RESENDS,
@@ -134,9 +135,9 @@ impl Retry {
         }
     }
 
-    /// Adds the codes by which servers of this profile say that they are busy or shutting down, or that a
-    /// rate limit has been reached. [`Lsp`](ErrorProfile::Lsp) and [`Mcp`](ErrorProfile::Mcp) have none: what
-    /// their servers say then may mean that a call was done in part.
+    /// Adds the codes by which servers of this profile report that they are busy or shutting down,
+    /// or that a rate limit is reached. [`Lsp`](ErrorProfile::Lsp) and [`Mcp`](ErrorProfile::Mcp)
+    /// have none: the codes of such servers may also mean that a call was run in part.
     #[must_use]
     pub fn when_busy(mut self, profile: ErrorProfile) -> Self {
         if matches!(profile, ErrorProfile::Lsp | ErrorProfile::Mcp) {
@@ -161,7 +162,7 @@ impl Default for Retry {
     }
 }
 
-/// Judges one call by a [`Retry`] whenever it has ended, and counts.
+/// Decides for one call by a [`Retry`], whenever the call has ended, and counts.
 ///
 /// ```
 /// use antiphon::{OwnedError, OwnedOutcome, Retries, Retry};
@@ -178,12 +179,12 @@ impl Default for Retry {
 pub struct Retries<'r> {
     retry: &'r Retry,
     resends: Resends,
-    /// The next delay, in seconds, not yet capped.
+    /// The next delay, in seconds, before it is limited.
     delay: f64,
 }
 
 impl<'r> Retries<'r> {
-    /// Begins with a call that has not been sent.
+    /// Begins for a call that was not sent yet.
     pub const fn new(retry: &'r Retry) -> Self {
         Self {
             retry,
@@ -192,9 +193,10 @@ impl<'r> Retries<'r> {
         }
     }
 
-    /// Says after how long a call that ended so is sent again; `None` is never. It is zero for one that
-    /// ended with its connection, because that is made anew first. `is_idempotent` is the caller's word
-    /// that doing it twice does no harm, `entropy` a random number from the driver.
+    /// Returns after how long a call that ended in this way is sent again; `None` for never. Zero
+    /// for a call that ended with its connection, because a new connection is made first.
+    /// `is_idempotent` says that running it twice does no harm; `entropy` is a random number from
+    /// the driver.
     pub fn judge(
         &mut self,
         outcome: &OwnedOutcome,
@@ -203,7 +205,7 @@ impl<'r> Retries<'r> {
     ) -> Option<Duration> {
         match outcome {
             OwnedOutcome::Err(error) if self.retry.codes.contains(&error.code()) => {
-                // It counts as any other.
+                // It is counted like any other.
                 self.resends.take().then(|| self.next_delay(entropy))
             }
             outcome => match self.resends.judge(outcome, is_idempotent) {
@@ -213,7 +215,7 @@ impl<'r> Retries<'r> {
         }
     }
 
-    /// The next delay, for a client that has no connection to wait for.
+    /// Returns the next delay, for a client that has no connection to wait for.
     pub fn next_delay(&mut self, entropy: u64) -> Duration {
         let Retry {
             max_delay,
@@ -222,14 +224,14 @@ impl<'r> Retries<'r> {
             ..
         } = *self.retry;
         let delay = back_off(self.delay, max_delay, jitter, entropy);
-        // Infinity is never reached.
+        // It is limited, so that it never becomes infinite.
         self.delay = (self.delay * multiplier.max(1.0)).min(max_delay.as_secs_f64());
         delay
     }
 }
 
-/// A delay of so many seconds, less a random part of it. What makes no sense is read as the nearest that
-/// does.
+/// Returns a delay of `secs` seconds, less a random part of it. Values that are not valid count as
+/// the nearest valid ones.
 pub(crate) fn back_off(secs: f64, max_delay: Duration, jitter: f64, entropy: u64) -> Duration {
     let capped = secs.min(max_delay.as_secs_f64());
     let random = entropy as f64 / u64::MAX as f64;

@@ -1,34 +1,34 @@
-//! Ending a server in good order: a pure timer machine, for one connection or for all of them.
+//! Ends a server in order: a state machine of timers, for one connection or for all of them.
 //!
 //! ```text
 //!   serving ──begin──▶ draining ──idle, or grace over──▶ flushing ──flushed, or late──▶ over
 //!                      Drain                             Flush                          Release
 //! ```
 //!
-//! Nothing new is taken once the end has begun. What is active gets its grace and no more. Each of
-//! the three actions comes once, in this order, and nothing waits for ever.
+//! After the end has begun no new work is accepted. Active work may finish within a grace period.
+//! Each of the three actions comes once, in this order, and nothing waits for ever.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// What a [`Shutdown`] wants done.
+/// An action for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownAction {
-    /// Stop accepting, and have every connection take nothing new:
+    /// Stop accepting connections, and drain every connection:
     /// [`Connection::drain`](crate::Connection::drain).
     Drain,
-    /// Give up what is still active, and close every connection:
+    /// Give up active work, and close every connection:
     /// [`Connection::close`](crate::Connection::close) with
-    /// [`GoingAway`](crate::CloseReason::GoingAway) as a server, whose WebSockets say 1001, and
-    /// with [`Done`](crate::CloseReason::Done) as a client, whose say 1000. What is queued is
-    /// still written.
+    /// [`GoingAway`](crate::CloseReason::GoingAway) as a server, whose WebSockets send 1001, and
+    /// with [`Done`](crate::CloseReason::Done) as a client, whose WebSockets send 1000. Queued
+    /// output is still written.
     Flush,
-    /// Let go of every transport, written or not.
+    /// Drop every transport, even if output is queued.
     Release,
 }
 
-/// Leads a server, or a client, to its end.
+/// Ends a server, or a client, in order.
 ///
 /// ```
 /// use antiphon::{Instant, Shutdown, ShutdownAction};
@@ -47,9 +47,9 @@ pub enum ShutdownAction {
 pub struct Shutdown {
     flush_timeout: Duration,
     stage: Stage,
-    /// The stage whose action has been told; those between it and `stage` are still owed.
+    /// The stage whose action was returned; those between it and `stage` are still to come.
     told: Stage,
-    /// When the stage ends by itself.
+    /// The time limit of the stage.
     until: Option<Instant>,
     is_clean: bool,
 }
@@ -63,7 +63,7 @@ enum Stage {
 }
 
 impl Shutdown {
-    /// Begins to serve. When it comes to the end, writing what is queued may take
+    /// Makes one that has not begun to end. At the end, writing queued output may take
     /// `flush_timeout`.
     pub const fn new(flush_timeout: Duration) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl Shutdown {
         }
     }
 
-    /// Begins the end: what is active may take `grace` to finish. A later call can only shorten
-    /// that: with a `grace` of zero, what is active is given up at once.
+    /// Begins the end: active work may take `grace` to finish. A later call can only shorten that:
+    /// with a `grace` of zero, active work is given up at once.
     pub fn begin(&mut self, now: Instant, grace: Duration) {
         let until = now + grace;
         match self.stage {
@@ -89,15 +89,15 @@ impl Shutdown {
         }
     }
 
-    /// Reports that nothing is active any more: every request has been answered, every call has
-    /// settled. Means nothing before the end has begun.
+    /// Reports that there is no active work any more: every request has been answered, every call
+    /// has ended. It has no effect before the end has begun.
     pub fn handle_idle(&mut self, now: Instant) {
         if self.stage == Stage::Draining {
             self.flush(now);
         }
     }
 
-    /// Reports that nothing is left to write, or that every connection has ended. Means nothing
+    /// Reports that all output was written, or that every connection has ended. It has no effect
     /// before the flush.
     pub fn handle_flushed(&mut self) {
         if self.stage == Stage::Flushing {
@@ -106,10 +106,10 @@ impl Shutdown {
         }
     }
 
-    /// What is to be done at `now`, if anything. Ask until it says nothing.
+    /// Returns the next action at `now`, if there is one. Call it until it returns `None`.
     pub fn poll_action(&mut self, now: Instant) -> Option<ShutdownAction> {
         self.advance(now);
-        // One step at a time, so that no action is left out, however late this is asked.
+        // It goes one step at a time, so that no action is left out, however late it is called.
         let (told, action) = match self.told {
             told if told == self.stage => return None,
             Stage::Serving => (Stage::Draining, ShutdownAction::Drain),
@@ -120,8 +120,8 @@ impl Shutdown {
         Some(action)
     }
 
-    /// When [`poll_action`](Self::poll_action) will have something to say, if nothing is told
-    /// before. In the past if it has now.
+    /// Returns when [`poll_action`](Self::poll_action) will return an action, if nothing is
+    /// reported before. It is in the past if there is an action now.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.told < self.stage {
             return Some(Instant::ZERO);
@@ -129,23 +129,23 @@ impl Shutdown {
         self.until
     }
 
-    /// Whether new connections, requests and calls are taken.
+    /// Whether new connections, requests and calls are accepted.
     pub fn is_accepting(&self) -> bool {
         self.stage == Stage::Serving
     }
 
-    /// Whether all has been let go.
+    /// Whether all transports have been dropped.
     pub fn is_over(&self) -> bool {
         self.told == Stage::Over
     }
 
-    /// Whether everything that was active finished, and was written, in time. Until
+    /// Whether all active work was finished, and its output written, in time. Until
     /// [`is_over`](Self::is_over) this is what is known so far.
     pub const fn is_clean(&self) -> bool {
         self.is_clean
     }
 
-    /// Goes on where the time is up.
+    /// Goes to the next stage if the time of this one is over.
     fn advance(&mut self, now: Instant) {
         if self.until.is_none_or(|until| until > now) {
             return;

@@ -1,13 +1,13 @@
-//! Whether the crate is built for speed, or for machines where flash is dearer than time.
+//! Whether the crate is built for speed, or for machines on which flash is scarcer than time.
 //!
-//! Nothing that can be seen from outside depends on it.
+//! The behaviour is the same in both cases.
 
-/// Whether to be small: on bare metal, and anywhere with `--cfg antiphon_small`, by which that is
+/// Whether to be small: on bare metal, and anywhere with `--cfg antiphon_small`, so that it can be
 /// measured and tested.
 pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
 
-/// Marks the branch in which it is called as rarely taken, so that its code is put out of the way
-/// of the usual one. It does nothing.
+/// Marks the branch in which it is called as rarely taken, so that the compiler moves the branch's
+/// code out of the way. It does nothing.
 ///
 /// Without it a small request takes 17 % more instructions (`benches/instructions/run.py`: `receive 01`).
 #[cold]

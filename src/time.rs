@@ -1,8 +1,8 @@
-//! The present, as a number the driver hands in.
+//! The current time, as a number that the driver passes in.
 //!
-//! Here: [`Instant`] and its saturating arithmetic. Not here: any clock. The crate never asks what
-//! time it is, so the same input gives the same output on every run, and tests move time by adding
-//! to a number.
+//! This module has [`Instant`] and its saturating arithmetic, but no clock. The crate never reads a
+//! clock, so the same input gives the same output on every run, and tests move time by adding to a
+//! number.
 //!
 //! No arithmetic on time can overflow, panic or wrap into the past, whatever a caller adds.
 
@@ -11,8 +11,9 @@ use core::time::Duration;
 
 /// A point in time, in nanoseconds since an epoch that the driver picks.
 ///
-/// The epoch is most often the moment the process or the connection started. All instants handed to one connection
-/// must share it. A `u64` of nanoseconds lasts 584 years; later points are held at [`Instant::FAR_FUTURE`].
+/// The epoch usually is the start of the process or the connection. All instants passed to one
+/// connection must have the same epoch. A `u64` of nanoseconds lasts 584 years; later points become
+/// [`Instant::FAR_FUTURE`].
 ///
 /// ```
 /// use antiphon::Instant;
@@ -30,7 +31,7 @@ impl Instant {
     /// The epoch itself.
     pub const ZERO: Self = Self(0);
 
-    /// The last point that can be told: later than any deadline in practice, and where additions stop.
+    /// The last point in time: later than any deadline in practice. Additions stop there.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// The point `nanos` nanoseconds after the epoch.
@@ -39,7 +40,7 @@ impl Instant {
         Self(nanos)
     }
 
-    /// The point `millis` milliseconds after the epoch, held at [`Instant::FAR_FUTURE`].
+    /// The point `millis` milliseconds after the epoch, [`Instant::FAR_FUTURE`] at most.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
@@ -51,8 +52,8 @@ impl Instant {
         self.0
     }
 
-    /// The time from `earlier` to `self`, or zero when `earlier` is in fact later: a clock that steps back harms
-    /// nothing.
+    /// The time from `earlier` to `self`, or zero if `earlier` is later, as after a step back of
+    /// the clock.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -64,7 +65,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        // A `Duration` reaches past 2^64 nanoseconds, so the conversion saturates too.
+        // A `Duration` may be longer than 2^64 nanoseconds, so the conversion saturates too.
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))
     }

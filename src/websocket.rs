@@ -1,9 +1,8 @@
-//! What a WebSocket binding of JSON-RPC decides: which clients to let in, how to close, and how to
-//! show that the connection is alive. Rules only: frames and handshakes are read by the adapters'
-//! codec.
+//! The rules of a WebSocket with JSON-RPC: which clients are accepted, how to close, and how to
+//! check that the connection is alive. An adapter reads and writes frames and handshakes.
 //!
-//! Only a client that the rules name is let in. Every ending has the close code of RFC 6455 clause
-//! 7.4 that tells the other side what happened.
+//! Only clients that the rules allow are accepted. Every ending has the close code of RFC 6455
+//! clause 7.4 that reports the reason to the other side.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,11 +21,10 @@ const HEARTBEAT_PING: &str = "ping";
 /// The method of the application heartbeat that a server sends back.
 const HEARTBEAT_PONG: &str = "pong";
 
-/// Options of a WebSocket. The protocol itself is in
-/// [`Config`](crate::Config), best made by
-/// [`for_websocket`](crate::Config::for_websocket); the limit on messages is its
-/// `max_message_bytes`, in one frame or many, the one on unfinished messages its
-/// `message_timeout`, and what a binary message does is its `binary`.
+/// Options of a WebSocket. The protocol itself is in [`Config`](crate::Config), best made by
+/// [`for_websocket`](crate::Config::for_websocket). Its `max_message_bytes` limits messages, in one
+/// frame or many; its `message_timeout` limits unfinished messages; its `binary` sets what happens
+/// to binary messages.
 ///
 /// ```
 /// use antiphon::websocket::{Upgrade, WebSocketRules};
@@ -40,32 +38,32 @@ const HEARTBEAT_PONG: &str = "pong";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WebSocketRules {
-    /// The paths that are served, without a query; a request for another is answered 404. Empty
-    /// serves every path. Default empty.
+    /// The paths that are served, without a query; other paths are answered 404. If empty, every
+    /// path is served. Default empty.
     pub paths: Vec<String>,
-    /// The origins that are let in, as `https://app.example` or `http://localhost:3000`; scheme
-    /// and host in any case, the scheme's own port may be left out. A request from another is
-    /// answered 403. Empty lets every origin in: right for servers that no browser can reach, or
-    /// that ask for credentials which a browser does not add by itself. Default empty.
+    /// The accepted origins, such as `https://app.example` or `http://localhost:3000`; scheme and
+    /// host in any case, the scheme's default port may be left out. Others are answered 403. If
+    /// empty, every origin is accepted: right for servers that no browser can reach, or that need
+    /// credentials which a browser does not add by itself. Default empty.
     pub origins: Vec<String>,
-    /// Whether a request that names no origin is refused too, where `origins` names some. Programs
-    /// other than browsers name none, and could name any. Default off.
+    /// Whether a request without an origin is refused too, if `origins` is not empty. Programs
+    /// other than browsers send none, and could send any. Default off.
     pub origin_required: bool,
     /// How the handshake treats the subprotocol `jsonrpc`. Default [`Subprotocol::Accept`].
     pub subprotocol: Subprotocol,
     /// The longest head of the handshake's request or answer, in bytes. A longer request is
-    /// answered 431; a longer answer fails. Costs that much while the handshake lasts. Default
-    /// 8 KiB, as common HTTP servers have it.
+    /// answered 431; a longer answer fails. Needs that much during the handshake. Default 8 KiB, as
+    /// in common HTTP servers.
     pub max_header_bytes: usize,
-    /// How long the handshake may take (`connect_timeout`, default 10 s), after how long a
-    /// silence a ping is sent (`ping_interval`, default 30 s), and how long after it the peer may
-    /// stay silent (`pong_timeout`, default 10 s).
+    /// How long the handshake may take (`connect_timeout`, default 10 s), after how much silence a
+    /// ping is sent (`ping_interval`, default 30 s), and how long after it the peer may stay silent
+    /// (`pong_timeout`, default 10 s).
     pub keep_alive: KeepAliveConfig,
-    /// How long the peer's close is awaited after ours. Default 5 s.
+    /// How long to wait for the peer's close after ours. Default 5 s.
     pub close_timeout: Duration,
-    /// The application heartbeat: how often a client sends the notification `ping`, and whether a
-    /// server answers it with the notification `pong`. Neither reaches the service then; a request
-    /// `ping` does. For peers behind something that keeps control frames to itself. Default none:
+    /// The application heartbeat: how often a client sends the notification `ping`, which a server
+    /// answers with the notification `pong`. The service sees neither of them; it sees requests
+    /// named `ping`. For peers behind a proxy that does not pass on control frames. Default none:
     /// off.
     pub heartbeat: Option<Duration>,
 }
@@ -78,46 +76,46 @@ pub enum Subprotocol {
     Ignore,
     /// A client does not offer it; a server selects it if it is offered.
     Accept,
-    /// A client offers it, a server selects it if it is offered; either goes on without.
+    /// A client offers it, a server selects it if it is offered; both go on without it.
     Offer,
-    /// A client offers it and fails if it is not selected; a server refuses a request that does
-    /// not offer it, with 400.
+    /// A client offers it and fails if it is not selected; a server answers 400 to a request that
+    /// does not offer it.
     Require,
 }
 
-/// What a request for a WebSocket says of itself.
+/// The parts of a request for a WebSocket that the rules check.
 #[derive(Clone, Copy, Debug)]
 pub struct Upgrade<'a> {
-    /// The path and query asked for: `/rpc?v=2`.
+    /// The path and query: `/rpc?v=2`.
     pub target: &'a str,
-    /// The values of its `Origin` headers. If there is more than one, none can be trusted.
+    /// The values of its `Origin` headers. If there are several, none can be trusted.
     pub origins: &'a [&'a str],
-    /// The subprotocols offered, each by itself.
+    /// The offered subprotocols, each as one entry.
     pub subprotocols: &'a [&'a str],
 }
 
 /// Why a request for a WebSocket is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status to answer with.
+    /// The HTTP status of the answer.
     pub status: u16,
-    /// What was wrong, for the answer's body and for a log.
+    /// The reason, for the answer's body and for a log.
     pub reason: &'static str,
 }
 
-/// What is to be done with a notification.
+/// The kind of a notification: an application heartbeat or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
-    /// It is no heartbeat: give it to the service.
+    /// It is no heartbeat: pass it to the service.
     Deliver,
     /// It is a heartbeat, and needs no answer.
     Heard,
-    /// It is a heartbeat, and this notification without params answers it.
+    /// It is a heartbeat, and is answered by this notification without params.
     Answer(&'static str),
 }
 
 impl WebSocketRules {
-    /// The defaults.
+    /// Returns the default rules.
     pub const fn new() -> Self {
         Self {
             paths: Vec::new(),
@@ -131,10 +129,10 @@ impl WebSocketRules {
         }
     }
 
-    /// Judges a request as a server: the subprotocol to select, if any.
+    /// Checks a request as a server. Returns the subprotocol to select, if any.
     ///
     /// # Errors
-    /// Why the request is to be refused.
+    /// Why the request is refused.
     pub fn judge(&self, upgrade: &Upgrade<'_>) -> Result<Option<&'static str>, Refusal> {
         let path = upgrade.target.split('?').next().unwrap_or_default();
         if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
@@ -145,7 +143,7 @@ impl WebSocketRules {
         }
         let mut offers = upgrade.subprotocols.iter().enumerate();
         if offers.any(|(n, offer)| upgrade.subprotocols[..n].contains(offer)) {
-            // RFC 6455 clause 4.1: they are all different.
+            // RFC 6455 clause 4.1: they must all be different.
             return Err(refusal(400, "a subprotocol is offered twice"));
         }
         let is_offered = upgrade.subprotocols.contains(&SUBPROTOCOL);
@@ -157,7 +155,7 @@ impl WebSocketRules {
         }
     }
 
-    /// The subprotocol that a client offers.
+    /// Returns the subprotocol that a client offers.
     pub fn offered(&self) -> Option<&'static str> {
         match self.subprotocol {
             Subprotocol::Ignore | Subprotocol::Accept => None,
@@ -165,10 +163,10 @@ impl WebSocketRules {
         }
     }
 
-    /// Judges the server's choice as a client: the subprotocol that is spoken.
+    /// Checks the server's choice as a client. Returns the subprotocol in use.
     ///
     /// # Errors
-    /// It chose what was not offered, or left out what is required.
+    /// The server chose a subprotocol that was not offered, or none although it is required.
     pub fn judge_selected(
         &self,
         selected: Option<&str>,
@@ -183,7 +181,7 @@ impl WebSocketRules {
         }
     }
 
-    /// What is to be done with a notification, which may be an application heartbeat.
+    /// Returns what to do with a notification, which may be an application heartbeat.
     pub fn hear(&self, is_server: bool, method: &str) -> Heartbeat {
         match (self.heartbeat, is_server, method) {
             (Some(_), true, HEARTBEAT_PING) => Heartbeat::Answer(HEARTBEAT_PONG),
@@ -192,7 +190,7 @@ impl WebSocketRules {
         }
     }
 
-    /// The notification without params that this side sends by itself, and how often.
+    /// Returns the notification without params that this side sends regularly, and how often.
     pub fn own_heartbeat(&self, is_server: bool) -> Option<(&'static str, Duration)> {
         let span = self.heartbeat.filter(|_| !is_server)?;
         Some((HEARTBEAT_PING, span))
@@ -209,7 +207,7 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
-/// Whether a request with these `Origin` headers is let in where `known` are.
+/// Whether a request with these `Origin` headers is accepted, if the origins `known` are.
 pub(crate) fn lets_in(known: &[String], is_required: bool, origins: &[&str]) -> bool {
     match origins {
         _ if known.is_empty() => true,
@@ -227,7 +225,7 @@ pub(crate) fn is_same(known: &str, origin: &str) -> bool {
                 && host.eq_ignore_ascii_case(its_host)
                 && port == its_port
         }
-        // `null`, and what is no origin at all, is only itself.
+        // `null`, and text that is not an origin, only equals itself.
         _ => known == origin,
     }
 }
@@ -236,7 +234,7 @@ pub(crate) fn is_same(known: &str, origin: &str) -> bool {
 fn parts(origin: &str) -> Option<(&str, &str, u16)> {
     let (scheme, authority) = origin.split_once("://")?;
     let at = authority.rfind(':').filter(|&at| {
-        // The colons of `[::1]` are none before a port.
+        // The colons of `[::1]` do not separate a port.
         !authority[at..].contains(']')
     });
     let (host, port) = match at {
@@ -250,7 +248,7 @@ fn parts(origin: &str) -> Option<(&str, &str, u16)> {
 }
 
 fn port(text: &str) -> Option<u16> {
-    // `parse` would take a sign too, which no port has.
+    // `parse` would accept a sign too, which no port has.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
@@ -260,9 +258,9 @@ fn port(text: &str) -> Option<u16> {
 pub struct CloseCode(pub u16);
 
 impl CloseCode {
-    /// The conversation is over.
+    /// The connection is not needed any more.
     pub const NORMAL: Self = Self(1000);
-    /// This side is shutting down.
+    /// The code for a side that is shutting down.
     pub const GOING_AWAY: Self = Self(1001);
     /// The other side broke a rule of WebSocket.
     pub const PROTOCOL_ERROR: Self = Self(1002);
@@ -270,15 +268,15 @@ impl CloseCode {
     pub const UNSUPPORTED: Self = Self(1003);
     /// Text that is not UTF-8.
     pub const BAD_TEXT: Self = Self(1007);
-    /// The other side broke a rule of the conversation, or a limit that has no code of its own.
+    /// The other side broke a rule of JSON-RPC, or a limit that has no code of its own.
     pub const POLICY: Self = Self(1008);
-    /// A message over the limit.
+    /// A message is over the limit.
     pub const TOO_BIG: Self = Self(1009);
-    /// Something failed here.
+    /// A failure of this side.
     pub const INTERNAL: Self = Self(1011);
 
-    /// The code, and a short reason, to close with when the conversation has ended as `closed`
-    /// tells.
+    /// Returns the code, and a short reason, for the close frame when the connection has ended as
+    /// `closed`.
     pub const fn of(closed: Closed, is_server: bool) -> (Self, &'static str) {
         match closed {
             Closed::EndOfInput => (Self::NORMAL, ""),
@@ -305,25 +303,24 @@ impl CloseCode {
         }
     }
 
-    /// The code, and a short reason, to close with after a message over the limit, which has been
-    /// answered.
+    /// Returns the code, and a short reason, for the close frame after a message over the limit.
     pub const fn after_oversize() -> (Self, &'static str) {
         (Self::TOO_BIG, "a message over the limit")
     }
 
-    /// The code, and a short reason, to close with when a ping was not answered.
+    /// Returns the code, and a short reason, for the close frame when a ping was not answered.
     pub const fn after_silence() -> (Self, &'static str) {
         (Self::INTERNAL, "no answer to a ping")
     }
 
-    /// Whether a received code tells that something was wrong, rather than that the other side is
-    /// done.
+    /// Whether a received code means a failure, and not that the other side has finished.
     pub const fn is_failure(self) -> bool {
-        // 1005 stands for a close that names no code, so it tells of no failure.
+        // 1005 means a close frame without a code, which is no failure.
         !matches!(self.0, 1000 | 1001 | 1005)
     }
 
-    /// What a received code means, for a log: the registry of RFC 6455 clause 7.4 and its ranges.
+    /// Returns the meaning of a received code, for a log: the registry of RFC 6455 clause 7.4 and
+    /// its ranges.
     pub const fn meaning(self) -> &'static str {
         match self.0 {
             1000 => "normal closure",
@@ -347,8 +344,8 @@ impl CloseCode {
         }
     }
 
-    /// Whether the code may stand in a close frame. 1004, 1005, 1006 and 1015 never do; a frame
-    /// with one that may not is a [`PROTOCOL_ERROR`](Self::PROTOCOL_ERROR).
+    /// Whether the code is allowed in a close frame. 1004, 1005, 1006 and 1015 never are; a frame
+    /// with such a code is a [`PROTOCOL_ERROR`](Self::PROTOCOL_ERROR).
     pub const fn is_sendable(self) -> bool {
         matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }

@@ -1,6 +1,6 @@
 //! How long something takes that keeps one thread busy.
 //!
-//! The rules guarded: what else the machine does is not counted, and what cannot be left out falls on all alike. Short spans
+//! Rule: what else the machine does is not counted, and what cannot be left out falls on all alike. Short spans
 //! are read from the ordinary clock, and the middle of many is taken, so that the few which were interrupted do not matter;
 //! long ones, which would be interrupted more often than not on a busy machine, are processor time of this thread, and of
 //! those the mean is taken. What is compared takes [`TURNS`] turns in a round, by turns, and a round is their mean: a core that

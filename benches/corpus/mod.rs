@@ -3,7 +3,7 @@
 //! Here: the texts, made by a generator from a fixed seed, so that every run and every program that includes this file
 //! reads the same bytes. Not here: any measuring.
 //!
-//! The rule guarded: an item is what it says, to the byte. Thirteen items are one text each, which a branch predictor
+//! Rule: an item is what it says, to the byte. Thirteen items are one text each, which a branch predictor
 //! learns by heart; item 14 is 4000 different messages, which it cannot learn, so item 14 is quoted first.
 //!
 //! Item 14 by share: LSP 40 %, MCP 20 %, Ethereum 25 %, plain JSON-RPC 15 %; within each, requests, notifications,

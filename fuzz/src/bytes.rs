@@ -1,7 +1,7 @@
 //! Turns the bytes of a case into choices, from the front to the back.
 //!
-//! The rule guarded here: a choice costs a fixed, small number of bytes and nothing is read from
-//! the end, so that a byte changed or left out changes what is done at its place and little else.
+//! Rule: a choice uses a fixed, small number of bytes from the front, so that a changed byte
+//! changes one choice and little else.
 
 /// What is left of a case.
 pub(crate) struct Bytes<'a>(&'a [u8]);

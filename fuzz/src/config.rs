@@ -1,6 +1,6 @@
-//! A configuration made of a case's bytes: a preset, small limits, and any knobs turned.
+//! Makes a configuration from a case's bytes: a preset, small limits, and any settings.
 //!
-//! The rule guarded here: every combination of values is legal, so every one of them can come.
+//! Rule: every combination of values is legal, so every one must be possible.
 
 use std::time::Duration;
 

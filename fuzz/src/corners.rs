@@ -1,6 +1,6 @@
-//! Small scenes that choices made at random hardly ever come upon; a byte of a case of `values` picks one.
+//! Small scenes that random choices hardly ever reach; a byte of a case of `values` selects one.
 //!
-//! The rule guarded here: a scene is not more than the few steps that lead to its corner, and says what is right there.
+//! Rule: a scene has only the few steps that lead to its rare case, and checks the right result.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The committed cases: one file for each target, one case a line, in hexadecimal.
 //!
-//! The rule guarded here: a corpus that cannot be read, or has shrunk, is a failure and never a
+//! Rule: a corpus that cannot be read, or has shrunk, is a failure and never a
 //! corpus without cases.
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! What an event says, in full, and what must hold of any event.
+//! Prints all of an event, and checks what must hold of any event.
 //!
-//! The rule guarded here: two runs are the same when all their events print the same, so nothing
-//! that a program could see is left out; and whatever is copied says what its original said.
+//! Rule: two runs are the same when all their events print the same, so nothing that a program
+//! could see is left out; and a copy prints what its original prints.
 
 use antiphon::{Closed, Event, Malformed, MalformedCause, Outcome, OwnedOutcome, RequestKey};
 

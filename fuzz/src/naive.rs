@@ -1,7 +1,7 @@
-//! A JSON reader of the plainest kind: the reference for the scanner, its spans and its ids.
+//! A simple JSON reader: the reference for the scanner, its spans and its ids.
 //!
-//! The rule guarded here: nothing is shared with the core, and nothing is done for speed. RFC 8259
-//! is followed clause by clause, one function each; recursion is bounded by the depth.
+//! Rule: it shares no code with the core, and has no optimisations. It follows RFC 8259 clause by
+//! clause, one function each; its recursion is limited by the depth.
 
 /// One value of a text, and where it stands.
 pub(crate) struct Node {

@@ -1,6 +1,6 @@
 //! Plays every committed case, and as many that are made up, through each target.
 //!
-//! The rule guarded here: a corpus never shrinks below the number that is committed with it.
+//! Rule: a corpus never shrinks below the number that is committed with it.
 
 use std::panic::catch_unwind;
 

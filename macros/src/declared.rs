@@ -1,4 +1,4 @@
-//! The trait as it is declared, and what is wrong with it.
+//! Reads the trait, and finds its faults.
 
 use proc_macro2::TokenStream;
 use syn::spanned::Spanned;
@@ -10,10 +10,10 @@ use syn::{
 use crate::names::Names;
 use crate::options::{RpcOptions, ServiceOptions, doc};
 
-/// The most parameters that a typed client can send.
+/// The most parameters of a method for typed clients.
 const MAX_PARAMS: usize = 10;
 
-/// What the service and its client have already.
+/// Names that the service and its client have already.
 const GENERATED: [&str; 4] = ["new", "by_position", "with_prefix", "into_service"];
 
 /// A declared service.
@@ -26,7 +26,7 @@ pub(crate) struct Service {
 
 pub(crate) struct Method {
     pub(crate) ident: Ident,
-    /// Documentation and lints: what the client's method has too.
+    /// Documentation and lints, which are copied to the client's method.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) name: String,
     pub(crate) doc: String,
@@ -35,16 +35,16 @@ pub(crate) struct Method {
     /// Whether it runs to its end, although nobody waits for it.
     pub(crate) finishes: bool,
     pub(crate) arguments: Vec<Argument>,
-    /// What it returns, `()` if nothing is written.
+    /// The return type; `()` if there is none.
     pub(crate) output: Type,
-    /// The result and the error, where the return type names both.
+    /// The result and the error, if the return type has both.
     pub(crate) parts: Option<(Type, Type)>,
 }
 
 pub(crate) struct Argument {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
-    /// The name on the wire; `None` for what comes from the request.
+    /// The name in messages; `None` for an argument that is made from the request.
     pub(crate) name: Option<String>,
 }
 
@@ -235,7 +235,7 @@ enum Kind {
     Other,
 }
 
-/// What a return type says: whether anything comes back, and the types of it.
+/// Returns whether the return type is that of a request or a notification, and its types.
 fn returned(output: &Type) -> (Kind, Option<(Type, Type)>) {
     let last = match output {
         Type::Tuple(tuple) if tuple.elems.is_empty() => return (Kind::Answered, None),
@@ -248,7 +248,8 @@ fn returned(output: &Type) -> (Kind, Option<(Type, Type)>) {
     if last.ident == "NotificationOk" {
         return (Kind::Notification, None);
     }
-    // An alias such as `io::Result<T>` or `MyResult<T>` is taken for one; the compiler says if it is none.
+    // An alias such as `io::Result<T>` or `MyResult<T>` counts as a `Result`; if it is none, the
+    // compiler reports that.
     if !last.ident.to_string().ends_with("Result") {
         return (Kind::Other, None);
     }

@@ -1,4 +1,4 @@
-//! An enum as an error object, both ways.
+//! Converts an enum to an error object and back.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,9 +8,9 @@ use syn::{Data, DeriveInput, Error, Fields, Ident, Path, Result, Variant};
 use crate::names::{Names, sentence};
 use crate::options::RpcOptions;
 
-/// Codes that belong to JSON-RPC and its libraries. JSON-RPC 2.0 §5.1.
+/// Codes that are reserved for JSON-RPC and its libraries. JSON-RPC 2.0 §5.1.
 const RESERVED: std::ops::RangeInclusive<i64> = -32768..=-32000;
-/// Those of them that a program may answer with.
+/// The reserved codes that a program may use.
 const STANDARD: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
 pub(crate) fn expand(root: &str, tokens: TokenStream) -> Result<TokenStream> {
@@ -108,7 +108,7 @@ pub(crate) fn expand(root: &str, tokens: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// A variant: how it becomes an error object, how it is read, how it is shown.
+/// The generated code of a variant: conversion to an error object and back, and its text.
 struct Part {
     out: TokenStream,
     back: TokenStream,
@@ -165,7 +165,7 @@ impl Part {
             ));
         }
         seen.push((code, message.clone()));
-        // The library answers with these codes too, so the message must say that it is ours.
+        // The library uses these codes too, so the message must match as well.
         let guard = is_reserved.then(|| quote!(if seen.message() == #message));
         let part = match &variant.fields {
             Fields::Unit => Self {

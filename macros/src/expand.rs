@@ -1,4 +1,4 @@
-//! The server, the client and the description that are made of a trait.
+//! Generates the server, the client and the description from a trait.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -14,7 +14,7 @@ pub(crate) fn service(options: &ServiceOptions, service: &Service) -> TokenStrea
     quote! { #declared #server #client }
 }
 
-/// The trait, with futures that can be sent between threads.
+/// Generates the trait, with futures that can be sent between threads.
 fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (mut item, root) = (service.item.clone(), &options.root);
     for member in &mut item.items {
@@ -49,7 +49,7 @@ fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
             }
         });
     }
-    // Where only the client is wanted, nothing implements the trait.
+    // If only the client is wanted, the trait has no implementation.
     let may_be_unused = (!options.has_server).then(|| quote!(#[allow(dead_code)]));
     quote!(#may_be_unused #item)
 }
@@ -137,7 +137,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     }
 }
 
-/// The table of methods.
+/// Generates the table of methods.
 fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, prefix, doc) = (&options.root, &options.prefix, &service.doc);
     let name = service.item.ident.to_string();
@@ -171,7 +171,7 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
     }
 }
 
-/// Reads the arguments of a method, calls it and writes its result.
+/// Generates the code that reads the arguments of a method, calls it and writes its result.
 fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) -> TokenStream {
     let ident = &method.ident;
     let names = method.params().map(|argument| &argument.name);
@@ -203,7 +203,7 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
     }
 }
 
-/// The type of a method's result.
+/// Returns the type of a method's result.
 fn value(root: &syn::Path, method: &Method) -> TokenStream {
     let output = &method.output;
     match &method.parts {
@@ -277,7 +277,7 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
                 Self(self.0.with_encoding(#root::service::Encoding::ByPosition))
             }
 
-            /// Sets what stands before the names of the methods; nothing if it is empty.
+            /// Sets the prefix of the methods' names; an empty one adds nothing.
             #[must_use]
             #visibility fn with_prefix(self, prefix: &str) -> Self {
                 Self(self.0.with_prefix(prefix))

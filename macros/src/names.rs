@@ -1,9 +1,9 @@
-//! Names on the wire.
+//! Names in messages.
 
 use proc_macro2::Span;
 use syn::{Error, LitStr, Result};
 
-/// How names of the declaration become names on the wire.
+/// The rule by which declared names become names in messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Rename {
     Camel,
@@ -50,7 +50,7 @@ fn capital(word: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// `OutOfRange` as a sentence: "Out of range"; `HTTPError`: "HTTP error".
+/// Writes `OutOfRange` as a sentence: "Out of range"; `HTTPError`: "HTTP error".
 pub(crate) fn sentence(variant: &str) -> String {
     let letters: Vec<char> = variant.chars().collect();
     let mut sentence = String::new();
@@ -71,7 +71,7 @@ pub(crate) fn sentence(variant: &str) -> String {
     sentence
 }
 
-/// Refuses names that no method or parameter may have, and those that others have already.
+/// Refuses names that are not allowed for methods or parameters, and names that are taken.
 pub(crate) struct Names {
     what: &'static str,
     seen: Vec<String>,

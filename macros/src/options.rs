@@ -1,4 +1,4 @@
-//! What is said in parentheses.
+//! The options of the attributes.
 
 use proc_macro2::TokenStream;
 use syn::parse::Parser;
@@ -7,7 +7,7 @@ use syn::{Attribute, Error, LitBool, LitInt, LitStr, Path, Result};
 
 use crate::names::Rename;
 
-/// Where what is written here finds its types, and where it runs.
+/// Where generated code finds its types, and where it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) root: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Target {
     pub(crate) may_wait: bool,
 }
 
-/// What `#[service(…)]` says.
+/// The options of `#[service(…)]`.
 pub(crate) struct ServiceOptions {
     pub(crate) root: Path,
     pub(crate) may_wait: bool,
@@ -73,7 +73,7 @@ impl ServiceOptions {
     }
 }
 
-/// What `#[rpc(…)]` says, on whatever it stands.
+/// The options of `#[rpc(…)]`, on any item.
 #[derive(Default)]
 pub(crate) struct RpcOptions {
     pub(crate) name: Option<LitStr>,
@@ -88,7 +88,8 @@ pub(crate) struct RpcOptions {
 }
 
 impl RpcOptions {
-    /// Reads and removes those attributes. `known` are the options that make sense there.
+    /// Reads and removes the `#[rpc(…)]` attributes. `known` are the options that are allowed
+    /// there.
     pub(crate) fn take(attributes: &mut Vec<Attribute>, known: &[&str]) -> Result<Self> {
         let (ours, others) = attributes
             .drain(..)
@@ -137,7 +138,7 @@ impl RpcOptions {
     }
 }
 
-/// The text of the documentation comments.
+/// Returns the text of the documentation comments.
 pub(crate) fn doc(attributes: &[Attribute]) -> String {
     let mut lines = Vec::new();
     for attribute in attributes {

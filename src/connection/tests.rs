@@ -1,5 +1,5 @@
-//! What the inside of a connection does where nothing of it is seen from outside: which messages
-//! take the short cut, and what is kept.
+//! Internals of a connection that cannot be seen from outside: which messages take the fast path,
+//! and which memory is kept.
 
 use alloc::format;
 use alloc::string::String;

@@ -25,7 +25,7 @@ pub enum Framing {
     Detect,
 }
 
-/// What [`Framer::cut`](super::Framer::cut) found at the front of the unread bytes.
+/// The result of [`Framer::cut`](super::Framer::cut) for the beginning of the unread bytes.
 ///
 /// Every variant has `taken`: the number of bytes that the framer needs no more. The next call must
 /// begin after them.

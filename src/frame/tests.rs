@@ -1,8 +1,8 @@
-//! Scripts: a stream, and what must be cut from it however it is split.
+//! Scripts: a stream, and the frames that must be cut from it however it is split.
 //!
-//! Here: the stage (`Item`, `cut_in`, `script`), and what concerns all framings: detection, byte order marks, the cost
-//! of one-byte reads, the order of calls. The traps of each framing have a file each; naive twins and random streams
-//! are in `twins`.
+//! This file has the test functions (`Item`, `cut_in`, `script`), and tests of all framings:
+//! detection, byte order marks, the cost of one-byte reads, the order of calls. Each framing has
+//! its own file; naive versions and random streams are in `twins`.
 
 use super::{Cut, Framer, Framing, FramingError, find};
 use crate::ReadBuffer;

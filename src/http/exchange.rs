@@ -1,8 +1,7 @@
-//! A client's side: one request and what its reply means.
+//! The client's side of HTTP: one request, and the meaning of its reply.
 //!
-//! A reply settles the calls of its own request and no others. A body that answers them is believed
-//! whatever its status. A request body is never sent to an origin other than the one it was meant
-//! for.
+//! A reply only ends calls of its own request. A body that answers them is used whatever its status
+//! is. A request body is never sent to another origin.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -23,8 +22,7 @@ pub const MAX_REDIRECTS: u32 = 5;
 /// How much of a body that is no answer is kept for the error.
 const MAX_SNIPPET_BYTES: usize = 256;
 
-/// One request, from its calls to its reply. `T` is the caller's tag for each call, as
-/// [`Connection`] has it.
+/// One request, from its calls to its reply. `T` is the tag of each call, as in [`Connection`].
 ///
 /// ```
 /// use antiphon::{Config, Outcome, http::ClientExchange};
@@ -46,7 +44,7 @@ pub struct ClientExchange<T> {
 }
 
 impl<T> ClientExchange<T> {
-    /// Begins an exchange. Ids go on from the configuration's `first_call`.
+    /// Begins an exchange. The first id is the configuration's `first_call`.
     pub const fn new(config: Config) -> Self {
         Self {
             conn: Connection::new(config.for_client_exchange()),
@@ -80,27 +78,26 @@ impl<T> ClientExchange<T> {
         self.conn.batch(None)
     }
 
-    /// The body of the request; empty if nothing was called, or if it has been taken.
+    /// Takes the body of the request; empty if there are no messages, or if it was taken before.
     pub fn take_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         self.conn.take_transmit(&mut body);
         body
     }
 
-    /// The number at which the next exchange of a client goes on, so that ids do not repeat.
+    /// The first number for the client's next exchange, so that ids do not repeat.
     pub fn next_call(&self) -> u64 {
         self.conn.next_number()
     }
 
-    /// Takes the reply in. `settle` is given the end of every call: its answer, or
-    /// [`Missing`](Outcome::Missing) if the reply left it out. A body that is blank, `null` or
-    /// `[]` answers nothing, which is all that a notification wants.
+    /// Takes the reply. `settle` is called with the outcome of every call: its answer, or
+    /// [`Missing`](Outcome::Missing) if the reply has none. A body that is blank, `null` or `[]`
+    /// answers nothing, which is right for notifications.
     ///
     /// # Errors
-    /// The reply answers nothing. The calls it was to answer are then not settled;
-    /// [`fail`](Self::fail) does that. The exception is a call that is answered with an invalid
-    /// response under a failing status: it is settled as [`Invalid`](Outcome::Invalid), and the
-    /// status is the error.
+    /// The reply is no answer. Then its calls have not ended; call [`fail`](Self::fail) to end
+    /// them. There is one exception: if an invalid response comes with an error status, its call
+    /// ends as [`Invalid`](Outcome::Invalid), and the status is the error.
     pub fn receive(
         &mut self,
         status: u16,
@@ -117,7 +114,7 @@ impl<T> ClientExchange<T> {
         while let Some(event) = self.conn.poll_event(&mut input) {
             match event {
                 Event::Response(response) => {
-                    // What merely looks like an answer does not excuse the status.
+                    // An invalid answer does not make up for an error status.
                     is_answer |= is_success || !matches!(response.outcome, Outcome::Invalid(_));
                     settle(response);
                 }
@@ -142,11 +139,11 @@ impl<T> ClientExchange<T> {
         Ok(())
     }
 
-    /// Gives the request up: it could not be sent, or no reply will come that answers it. `settle`
-    /// is given the end of every call that has none yet: [`Aborted`](Outcome::Aborted), for the
-    /// server may have acted; or [`Unsent`](Outcome::Unsent) where no byte of the request has left,
-    /// which is the only ending after which repeating is always safe. That is known if `was_sent`
-    /// is false, or if the body was never taken.
+    /// Gives the request up: it could not be sent, or no reply will answer it. `settle` is called
+    /// with the outcome of every open call: [`Aborted`](Outcome::Aborted), because the server may
+    /// have acted; or [`Unsent`](Outcome::Unsent) if no byte of the request was sent, which is the
+    /// only outcome after which repeating is always safe. That is certain if `was_sent` is false,
+    /// or if the body was never taken.
     ///
     /// ```
     /// use antiphon::{Config, Outcome, http::ClientExchange};
@@ -182,9 +179,9 @@ impl<T> fmt::Debug for ClientExchange<T> {
     }
 }
 
-/// Where a request is to be sent again, if the reply to it says so: 307 and 308 within the origin
-/// of `from`, an absolute URL, `followed` times before this one. A POST is never made into a GET,
-/// and never sent to another origin.
+/// Returns the URL to which a request is to be sent again, if the reply demands it: for 307 and 308
+/// within the origin of `from`, an absolute URL, `followed` times before this one. A POST never
+/// becomes a GET, and is never sent to another origin.
 ///
 /// ```
 /// use antiphon::http::redirect;
@@ -222,19 +219,19 @@ fn refused(status: u16, location: &str) -> ReplyError {
     ReplyError::Redirect { status, location }
 }
 
-/// Scheme and authority of an absolute URL.
+/// Returns the scheme and authority of an absolute URL.
 fn origin_of(url: &str) -> &str {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?', '#', '\\']);
     end.map_or(url, |end| &url[..start + end])
 }
 
-/// An absolute URL for what a `Location` header says (RFC 3986 clause 5), without a fragment. Dot
-/// segments are left to the server.
+/// Returns the absolute URL of a `Location` header (RFC 3986 clause 5), without a fragment. The
+/// server resolves dot segments.
 fn resolve(from: &str, location: &str) -> Option<String> {
     let location = location.trim().split('#').next().unwrap_or_default();
-    // No URL has these; and parsers do not agree on where a host ends before a backslash, so that
-    // what is our origin here may be another's there.
+    // No URL has these characters. Parsers disagree on where a host ends before a backslash, so
+    // another parser might see another origin.
     if location.contains(|letter: char| letter.is_ascii_control() || " \\".contains(letter)) {
         return None;
     }
@@ -259,41 +256,41 @@ fn resolve(from: &str, location: &str) -> Option<String> {
     })
 }
 
-/// Why a reply answers nothing. Not the peer's error: that is an [`Outcome`].
+/// Why a reply is no answer. An error of the peer is an [`Outcome`] instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// The status tells of a failure, and the body is no answer.
+    /// The status is an error, and the body is no answer.
     Status {
         /// The status.
         status: u16,
         /// The body's first 256 bytes, for a log.
         text: String,
     },
-    /// The status tells of success, but the body is no answer.
+    /// The status is a success, but the body is no answer.
     NoAnswer(BrokenReply),
     /// The body is larger than `max_message_bytes`.
     TooLarge {
         /// The limit, in bytes.
         max_bytes: usize,
     },
-    /// A redirect that is not followed: to another origin, too often, or one that would make a GET
-    /// of a POST.
+    /// A redirect that is not followed: to another origin, too often, or one that would turn a POST
+    /// into a GET.
     Redirect {
         /// The status.
         status: u16,
-        /// Where to.
+        /// The target.
         location: String,
     },
 }
 
-/// What is wrong with a body that is no answer, and what it says.
+/// The fault of a body that is no answer, and the beginning of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokenReply {
     /// The fault of the body.
     pub cause: MalformedCause,
-    /// The body's first 256 bytes, for a log.
+    /// The body's first 256 bytes, to be logged.
     pub text: String,
 }
 
@@ -308,7 +305,7 @@ impl fmt::Display for BrokenReply {
 }
 
 impl ReplyError {
-    /// The status of the reply, where that was what was wrong.
+    /// The status of the reply, if that was the error.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } | Self::Redirect { status, .. } => Some(*status),

@@ -1,15 +1,15 @@
-//! What the header lines of a request say, read one by one, and which of them are refused.
+//! Reads the header lines of a request one by one, and finds those that must be refused.
 //!
-//! A field that may appear once but appears twice means one thing to this server and perhaps
-//! another to a proxy before it. RFC 9110 clause 5.3 forbids sending it, so the request is refused
-//! before anything runs.
+//! A field that may occur once but occurs twice may have one meaning for this server and another
+//! for a proxy before it. RFC 9110 clause 5.3 forbids it, so the request is refused before anything
+//! runs.
 
 use alloc::vec::Vec;
 
 use super::rules::RequestHead;
 
-/// The header lines that a request may have at most once: the fields that are no lists in RFC 9110
-/// and RFC 9112, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and those of a
+/// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
+/// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and those of a
 /// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
 const ONCE: [&str; 24] = [
     "host",
@@ -60,7 +60,7 @@ const FETCH_SITE: usize = 7;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Fields<'a> {
-    /// A bit for each of [`ONCE`] that has been seen.
+    /// A bit for each of [`ONCE`] that was seen.
     seen: u32,
     fault: Option<&'static str>,
     content_type: Option<&'a str>,
@@ -73,7 +73,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// No line yet.
+    /// Makes one without lines.
     pub const fn new() -> Self {
         Self {
             seen: 0,
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
 
     /// Takes one line: its name, in any case, and its value.
     pub fn line(&mut self, name: &str, value: &'a [u8]) {
-        // A value that is no text counts as empty, which means nothing in any of these fields.
+        // A value that is not text counts as empty, which has no meaning in any of these fields.
         let text = core::str::from_utf8(value).unwrap_or_default().trim();
         let Some(at) = ONCE
             .iter()
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes a line that may stand more than once.
+    /// Takes a line that may occur more than once.
     fn list(&mut self, name: &str, text: &'a str) {
         let mut codings = text.split(',').map(str::trim).filter(|one| !one.is_empty());
         if name.eq_ignore_ascii_case("content-encoding") {
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
                 if !coding.eq_ignore_ascii_case("chunked") {
                     self.transfer_coding = Some(coding);
                 } else if self.is_chunked {
-                    // RFC 9112 clause 7: a body is chunked once.
+                    // RFC 9112 clause 7: a body may be chunked only once.
                     self.blame("a body is chunked twice");
                 }
                 self.is_chunked |= coding.eq_ignore_ascii_case("chunked");
@@ -139,27 +139,26 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Keeps what was found first.
+    /// Stores a fault, unless there was one before.
     fn blame(&mut self, fault: &'static str) {
         self.fault = self.fault.or(Some(fault));
     }
 
-    /// Demands that the host is named, as HTTP/1.1 does (RFC 9112 clause 3.2). Once all lines have
-    /// been taken.
+    /// Requires a `Host`, as HTTP/1.1 does (RFC 9112 clause 3.2). Call it after all lines.
     pub fn require_host(&mut self) {
         if self.seen & (1 << HOST) == 0 {
             self.blame("no header names the host");
         }
     }
 
-    /// Judges how many lines a [`HeadScan`] has seen that name a length, some of which the library
-    /// that reads HTTP may have dropped. Once all lines have been taken.
+    /// Compares the lines with the number that a [`HeadScan`] has counted, because the HTTP library
+    /// may have dropped some that have a length. Call it after all lines.
     pub fn compare_lengths(&mut self, scanned: u32) {
         if scanned > 1 {
             self.blame("the length of the body is named twice");
         }
         if scanned > 0 && self.has_transfer_coding() {
-            // RFC 9112 clause 6.3: it may be an attempt to hide a request in another's body.
+            // RFC 9112 clause 6.3: this may be an attempt to hide a request in another's body.
             self.blame("a length and a transfer coding contradict each other");
         }
     }
@@ -168,7 +167,7 @@ impl<'a> Fields<'a> {
         self.is_chunked || self.transfer_coding.is_some()
     }
 
-    /// What is wrong with the lines, if anything is.
+    /// The fault of the lines, if there is one.
     pub fn fault(&self) -> Option<&'static str> {
         let is_contradicted = self.content_length.is_some() && self.has_transfer_coding();
         self.fault
@@ -180,8 +179,8 @@ impl<'a> Fields<'a> {
         self.has_transfer_coding() || self.content_length.is_some_and(|bytes| bytes > 0)
     }
 
-    /// What is wrong with the lines of a WebSocket handshake, if anything is. It has no body, for
-    /// what follows it are frames.
+    /// The fault of the lines of a WebSocket handshake, if there is one. A handshake has no body,
+    /// because frames follow it.
     pub fn handshake_fault(&self) -> Option<&'static str> {
         let has_body = self.has_body().then_some("a handshake has no body");
         self.fault().or(has_body)
@@ -192,7 +191,7 @@ impl<'a> Fields<'a> {
         &self.origins
     }
 
-    /// What a request with these lines says of itself.
+    /// Returns the parts of the request that the rules check.
     pub fn head<'s>(&'s self, method: &'s str, target: &'s str) -> RequestHead<'s> {
         RequestHead {
             content_type: self.content_type,
@@ -207,14 +206,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number without sign (RFC 9110 clause 8.6).
+/// Reads a number without sign (RFC 9110 clause 8.6).
 fn length(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Whether it is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). It may be
-/// empty.
+/// Whether the text is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). It
+/// may be empty.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(address) => {
@@ -236,17 +235,18 @@ fn is_host(text: &str) -> bool {
     host.bytes().all(is_of_host) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Counts header lines of a request in its bytes, as they come in.
+/// Counts header lines of a request in its bytes, as they arrive.
 ///
-/// Libraries that read HTTP drop a second `Content-Length`, and one beside a `Transfer-Encoding`,
-/// before their caller sees it. RFC 9112 clause 6.3 wants the latter handled as an error.
+/// Libraries that read HTTP drop a second `Content-Length`, and one together with a
+/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that the latter is
+/// handled as an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadScan {
-    /// How many lines are named `Content-Length`.
+    /// The number of `Content-Length` lines.
     lengths: u32,
-    /// How far the line has been read; none once it is known to be another.
+    /// How much of the line was compared; `None` once it is known to be another one.
     line: Option<usize>,
-    /// The line has nothing in it yet, so that its end would be that of the head.
+    /// The line is still empty, so its end would be the end of the head.
     is_empty: bool,
     /// The head has ended.
     is_over: bool,
@@ -255,7 +255,7 @@ pub struct HeadScan {
 impl HeadScan {
     const NAME: &'static [u8] = b"content-length:";
 
-    /// Begins within the line of the request.
+    /// Makes one that begins in the request line.
     pub const fn new() -> Self {
         Self {
             lengths: 0,
@@ -265,12 +265,12 @@ impl HeadScan {
         }
     }
 
-    /// How many lines so far name a length.
+    /// The number of lines so far that have a length.
     pub const fn lengths(&self) -> u32 {
         self.lengths
     }
 
-    /// Takes bytes as they come in. Those after the head are passed over.
+    /// Takes bytes as they arrive. Those after the head are ignored.
     pub fn take(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.is_over {
@@ -291,7 +291,7 @@ impl HeadScan {
                 }
                 _ => {
                     self.line = None;
-                    // The rest of the line says nothing, up to its end.
+                    // The rest of the line is skipped, up to its end.
                     let end = rest.iter().position(|byte| *byte == b'\n');
                     let skipped = end.unwrap_or(rest.len());
                     bytes = if self.is_empty {

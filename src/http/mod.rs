@@ -1,14 +1,13 @@
-//! What an HTTP binding of JSON-RPC decides: which requests are served, which status a reply has,
-//! what a reply means to the client that asked. Rules only: HTTP itself is read and written by the
-//! adapters' library.
+//! The rules of HTTP for JSON-RPC: which requests are served, which status a reply has, and what a
+//! reply means for the client. A library of the adapters reads and writes HTTP itself.
 //!
-//! A server judges the head of a request ([`HttpRules::judge`]), has its body answered, and gives
-//! the reply its status ([`HttpRules::reply`]). A client has a [`ClientExchange`] write the body,
-//! and take in the reply. [`handle`] is both halves of a server in one call, for functions
-//! that a cloud runs for each request.
+//! A server checks the head of a request ([`HttpRules::judge`]), has its body answered, and sets
+//! the status of the reply ([`HttpRules::reply`]). A client uses a [`ClientExchange`] to write the
+//! body, and to read the reply. [`handle`] does both parts of a server in one call, for serverless
+//! functions.
 //!
-//! A status speaks of the transport, a body of the call. A body is believed before a status, and a
-//! reply that says neither is a failure of the transport.
+//! A status is about the transport, a body about the call. If the body is an answer, the status
+//! does not matter; a reply whose body is no answer is a failure of the transport.
 
 mod exchange;
 mod fields;

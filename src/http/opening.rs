@@ -1,34 +1,34 @@
 //! Whether the first bytes of a connection begin an HTTP request.
 //!
-//! A page in a browser can make the browser connect to any port and send a request there, with a
-//! body that the page has written. A listener of plain JSON-RPC that took the request line for a
-//! broken message would go on and run the body. Here is what tells such a connection by its first
-//! line; ending it is up to the listener.
+//! A web page can make a browser connect to any port and send an HTTP request there, with a body of
+//! the page's choice. A listener of plain JSON-RPC that took the request line for a malformed
+//! message would go on and run the body. This module recognises such a connection by its first
+//! line; the listener has to end it.
 
-/// The longest method that is looked for, in bytes. The registry's longest has 17.
+/// The longest method that is recognised, in bytes. The longest of the registry has 17.
 const MAX_METHOD_BYTES: usize = 32;
 
-/// How far a request line is looked for, in bytes, where its target is not a path.
+/// How many bytes of a request line are examined, if its target is not a path.
 const MAX_LINE_BYTES: usize = 1024;
 
-/// What a connection begins with.
+/// The kind of a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// An HTTP request.
     Http,
     /// Anything else.
     Other,
-    /// Too little has come to tell. This many of the bytes are the same in either case, and end no
-    /// message and no line of a header: they may be read as what is expected.
+    /// There are too few bytes to decide. This many of them have the same meaning in either case,
+    /// and end no message and no line of a header: they may be read as usual.
     Undecided(usize),
 }
 
-/// Tells what a connection begins with, by the bytes that have come so far.
+/// Returns the kind of a connection by its first bytes.
 ///
-/// A request begins with a method, a blank and a target (RFC 9112 clause 3). With a target that is
-/// a path or `*` it is told by the target's first byte, which no JSON and no header block has
-/// there; with any other by the version after it. JSON and header blocks are told by their first
-/// byte that is no letter, which usually is their very first byte.
+/// A request begins with a method, a blank and a target (RFC 9112 clause 3). If the target is a
+/// path or `*`, it is recognised by the target's first byte, which neither JSON nor a header block
+/// can have there; any other by the version after it. JSON and header blocks are recognised by
+/// their first byte that is no letter, which usually is their very first byte.
 ///
 /// ```
 /// use antiphon::http::{Opening, opening};
@@ -40,7 +40,7 @@ pub enum Opening {
 /// assert_eq!(opening(b"Content-Length: "), Opening::Other);
 /// ```
 pub fn opening(bytes: &[u8]) -> Opening {
-    // Clause 2.2: a server passes over line ends ahead of a request.
+    // Clause 2.2: a server ignores line ends before a request.
     let start = count(bytes, |byte| byte.is_ascii_whitespace());
     let begun = &bytes[start..];
     let method_len = count(begun, is_token);
@@ -59,7 +59,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     match target.first() {
         None => return undecided,
         Some(b'/' | b'*') => return Opening::Http,
-        // A word or a number that something other than a target follows: values back to back.
+        // It is a word or a number, and no target follows: values one after another.
         Some(byte) if is_scalar(method) && !byte.is_ascii_alphanumeric() => return Opening::Other,
         Some(byte) if !byte.is_ascii_graphic() => return Opening::Other,
         Some(_) => {}
@@ -82,7 +82,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     }
 }
 
-/// How many bytes at the front of `bytes` fulfil `is_so`.
+/// Counts the bytes at the beginning of `bytes` for which `is_so` is true.
 fn count(bytes: &[u8], is_so: impl Fn(u8) -> bool) -> usize {
     let end = bytes.iter().position(|byte| !is_so(*byte));
     end.unwrap_or(bytes.len())
@@ -92,12 +92,12 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Whether a method may contain it: a token (RFC 9110 clause 5.6.2).
+/// Whether a method may contain the byte: a token (RFC 9110 clause 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether it is a JSON value as it stands.
+/// Whether the word is a JSON value.
 fn is_scalar(word: &[u8]) -> bool {
     matches!(word, b"true" | b"false" | b"null")
         || word

@@ -1,7 +1,7 @@
-//! A server's side: which requests are served, and what the reply to each looks like.
+//! The server's side of HTTP: which requests are served, and how replies look.
 //!
-//! Only a POST of JSON, from an origin that may ask, within the limit, reaches a service. The reply
-//! to every other request says by its status what is wrong, and nothing more.
+//! Only a POST of JSON, from an accepted origin, within the limit, reaches a service. The reply to
+//! every other request only has a status and a short reason.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -15,18 +15,17 @@ use crate::websocket::lets_in;
 /// The media type of requests and replies.
 pub const MEDIA_TYPE: &str = "application/json";
 
-/// The media types that a body may have. A missing one is taken for the first, unless a browser
-/// asks. A page cannot have a browser send any of these to another origin without asking there
-/// first: they are none of the Fetch standard's safelisted types.
+/// The media types that a body may have. A missing one counts as the first, unless a browser sent
+/// the request. A web page cannot make a browser send any of these to another origin without a
+/// preflight, because they are not on the Fetch standard's safelist.
 const MEDIA_TYPES: [&str; 3] = [
     MEDIA_TYPE,
     "application/json-rpc",
     "application/jsonrequest",
 ];
 
-/// Options of an HTTP server. The protocol itself is in [`Config`]: the limit on
-/// bodies is its `max_message_bytes`, and the time that a client may leave a reply standing its
-/// `write_timeout`.
+/// Options of an HTTP server. The protocol itself is in [`Config`]: its `max_message_bytes` limits
+/// bodies, and its `write_timeout` the time in which a client may take nothing of a reply.
 ///
 /// ```
 /// use antiphon::Config;
@@ -43,57 +42,55 @@ const MEDIA_TYPES: [&str; 3] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpRules {
-    /// The paths that are served, without a query; a request for another is answered 404. Empty
-    /// serves every path. Default empty.
+    /// The paths that are served, without a query; other paths are answered 404. If empty, every
+    /// path is served. Default empty.
     pub paths: Vec<String>,
     /// The statuses of replies that are errors. Default [`Statuses::always_ok`].
     pub error_statuses: Statuses,
-    /// The status where no reply is owed. Default 204; 202 for MCP.
+    /// The status if there is no reply. Default 204; 202 for MCP.
     pub no_reply_status: u16,
-    /// The origins that may ask, as `https://app.example` or `http://localhost:3000`; scheme and
-    /// host in any case, the scheme's own port may be left out. A request from another is answered
-    /// 403. Empty lets every origin ask: right for servers that no browser can reach, or that ask
-    /// for credentials which a browser does not add by itself. Default empty.
+    /// The accepted origins, such as `https://app.example` or `http://localhost:3000`; scheme and
+    /// host in any case, the scheme's default port may be left out. Others are answered 403. If
+    /// empty, every origin is accepted: right for servers that no browser can reach, or that need
+    /// credentials which a browser does not add by itself. Default empty.
     pub origins: Vec<String>,
-    /// Whether a request that names no origin is refused too, where `origins` names some. Programs
-    /// other than browsers name none, and could name any. Default off.
+    /// Whether a request without an origin is refused too, if `origins` is not empty. Programs
+    /// other than browsers send none, and could send any. Default off.
     pub origin_required: bool,
-    /// What scripts of the origins above may do with the server. Default none: no such header is
-    /// sent, and an OPTIONS request is answered 405.
+    /// What scripts of these origins may do with the server. Default none: no CORS header is sent,
+    /// and an OPTIONS request is answered 405.
     pub cors: Option<Cors>,
     /// The longest head of a request, in bytes. A longer one is answered 431 and ends the
-    /// connection. Costs that much while a head comes in. Default 8 KiB, as common HTTP servers
-    /// have it.
+    /// connection. Needs that much while a head arrives. Default 8 KiB, as in common HTTP servers.
     pub max_header_bytes: usize,
     /// The most headers of a request. More are answered 431 and end the connection. Default 64.
     pub max_headers: usize,
-    /// How long a fresh connection may stay silent. It is cut then. Default 10 s.
+    /// How long a new connection may send nothing. Then it is cut. Default 10 s.
     pub first_byte_timeout: Duration,
-    /// How long the head of a request may take, from its first byte to its last. The connection is
-    /// cut then. Default 10 s.
+    /// How long the head of a request may take, from its first byte to its last. Then the
+    /// connection is cut. Default 10 s.
     pub header_timeout: Duration,
-    /// How long the body of a request may take, from the end of the head. Answered 408 then.
+    /// How long the body of a request may take, from the end of the head. Then 408 is answered.
     /// Default 30 s.
     pub body_timeout: Duration,
-    /// How long a connection may wait for its next request. It is closed then. Default 60 s.
+    /// How long a connection may wait for its next request. Then it is closed. Default 60 s.
     pub idle_timeout: Duration,
 }
 
-/// What scripts from other origins may do: the Fetch standard's CORS protocol.
+/// The permissions of scripts from other origins: the Fetch standard's CORS protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cors {
     /// The request headers that a script may set. Default `content-type`.
     pub headers: Vec<String>,
-    /// Whether the browser may send cookies along; only to origins that the rules name. Default
-    /// off.
+    /// Whether the browser may send cookies; only for origins that are listed. Default off.
     pub credentials: bool,
-    /// How long a browser may remember the permission. Default 10 minutes.
+    /// How long a browser may cache the permission. Default 10 minutes.
     pub max_age: Duration,
 }
 
 impl Cors {
-    /// The defaults.
+    /// Returns the default permissions.
     pub fn new() -> Self {
         Self {
             headers: Vec::from(["content-type".to_string()]),
@@ -109,17 +106,18 @@ impl Default for Cors {
     }
 }
 
-/// What a request says before its body.
+/// The parts of a request before its body.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RequestHead<'a> {
     /// The method: `POST`.
     pub method: &'a str,
-    /// The path and query asked for: `/rpc?v=2`.
+    /// The path and query: `/rpc?v=2`.
     pub target: &'a str,
-    /// The `Content-Type`. An empty one, which is no media type, stands for one that is no text.
+    /// The `Content-Type`. If its value is not text, it is the empty string, which is no media
+    /// type.
     pub content_type: Option<&'a str>,
-    /// The length of the body, where it is declared, in bytes.
+    /// The length of the body in bytes, if it is declared.
     pub content_length: Option<u64>,
     /// The first coding of its `Content-Encoding` that is not `identity`.
     pub content_coding: Option<&'a str>,
@@ -127,14 +125,15 @@ pub struct RequestHead<'a> {
     pub transfer_coding: Option<&'a str>,
     /// Whether it has a `Sec-Fetch-Site`, which only browsers send.
     pub names_fetch_site: bool,
-    /// The values of its `Origin` headers. If there is more than one, none can be trusted.
+    /// The values of its `Origin` headers. If there are several, none can be trusted.
     pub origins: &'a [&'a str],
-    /// What is wrong with its headers, as [`Fields`](super::Fields) has found it.
+    /// The fault of its headers that [`Fields`](super::Fields) has found.
     pub fault: Option<&'static str>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// A head without headers. [`Fields::head`](super::Fields::head) makes one from header lines.
+    /// Makes a head without headers. [`Fields::head`](super::Fields::head) makes one from header
+    /// lines.
     pub const fn new(method: &'a str, target: &'a str) -> Self {
         Self {
             method,
@@ -150,20 +149,19 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// What is to be done with a request.
+/// The decision of [`HttpRules::judge`] about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its body is a message.
     Serve,
-    /// Its body has this many bytes, more than the limit. The connection's answer to
-    /// [`Input::oversize`](crate::Input::oversize) is the body of
-    /// [`HttpRules::too_large`].
+    /// Its body has this many bytes, more than the limit. The body of [`HttpRules::too_large`] is
+    /// the connection's answer to [`Input::oversize`](crate::Input::oversize).
     TooLarge(u64),
-    /// This is the answer; its body is not wanted.
+    /// This is the answer; the body of the request is not read.
     Answer(HttpAnswer),
 }
 
-/// A reply, whole.
+/// A whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpAnswer {
@@ -171,7 +169,7 @@ pub struct HttpAnswer {
     pub status: u16,
     /// Names in lower case, and values. The length of the body is not among them.
     pub headers: Vec<(&'static str, Cow<'static, str>)>,
-    /// The body; empty for none.
+    /// The body; empty if there is none.
     pub body: Vec<u8>,
 }
 
@@ -207,7 +205,7 @@ impl HttpAnswer {
 }
 
 impl HttpRules {
-    /// The defaults.
+    /// Returns the default rules.
     pub const fn new() -> Self {
         Self {
             paths: Vec::new(),
@@ -225,15 +223,15 @@ impl HttpRules {
         }
     }
 
-    /// Model Context Protocol: 202 where no reply is owed. A server on the user's machine should
-    /// also name its `origins`, as that protocol demands.
+    /// Rules for the Model Context Protocol: 202 if there is no reply. A server on the user's
+    /// machine should also set `origins`, as that protocol demands.
     pub const fn mcp() -> Self {
         let mut rules = Self::new();
         rules.no_reply_status = 202;
         rules
     }
 
-    /// Bitcoin Core: errors of 1.0 and 1.1 replies have statuses of their own.
+    /// Rules for Bitcoin Core: errors in 1.0 and 1.1 replies have statuses of their own.
     pub fn bitcoin_legacy() -> Self {
         Self {
             error_statuses: Statuses::bitcoin(),
@@ -246,11 +244,11 @@ impl HttpRules {
         self.paths.iter().any(|served| served == path)
     }
 
-    /// Judges a request before its body is read.
+    /// Checks a request before its body is read.
     ///
-    /// Nothing runs that a page can have a browser send to another origin without asking there
-    /// first: where a browser asks (`Origin` or `Sec-Fetch-Site` is named), the type must be one of
-    /// JSON and must be named.
+    /// A web page cannot make a browser run anything from another origin without a preflight: if
+    /// the request comes from a browser (it has `Origin` or `Sec-Fetch-Site`), it must have a media
+    /// type of JSON.
     pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         if head.fault.is_none() && !self.paths.is_empty() && !self.is_served(head.target) {
             return Verdict::Answer(HttpAnswer::text(404, "nothing is served at this path\n"));
@@ -258,8 +256,8 @@ impl HttpRules {
         self.judge_routed(config, head)
     }
 
-    /// Judges a request as [`judge`](Self::judge) does, except for its path. Use it after a router
-    /// has judged the path.
+    /// Checks a request as [`judge`](Self::judge) does, except its path. Use it after a router has
+    /// checked the path.
     pub fn judge_routed(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         if let Some(fault) = head.fault {
             let reply = HttpAnswer::text(400, &[fault, "\n"].concat());
@@ -272,13 +270,13 @@ impl HttpRules {
             return Verdict::Answer(self.other_method(head));
         }
         if head.transfer_coding.is_some() {
-            // RFC 9112 clause 6.1. Where the next request would begin is not known.
+            // RFC 9112 clause 6.1. The beginning of the next request cannot be found.
             let reply = HttpAnswer::text(501, "only the transfer coding chunked is understood\n");
             let reply = reply.with("connection", "close");
             return Verdict::Answer(self.permit(head, reply));
         }
         if head.content_coding.is_some() {
-            // RFC 9110 clauses 8.4 and 12.5.3: what would be right is named.
+            // RFC 9110 clauses 8.4 and 12.5.3: the answer names what is allowed.
             let reply = HttpAnswer::text(415, "the body must not be encoded\n");
             let reply = reply.with("accept-encoding", "identity");
             return Verdict::Answer(self.permit(head, reply));
@@ -297,7 +295,7 @@ impl HttpRules {
         }
     }
 
-    /// The reply to a message that was served; none where none is owed.
+    /// Returns the reply to a message that was handled; `reply` is `None` if there is no answer.
     pub fn reply(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> HttpAnswer {
         let reply = match reply {
             None => HttpAnswer::new(self.no_reply_status),
@@ -308,26 +306,26 @@ impl HttpRules {
         self.permit(head, reply)
     }
 
-    /// The reply to a body over the limit, with what the connection answered.
+    /// Returns the reply to a body over the limit, with the connection's answer.
     pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> HttpAnswer {
         let body = reply.unwrap_or_default();
         let reply = HttpAnswer::new(413).with_body(MEDIA_TYPE, body);
         self.permit(head, reply)
     }
 
-    /// The reply to a body that did not come in time.
+    /// Returns the reply to a body that did not arrive in time.
     pub fn timed_out(&self, head: &RequestHead<'_>) -> HttpAnswer {
         let reply = HttpAnswer::text(408, "the body did not come in time\n");
         self.permit(head, reply)
     }
 
-    /// The reply to a body that was cut short or is not encoded as it says.
+    /// Returns the reply to a body that was cut short or has a wrong encoding.
     pub fn broken(&self, head: &RequestHead<'_>) -> HttpAnswer {
         let reply = HttpAnswer::text(400, "the body is broken\n");
         self.permit(head, reply)
     }
 
-    /// The reply to a request on a connection beyond the server's limit.
+    /// Returns the reply to a request on a connection beyond the server's limit.
     pub fn too_many_connections(&self) -> HttpAnswer {
         HttpAnswer::text(503, "too many connections are open\n").with("connection", "close")
     }
@@ -346,7 +344,7 @@ impl HttpRules {
         self.permit(head, answer)
     }
 
-    /// Lets the script that asked see the answer, if it may.
+    /// Allows the script that sent the request to read the answer, if the rules do.
     fn permit(&self, head: &RequestHead<'_>, answer: HttpAnswer) -> HttpAnswer {
         let Some(cors) = &self.cors else {
             return answer;
@@ -354,7 +352,7 @@ impl HttpRules {
         if self.origins.is_empty() {
             return answer.with("access-control-allow-origin", "*");
         }
-        // The answer differs from one origin to another, also for a cache on the way.
+        // The answer depends on the origin, which caches have to know.
         let answer = answer.with("vary", "origin");
         let [origin] = head.origins else {
             return answer;
@@ -383,7 +381,7 @@ impl Default for HttpRules {
 
 /// Whether a body of this type may be JSON in UTF-8.
 fn is_json(content_type: &str) -> bool {
-    // Most requests send just this, and then there is nothing to take apart.
+    // Most requests have exactly this value, which need not be parsed.
     if content_type == MEDIA_TYPE {
         return true;
     }

@@ -1,4 +1,5 @@
-//! A server as one function: for hosts that call it once a request and do all else themselves.
+//! A server as one function: for hosts that call it once per request and do everything else
+//! themselves.
 
 use alloc::string::String;
 
@@ -9,8 +10,8 @@ use crate::answer::{Incoming, answer};
 use crate::config::Config;
 use crate::error_object::OwnedError;
 
-/// Answers one request with a function that finishes at once, if the rules let it in. A missing
-/// body is an empty one, which is no JSON.
+/// Answers one request with a function that returns at once, if the rules allow the request. A
+/// missing body counts as an empty one, which is not JSON.
 ///
 /// ```
 /// use antiphon::http::{Fields, HttpRules, handle};
@@ -52,9 +53,9 @@ where
     rules.reply(head, reply)
 }
 
-/// What most hosts want of a reply: its body as text.
+/// The body of a reply as text, as most hosts need it.
 impl HttpAnswer {
-    /// The body as text; none if it is empty.
+    /// The body as text; `None` if it is empty.
     pub fn body_text(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.body);
         (!text.is_empty()).then(|| text.into_owned())

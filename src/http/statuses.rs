@@ -1,6 +1,6 @@
-//! From the code of an error to the status of its reply.
+//! The status of a reply by the code of its error.
 //!
-//! A status says no more than the code does. A result is 200, and so is a batch.
+//! A status says no more than the code does. Results and batches have 200.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::codes;
 use crate::error_object::ErrorObject;
 use crate::json::{Json, JsonKind, Shape, Version, scan};
 
-/// Which statuses error replies have.
+/// The statuses of error replies.
 ///
 /// ```
 /// use antiphon::http::Statuses;
@@ -19,11 +19,11 @@ use crate::json::{Json, JsonKind, Shape, Version, scan};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statuses {
-    /// Codes with a status of their own. The first that fits counts.
+    /// Codes with a status of their own. The first match counts.
     pub codes: Vec<(i64, u16)>,
     /// The status of every other error.
     pub other: u16,
-    /// Which replies these statuses apply to.
+    /// The replies that have these statuses.
     pub scope: StatusScope,
 }
 
@@ -33,13 +33,13 @@ pub struct Statuses {
 pub enum StatusScope {
     /// Every error.
     All,
-    /// Errors that are written as JSON-RPC 1.0, or 1.1, has them. What says 2.0 is 200 (Bitcoin
-    /// Core since version 28).
+    /// Errors in replies of JSON-RPC 1.0 or 1.1. Replies of 2.0 have 200 (Bitcoin Core since
+    /// version 28).
     Version1,
 }
 
 impl Statuses {
-    /// 200 whatever the reply says: the default.
+    /// Always 200: the default.
     pub const fn always_ok() -> Self {
         Self {
             codes: Vec::new(),
@@ -61,7 +61,7 @@ impl Statuses {
         }
     }
 
-    /// As [`by_code`](Self::by_code), for what does not say 2.0: Bitcoin Core.
+    /// As [`by_code`](Self::by_code), for replies that are not of version 2.0: Bitcoin Core.
     pub fn bitcoin() -> Self {
         Self {
             scope: StatusScope::Version1,
@@ -69,7 +69,7 @@ impl Statuses {
         }
     }
 
-    /// The status of a reply that this side has written.
+    /// Returns the status of a reply that this side has written.
     pub fn of(&self, reply: &[u8]) -> u16 {
         if self.codes.is_empty() && self.other == 200 {
             return 200;
@@ -91,7 +91,7 @@ impl Default for Statuses {
     }
 }
 
-/// The version and the code of a single error.
+/// Returns the version and the code of a single error.
 fn error_of(reply: &[u8]) -> Option<(Version, i64)> {
     let mut envelopes = Vec::new();
     let scanned = scan(reply, 128, &mut envelopes, 1).ok()?;

@@ -1,33 +1,33 @@
-//! How our own calls are numbered on the wire, and read back.
+//! Writes the numbers of our own calls as ids, and reads them back.
 
 use alloc::vec::Vec;
 
 use crate::json::{self, Decimal, Json, JsonKind};
 use crate::target::rare;
 
-/// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
+/// The largest call number: 2^53 − 1, the largest integer that every JSON reader keeps exact.
 pub(crate) const MAX_CALL_NUMBER: u64 = (1 << 53) - 1;
 
-/// The last one that every spelling has room for.
+/// The last number that every scheme can write.
 pub(crate) const MAX_SPELLED: u64 = (1 << 48) - 1;
 
-/// How the ids of our own calls are spelled. All three spell one counter, so a reply is matched by
-/// index whatever the spelling.
+/// How the ids of our own calls are written. All three write one counter, so a reply is matched by
+/// index in each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdScheme {
     /// `1`, `2`, `3`, … (the default).
     Sequential,
-    /// A fixed text and the counter: `"srv-1"`, `"srv-2"`, … For several clients on one queue.
-    /// At most 64 bytes of the text are used.
+    /// A fixed text and the counter: `"srv-1"`, `"srv-2"`, … For several clients on one queue. Only
+    /// the first 64 bytes of the text are used.
     Prefixed(&'static str),
-    /// A version 4 UUID whose last 48 bits are the counter. The driver supplies the random part;
-    /// six of its bits are replaced by version and variant. At most 2^48 − 1 calls.
+    /// A version 4 UUID whose last 48 bits are the counter. The driver passes the random part; six
+    /// of its bits are replaced by version and variant. At most 2^48 − 1 calls.
     Uuid([u8; 10]),
 }
 
 impl IdScheme {
-    /// The last counter value the spelling has room for.
+    /// The last number that this scheme can write.
     pub(crate) fn max_number(&self) -> u64 {
         match self {
             IdScheme::Uuid(_) => MAX_SPELLED,
@@ -50,8 +50,8 @@ impl IdScheme {
         }
     }
 
-    /// The call number that `id` spells; none for an id that this scheme would never write.
-    /// Numbers match by value (`7.0` is `7`), strings in canonical spelling only.
+    /// Returns the call number of an id; `None` for an id that this scheme would never write.
+    /// Numbers are compared by value (`7.0` is `7`), strings must be written as this scheme does.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
         match (self, read_canonical(id.as_bytes())) {
@@ -117,7 +117,8 @@ fn prefix_used(prefix: &'static str) -> &'static str {
     &prefix[..end]
 }
 
-/// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
+/// Reads `0` or a number without leading zeros, of at most 16 digits: all numbers that a scheme
+/// writes.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(super) fn read_canonical(text: &[u8]) -> Option<u64> {
     let (&first, rest) = text.split_first()?;
@@ -137,7 +138,7 @@ pub(super) fn read_canonical(text: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,
+/// Returns the quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant,
 /// then the counter in the last 6 bytes.
 fn uuid_text(random: &[u8; 10], number: u64) -> [u8; 38] {
     const HEX: &[u8; 16] = b"0123456789abcdef";

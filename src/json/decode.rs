@@ -134,7 +134,7 @@ impl DecodeError {
         self
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> DecodeErrorKind {
         self.kind

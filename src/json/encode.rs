@@ -130,7 +130,7 @@ impl EncodeError {
         Self::of(EncodeErrorKind::OutOfOrder, String::new())
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> EncodeErrorKind {
         self.why.kind

@@ -78,7 +78,7 @@ impl SyntaxError {
         self.offset
     }
 
-    /// What is wrong there.
+    /// The kind of the fault.
     #[must_use]
     pub fn kind(&self) -> SyntaxErrorKind {
         self.kind

@@ -1,4 +1,4 @@
-//! What waits to be written, how it is taken, and where a large text lies.
+//! The bytes that wait to be written, how they are taken, and where a large text is stored.
 
 use super::{Outbox, Part};
 use crate::config::Config;

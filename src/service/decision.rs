@@ -12,7 +12,7 @@ use super::methods::ResultText;
 use crate::error_object::OwnedError;
 use crate::json::OwnedJson;
 
-/// What an interceptor decides.
+/// The decision of an interceptor about a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decision {

@@ -37,7 +37,7 @@ pub struct SessionConfig {
     pub refuse_http: bool,
 }
 
-/// What a session does when more waits for its service than
+/// The behaviour of a session when more waits for its service than
 /// [`max_queued_messages`](SessionConfig::max_queued_messages) and
 /// [`max_queued_bytes`](SessionConfig::max_queued_bytes) allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Batches of ours and of theirs, as types: builders, handles, half-read input.
+//! Batches in both directions, as types: builders, handles, half-read input.
 
 use antiphon::{
     CallId, Collector, Config, Connection, Event, FetchError, Framing, Handle, Input, Instant,

@@ -1,5 +1,5 @@
-//! Corners found by reading the core line by line: ends that meet, limits of zero, spans of time,
-//! and the cost of ending much at once.
+//! Rare cases that were found by reading the core line by line: several ends at once, limits of
+//! zero, timeouts, and the cost of ending much at once.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Bytes in and out: buffers, swaps, messages kept apart, two runs alike.
+//! Input and output as bytes: buffers, swaps, separate messages, two equal runs.
 
 use antiphon::{BatchOrder, CancelStyle, Config, Connection, Event, Framing, Input};
 

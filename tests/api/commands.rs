@@ -1,4 +1,4 @@
-//! Commands: refusals without a trace, values that come back, params of any type.
+//! Commands: refused ones change nothing, values are returned, params may have any type.
 
 use std::collections::{BTreeMap, HashSet};
 

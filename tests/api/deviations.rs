@@ -1,9 +1,10 @@
-//! What the sources of the catalogue did wrong, D-01 to D-41, each with a test of that name.
+//! Faults of older implementations that this one must not have, D-01 to D-41, each with a test of
+//! that name.
 //!
-//! `tests/api/deviations.txt` lists the 41 ids with the safe behaviour. A test of the name is a case of
+//! `tests/api/deviations.txt` lists the 41 ids with the right behaviour. A test is a case of
 //! `tests/conformance` whose title begins with `D-nn: `, or a Rust test `d_nn_…`. The list is
-//! complete, and nothing in it is without a test. The tests below are those that no such case can
-//! show; for what this library does not have yet they hold what the core owes to it.
+//! complete, and each id has a test. The tests below are those that cannot be written as such a
+//! case.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Exactly at a limit and one beyond, and what is done in the middle of something else.
+//! Inputs exactly at a limit and one beyond, and commands in the middle of something else.
 
 use antiphon::{
     CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Event, Framing,

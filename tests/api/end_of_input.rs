@@ -1,4 +1,4 @@
-//! What a connection may still say when its input has ended.
+//! Messages that a connection may still send after its input has ended.
 
 use antiphon::{Closed, Config, Connection, Event, Input, SendError};
 

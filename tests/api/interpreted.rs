@@ -1,8 +1,8 @@
-//! What an interpreter of undefined behaviour is shown: little of everything, for it is a thousand times slower than a
-//! machine. On a machine it runs too, and takes no time.
+//! A short test of everything for Miri, which finds undefined behaviour but is a thousand times
+//! slower than a machine. It also runs as an ordinary test.
 //!
-//! Strings of every length around the blocks that are looked at together, beginning at every place of one, so that no
-//! load reaches beyond a text; and a conversation in every framing, whole and byte by byte.
+//! It has strings of every length around the size of a block, at every position in a block, so that
+//! no load reads beyond a text; and a conversation in every framing, whole and byte by byte.
 
 use antiphon::{Config, Connection, Event, Framing, Input, Json, Outcome};
 

@@ -1,4 +1,5 @@
-//! What holds for every connection: order, no memory of other messages, no chance of its own, nothing private in `Debug`.
+//! Properties of every connection: order, no memory of other messages, no randomness, no secrets in
+//! `Debug`.
 
 use antiphon::{Config, Connection, Event, IdScheme, Input, Json};
 

@@ -1,8 +1,9 @@
-//! Every limit of `Config` stands in `tests/api/limits.txt` with the case that goes to it and one beyond.
+//! Every limit of `Config` is in `tests/api/limits.txt` with the case that tests it at its value
+//! and one beyond.
 //!
-//! The cases themselves are in `tests/conformance`, and are played there. A new limit without a case
-//! fails, a limit that counts bytes has a case in text beyond ASCII, and a case
-//! that the table names exists and runs with its limit.
+//! The cases themselves are in `tests/conformance`, and run there. This test fails if a new limit
+//! has no case, if a limit that counts bytes has no case with text beyond ASCII, or if a case in
+//! the table does not exist or does not run with its limit.
 
 use std::collections::BTreeMap;
 use std::fs;

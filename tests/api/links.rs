@@ -1,5 +1,5 @@
-//! The rules around a connection, played together in virtual time: its states, attempts at another,
-//! what goes out again, and the end of a server.
+//! The rules around a connection, together and in virtual time: its states, reconnecting, calls
+//! that are sent again, and the end of a server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

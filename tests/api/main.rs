@@ -1,7 +1,8 @@
-//! What scripts cannot say: types, tokens, leaks, borrows, buffers, and orders of calls.
+//! Tests that cannot be written as scripts: types, tokens, leaks, borrows, buffers, and orders of
+//! commands.
 //!
-//! The rule guarded here: any order of calls is legal, nothing handed over is lost, and a refused
-//! command leaves no trace.
+//! Rule: the methods may be called in any order, no value that is passed in is lost, and a refused
+//! command changes nothing.
 
 mod batches;
 mod boundaries;

@@ -1,8 +1,7 @@
-//! What outlives its message says the same as what came in; and what is printed for a person says
-//! what happened.
+//! Owned events have the same content as the borrowed ones, and texts for people say what happened.
 //!
-//! Owned events keep several texts in one piece of memory, so a mistake by one byte gives one of
-//! them a piece of its neighbour. Checked with texts of every length from none on.
+//! Owned events keep several texts in one piece of memory, so a mistake by one byte would give one
+//! of them a part of another. They are tested with texts of every length from zero.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};

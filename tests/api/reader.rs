@@ -1,7 +1,7 @@
-//! What a `Reader` makes of a text is what a connection with the same configuration makes of it: for
-//! the texts below and for many that differ from them in a byte or a token, under every version policy.
+//! A `Reader` reads a text as a connection with the same configuration does: for the texts below
+//! and for many that differ from them in a byte or a token, under every version policy.
 //!
-//! Prints how many texts were read and what they were; fails if one kind did not occur.
+//! Prints how many texts of each kind were read; fails if one kind did not occur.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A router without a runtime: what it answers, to the byte, however its input is cut.
+//! The answers of a router without a runtime, byte for byte, however its input is split.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! A connection whose tag has no values cannot call. It is a server like any other: it says the same to a peer as one
+//! A connection whose tag has no values cannot call. It sends a peer the same bytes as a connection
 //! that could call and does not.
 
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! What a typed client sends, and what interceptors and loggers are shown of calls.
+//! The messages of a typed client, and the calls that interceptors and loggers see.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

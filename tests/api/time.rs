@@ -1,4 +1,4 @@
-//! Time and ends: deadlines, wake-ups, and every order of commands after the end.
+//! Deadlines, wake-ups, ends, and every order of commands after the end.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Tokens, call ids and keys: each names one thing on one connection, once.
+//! Tokens, call ids and keys: each identifies one call or request on one connection, once.
 
 use antiphon::{
     CloseReason, Config, Connection, ErrorObject, Event, Input, OwnedError, ReplyToken, SendError,

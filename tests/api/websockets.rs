@@ -1,5 +1,5 @@
-//! What a connection over WebSocket says and how it ends, without a WebSocket: one message, one
-//! frame, and the close code that goes with each ending.
+//! The messages of a connection over WebSocket and how it ends, without a real WebSocket: one
+//! message per frame, and the close code of each ending.
 
 use antiphon::websocket::CloseCode;
 use antiphon::{

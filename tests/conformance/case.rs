@@ -1,7 +1,8 @@
-//! Notation to cases: settings, steps, what each step is to show, and what the case rests on.
+//! Reads cases from the notation: settings, steps, what each step must show, and the clause of the
+//! specification.
 //!
-//! Nothing here knows the connection. A line that is not understood is an error with its number,
-//! never skipped: a misspelt expectation must not pass.
+//! This module does not know the connection. A line that is not understood is an error with its
+//! number, never skipped: a misspelt expectation must not pass.
 
 use std::collections::BTreeMap;
 use std::path::Path;

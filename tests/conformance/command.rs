@@ -1,7 +1,7 @@
-//! The `=` lines: what the caller does.
+//! The `=` lines: the commands of the caller.
 //!
-//! A command that is refused shows as an event line `error …`, and must leave no trace: the same
-//! bytes queued, the same calls open, the same requests answerable.
+//! A command that is refused appears as an event line `error …`, and must change nothing: the same
+//! bytes are queued, the same calls and requests are open.
 
 use antiphon::{CloseReason, ErrorObject, Id, Input, Instant, Json, ReplyToken, SendError};
 

@@ -1,4 +1,4 @@
-//! Every knob of `Config` is shown by a case, with its default and off it.
+//! Every setting of `Config` has a case with its default and one with another value.
 
 use antiphon::Config;
 

@@ -1,7 +1,8 @@
-//! A test binary whose cases are data: reports each by its name, as the usual harness does.
+//! A test program whose cases are data: it reports each by its name, as the usual test harness
+//! does.
 //!
-//! Knows the arguments of a test binary that matter: a filter, `--exact`, `--list`; and `--ids`,
-//! which lists the requirements that each case holds.
+//! It accepts the important arguments of a test program: a filter, `--exact`, `--list`; and
+//! `--ids`, which lists the requirements that each case checks.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! `config` lines to a [`Config`]: a preset by name, then `knob=value` words.
 //!
-//! The table of [`KNOBS`] names every field of `Config` and, where the values can be counted,
-//! every value; the harness holds the scripts to showing each of them on the wire.
+//! The table of [`KNOBS`] names every field of `Config` and, if its values can be counted, every
+//! value; the harness checks that a case shows the effect of each.
 
 use core::time::Duration;
 

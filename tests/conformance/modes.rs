@@ -1,4 +1,4 @@
-//! Plays a case in every way its input can arrive, and holds each to the same expectations.
+//! Runs a case with every way in which its input can arrive, with the same expectations.
 //!
 //! Whole, byte by byte, cut once at every point (short cases), cut at random; under every stream
 //! framing unless the case asks for one; and as whole messages.

@@ -1,7 +1,7 @@
-//! Runs one case in one mode and notes all that the connection says, step by step.
+//! Runs one case in one mode and records all output and events, step by step.
 //!
-//! After every step the connection is drained, its output taken (unless held back), and the
-//! invariants that hold always are checked: counters, wake-ups, bounded leftovers.
+//! After every step all events are polled, the output is taken (unless the case holds it back), and
+//! the general invariants are checked: counters, wake-ups, limits on stored input.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Events to the lines that scripts expect.
+//! Writes events as the lines that scripts expect.
 //!
 //! Two forms of each: with and without the offset of a fault, which a script may leave out.
 

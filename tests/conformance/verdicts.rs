@@ -1,6 +1,6 @@
-//! Every JSON text of the cases, judged by this library and by serde_json: accepted or refused.
+//! Compares this library and serde_json on every JSON text of the cases: accepted or refused.
 //!
-//! The rule guarded here: where the two differ, the difference stands in [`DIFFERENCES`] with the
+//! Rule: where the two differ, the difference stands in [`DIFFERENCES`] with the
 //! clause and the reason. One that is not there fails, and so does one that no text shows any more.
 
 use std::collections::BTreeSet;

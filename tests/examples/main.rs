@@ -1,4 +1,4 @@
-//! Runs the examples as a newcomer would, and looks at what they print.
+//! Runs the examples as a newcomer would, and checks what they print.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

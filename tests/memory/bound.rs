@@ -1,6 +1,6 @@
 //! Whatever the peer sends and however slowly it reads, a connection stays below
-//! `Config::max_memory_bytes()`, and a bad enough peer comes at least half way there: a bound that
-//! nobody can come near is no bound.
+//! `Config::max_memory_bytes()`. A bad peer must reach at least half of it, because a bound that is
+//! never approached would be useless.
 
 use antiphon::{Config, Connection, ErrorObject, Event, Framing, Input, McpRevision, OwnedJson};
 use antiphon_test_support::heap::measured;

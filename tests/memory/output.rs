@@ -1,7 +1,7 @@
-//! How much room the output makes for a message, and how often.
+//! How much capacity the output reserves for a message, and how often.
 //!
-//! A message of a known size finds room before it is written: one allocation, not one for every
-//! doubling, and no more room than the message can need.
+//! For a message of a known size it is reserved before the message is written: in one allocation,
+//! and not more than the message can need.
 
 use antiphon::{
     CancelStyle, Config, Connection, ErrorObject, Event, Input, Json, OwnedId, ReplyToken,

@@ -1,4 +1,4 @@
-//! A reference model stepped beside a real connection over random operations.
+//! Runs a reference model together with a real connection, over random operations.
 //!
 //! After every step both agree on each event, each refusal, each byte to be written, and every
 //! getter; at the end everything is settled and closed. A failing case shrinks, and its seed is

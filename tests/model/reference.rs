@@ -1,8 +1,8 @@
-//! The reference: one conversation kept in plain lists, with no thought for speed.
+//! The reference model: one connection in plain lists, without optimisation.
 //!
-//! It is told every command and every message in a form that needs no parsing, and says what the
-//! connection has to answer: each event, each refusal, each frame. Where several events are right
-//! (which of two due calls is told first), any of them is accepted.
+//! It gets every command and every message in a form that needs no parsing, and predicts the
+//! connection: each event, each refusal, each frame. Where several events are right (which of two
+//! due calls ends first), any of them is accepted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,5 @@
-//! What the proofs share: events as plain text, so that two runs, or a run and a model, compare.
+//! Shared by these tests: events as plain text, so that two runs, or a run and a model, can be
+//! compared.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
-//! Steps a real connection beside the model, and compares the two after every step.
+//! Runs a real connection together with the model, and compares the two after every step.
 //!
-//! The rule guarded here: what is done is only names and numbers ([`Op`]), so a random test and a
+//! Rule: what is done is only names and numbers ([`Op`]), so a random test and a
 //! fuzz target run the same code. Whoever runs it chooses what is done, nothing else.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,6 +1,5 @@
-//! However the bytes arrive, the conversation is the same: whole, byte by byte and in random
-//! pieces give the same events and the same output. And two peers at their limits, each waiting
-//! for the other, still come to an end.
+//! However the bytes arrive (whole, byte by byte or in random pieces), the events and the output
+//! are the same. And two peers at their limits, each waiting for the other, still come to an end.
 
 use antiphon::{
     Config, Connection, ErrorObject, Event, Framing, Input, Json, Outcome, ReplyToken, Role,

@@ -1,4 +1,4 @@
-//! What README and the pages in `docs/` have to say.
+//! What README and the pages in `docs/` must contain.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! The import floors of the core, held by reading its source.
+//! Checks the import rules ("floors") of the core by reading its source.
 //!
-//! A module imports from lower floors only; a sibling only where this table says so and why. Every
-//! file of `src/` stands in the table. Only `json/` names serde_json, nothing needs `std` outside
-//! its feature, and no file is longer than a newcomer would read. Unit tests are exempt.
+//! A module imports only from lower floors; from a sibling only if this table allows it, with the
+//! reason. Every file of `src/` is in the table. Only `json/` uses serde_json, nothing needs `std`
+//! outside its feature, and no file is too long. Unit tests are exempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! The repository itself: what its source imports and uses, and what its pages say. Nothing here runs a connection.
+//! Checks the repository itself: what its source imports and uses, and what its pages contain. No
+//! connection runs here.
 
 mod docs;
 mod floors;

@@ -1,4 +1,4 @@
-//! What the source of the core does not use: clocks, randomness, threads, state of its own. And its tests do not sleep.
+//! The core must not use clocks, randomness, threads or global state, and its tests must not sleep.
 
 use std::fs;
 use std::path::{Path, PathBuf};

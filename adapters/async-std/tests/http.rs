@@ -1,5 +1,5 @@
-//! HTTP on smol and on async-std, over real sockets. What clients and servers do with each other's
-//! faults is tested in virtual time, on tokio: it is the same code.
+//! HTTP on smol and on async-std, over real sockets. How clients and servers handle faults of each
+//! other is tested in virtual time, on tokio: the code is the same.
 #![cfg(feature = "http")]
 
 use std::sync::Arc;

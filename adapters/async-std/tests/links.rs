@@ -1,4 +1,4 @@
-//! Sockets on smol and async-std: how they are made, and that nothing is left of them.
+//! Sockets on smol and async-std: how they are made, and that no sockets are left open.
 
 use antiphon::Config;
 use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpServer, connect};

@@ -1,8 +1,8 @@
 //! A small language server with a main loop of its own, on standard input and output.
 //!
-//! It has a diagnostic for every document that is opened or changed, a hover, one completion, no
-//! definitions, and formats with `rustfmt`. The loop pulls each message out of an inbox and answers
-//! it; one that takes long could be sent to another thread and be answered there.
+//! It reports a diagnostic for every document that is opened or changed, a hover, one completion
+//! and no definitions, and formats with `rustfmt`. The loop receives each message from an inbox and
+//! answers it; a request that takes long could be sent to another thread and be answered there.
 //!
 //! `cargo run -p antiphon-blocking --example minimal_lsp`
 
@@ -106,7 +106,7 @@ impl Server {
         Ok(())
     }
 
-    /// Keeps a document, and says something about it.
+    /// Stores a document, and sends a diagnostic for it.
     fn keep(&mut self, uri: Uri, text: String) {
         self.documents.insert(uri.clone(), text);
         let diagnostic = Diagnostic {
@@ -174,7 +174,7 @@ fn rustfmt(text: &str) -> Result<String, Box<dyn Error + Send + Sync>> {
     }
 }
 
-/// The range of a whole text.
+/// Returns the range of a whole text.
 fn whole(text: &str) -> Range {
     let (lines, last) = (
         text.lines().count(),
@@ -188,7 +188,7 @@ fn whole(text: &str) -> Range {
 }
 
 fn log(line: impl Display) {
-    // An editor that has closed it loses the line.
+    // If the editor has closed it, the line is lost.
     drop(writeln!(stderr(), "minimal_lsp: {line}"));
 }
 
@@ -208,7 +208,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
             }
             InboxEvent::Notification(told) => {
-                // Wrong params come as a report too.
+                // Wrong params are reported too.
                 let _ = server.take(&told);
             }
             InboxEvent::Report(report) => log(report),

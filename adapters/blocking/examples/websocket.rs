@@ -4,8 +4,8 @@
 //! cargo run -p antiphon-blocking --example websocket --features websocket
 //! ```
 //!
-//! The server is a service on `antiphon-blocking`. The client is the codec alone on a plain socket,
-//! so that each message can be seen as it stands on the wire; an ordinary program calls
+//! The server is a service on `antiphon-blocking`. The client is only the codec on a plain socket,
+//! so that each message can be printed as it is sent; an ordinary program calls
 //! `antiphon_blocking::websocket::connect` instead.
 
 use std::error::Error;
@@ -24,7 +24,7 @@ use antiphon_blocking::{
 use antiphon_net::websocket::WebSocket;
 use serde::{Deserialize, Serialize};
 
-/// Nothing is waited for longer.
+/// The longest time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct Shortage {
     required: u64,
 }
 
-/// An account, of this connection alone.
+/// An account of one connection.
 struct Account {
     balance: u64,
 }
@@ -67,7 +67,7 @@ impl Service for Account {
         if notification.method() != "watch" {
             return;
         }
-        // Both sides may ask. What comes of it is told in turn.
+        // Both sides may call. The result is sent by a function that runs later.
         let asking = peer.clone();
         let asked = peer
             .call("refresh", &("balance",))
@@ -100,7 +100,7 @@ fn start() -> io::Result<(SocketAddr, Running)> {
     Ok((address, running))
 }
 
-/// The codec on a socket, and what has been said.
+/// The codec on a socket, and the messages so far.
 struct Client {
     socket: TcpStream,
     websocket: WebSocket,
@@ -115,7 +115,8 @@ impl Client {
         socket.set_read_timeout(Some(PATIENCE))?;
         let mut client = Self {
             socket,
-            // No time passes here: the socket's own timeout is enough for an example.
+            // The time stands still here, because the socket's own timeout is enough for an
+            // example.
             websocket: WebSocket::new(asked.into(), &config, Instant::ZERO)?,
             transcript: String::new(),
         };
@@ -161,7 +162,7 @@ impl Client {
     }
 }
 
-/// The whole conversation, as it was said.
+/// Runs the whole conversation, and returns it as text.
 fn converse() -> Result<String, Box<dyn Error>> {
     let (address, running) = start()?;
     let mut client = Client::connect(address)?;
@@ -182,7 +183,7 @@ fn converse() -> Result<String, Box<dyn Error>> {
     client.say(r#"{"jsonrpc":"2.0","method":"pay","params":{"amount":100},"id":2}"#)?;
     client.hear()?;
 
-    // A notification, which is not answered; but the server asks in turn.
+    // A notification, which is not answered; but the server sends a call of its own.
     client.say(r#"{"jsonrpc":"2.0","method":"watch","params":["balance"]}"#)?;
     client.hear()?;
     client.say(r#"{"jsonrpc":"2.0","result":true,"id":"srv-1"}"#)?;
@@ -221,7 +222,7 @@ fn the_conversation_goes_as_written() {
     assert_eq!(converse().unwrap(), wanted);
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

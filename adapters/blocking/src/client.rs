@@ -1,4 +1,4 @@
-//! A client that makes its connections anew when they are lost, on threads.
+//! A client that replaces lost connections, on threads.
 
 use std::io;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::driver::drive;
 use crate::serve::Service;
 use crate::transport::link::Link;
 
-/// A client that keeps connections to one server, and makes them anew when they are lost. `connect`
-/// makes one, on a thread of its own; every connection gets a service from `make`.
+/// Makes a client that has connections to one server, and replaces those that are lost. `connect`
+/// makes a connection, on a thread of its own; every connection gets a service from `make`.
 ///
 /// # Errors
-/// The strategy of `client` makes no sense.
+/// The strategy of `client` is not valid.
 pub fn reconnect<S: Service>(
     connect: impl Fn() -> io::Result<Link> + Send + Sync + 'static,
     client: ReconnectConfig,

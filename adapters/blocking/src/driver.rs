@@ -6,12 +6,12 @@
 //!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
 //! ```
 //!
-//! Over a socket, a thread that is about to wait reads and writes itself before it has one of these
-//! threads do it: a caller waits for its answer, the service thread for more work. The reader and
-//! the writer thread work only when no other thread does.
+//! Over a socket, a thread that is about to wait first reads and writes itself: a caller waits for
+//! its answer, the service thread for more work. The reading and the writing thread work only when
+//! no other thread does.
 //!
-//! No thread reads, writes or serves while it holds the lock, so a peer that does not read, a peer
-//! that does not answer and a service that does not return hold up nobody else.
+//! No thread reads, writes or runs the service while it holds the lock. So a peer that does not
+//! read, a peer that does not answer and a service that does not return block no other thread.
 
 use std::fmt;
 use std::future::Future;
@@ -34,15 +34,15 @@ use crate::serve::Service;
 use crate::threads::{Threads, is, move_bytes, start};
 use crate::transport::link::{HangUp, Link};
 
-/// Serves until the connection ends, and says why it ended.
+/// Serves until the connection ends, and returns why it ended.
 ///
-/// At the end of input, what came before it is served, the open requests are finished and their
-/// answers written, for as long as the configuration's `drain_timeout`. A `link` may be a pair
-/// `(reader, writer)`; `options` may be a [`Config`](antiphon::Config).
+/// At the end of input, the messages before it are handled, and open requests are answered, within
+/// the configuration's `drain_timeout`. A `link` may be a pair `(reader, writer)`; `options` may be
+/// a [`Config`](antiphon::Config).
 ///
 /// # Errors
-/// The transport failed before the connection was meant to end: the peer reset it, or closed the
-/// pipe that the answers go into. Or the system refused a thread.
+/// The transport failed before the connection was meant to end: the peer has reset it, or has
+/// closed the pipe for the answers. Or the system refused a thread.
 pub fn serve(
     link: impl Into<Link>,
     options: impl Into<ConnectionConfig>,
@@ -57,9 +57,9 @@ pub fn serve(
 /// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
 ///
 /// # Errors
-/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input
-/// that can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError)
-/// inside.
+/// As [`serve`]; a standard output that is closed; and the reason why the connection broke, such as
+/// input that cannot be split into messages, with the
+/// [`ConnectionError`](antiphon::ConnectionError) as its source.
 pub fn serve_stdio(
     options: impl Into<ConnectionConfig>,
     service: impl Service,
@@ -67,8 +67,8 @@ pub fn serve_stdio(
     unless_broken(serve(Link::stdio()?, options, service))
 }
 
-/// Runs a connection in the background, and gives the handle to its other side. `()` serves where
-/// the peer is not expected to ask anything.
+/// Runs a connection in the background, and returns the handle to its other side. Use `()` as the
+/// service if the peer is not expected to send requests.
 ///
 /// # Errors
 /// The system refused a thread.
@@ -84,9 +84,8 @@ pub fn connect(
     Ok(peer)
 }
 
-/// Runs a connection in the background whose messages the program pulls, by
-/// [`recv`](Inbox::recv)`().wait()`: for a main loop of its own, beside a [`Service`] that is
-/// called.
+/// Runs a connection in the background, whose messages the program receives by
+/// [`recv`](Inbox::recv)`().wait()` in a loop of its own, instead of in a [`Service`].
 ///
 /// # Errors
 /// The system refused a thread.
@@ -98,8 +97,8 @@ pub fn inbox(
     Ok((connect(link, options, service)?, inbox))
 }
 
-/// Prepares a connection: the handle to its other side, and the driver that runs it, on whatever
-/// thread the caller likes.
+/// Prepares a connection. Returns the handle to its other side, and the driver, which can run on
+/// any thread.
 pub fn drive(
     link: impl Into<Link>,
     options: impl Into<ConnectionConfig>,
@@ -125,9 +124,9 @@ pub fn drive(
     (Peer::owning(session), driver)
 }
 
-/// Runs one connection: a future that starts its threads, keeps time and watches over the end.
-/// Ready when it has ended, with the reason. Made by [`drive`]. Dropped before, it ends the
-/// connection.
+/// Runs one connection: a future that starts its threads, waits for deadlines and ends the
+/// connection. Ready when it has ended, with the reason. Made by [`drive`]. Dropping it earlier
+/// ends the connection.
 ///
 /// # Errors
 /// The transport failed before the connection was meant to end, or the system refused a thread.
@@ -144,15 +143,16 @@ pub struct Driver {
 enum Stage {
     New(Box<(Link, Box<dyn Service>)>),
     Open,
-    /// What is left is being written, and the other side's end is awaited, until this time.
+    /// The rest of the output is being written, and we wait for the other side's end, until this
+    /// time at most.
     Lingering(Instant),
-    /// The transport has been let go; what came in is still served, until this time.
+    /// The transport was dropped; received messages are still handled, until this time at most.
     Serving(Instant),
     Done,
 }
 
 impl Driver {
-    /// Runs the connection on this thread until it ends, and says why it ended.
+    /// Runs the connection on this thread until it ends, and returns why it ended.
     ///
     /// # Errors
     /// The transport failed before the connection was meant to end, or the system refused a
@@ -171,8 +171,8 @@ impl Driver {
         move_bytes(session, threads, (link.reader, link.writer, link.messages))
     }
 
-    /// Whether the transport may be let go: the writer is done, and so is the reader if the other
-    /// side's end is awaited; or writing has failed.
+    /// Whether the transport may be dropped: the writer has ended, and so has the reader if we wait
+    /// for the other side's end; or writing has failed.
     fn is_moved(&self) -> bool {
         let Threads {
             reader_done,
@@ -227,8 +227,8 @@ impl Future for Driver {
                         ready!(this.timer.poll_until(until, cx));
                     }
                     this.let_go();
-                    // The service gets the time to see the end; one that does not return is left
-                    // behind.
+                    // The service has this time to notice the end. If it does not return, its
+                    // thread is left running.
                     let span = session.options().config.timeouts.drain_timeout;
                     Stage::Serving(span.map_or(Instant::FAR_FUTURE, |span| session.now() + span))
                 }
@@ -242,7 +242,7 @@ impl Future for Driver {
                     let (why, fault) = session.finished();
                     return Poll::Ready(fault.map_or(Ok(why), Err));
                 }
-                // Polled after its end: the result has been given.
+                // Polled after its end: the result was returned before.
                 Stage::Done => return Poll::Pending,
             };
         }
@@ -267,7 +267,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// Runs the service thread: does the session's work in order until the connection is closed.
+/// Runs the service thread: handles the session's work in order until the connection is closed.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     let peer = Peer::unowned(Arc::clone(session));
     let mut permits = Permits::new(session.dispatcher());
@@ -286,29 +286,29 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
             }
         }
     }
-    // What the service holds may answer or call when it is dropped.
+    // The service's values may answer or call when they are dropped.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
 }
 
-/// Runs a method of the service, and tells the service if it panicked.
+/// Runs a method of the service, and reports a panic to the service.
 fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn Service)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
-        // A report that panics itself is not reported again.
+        // If the report panics too, that is not reported.
         let request = peer.session().take_panicked();
         let report = || service.report(peer, Report::Panicked(request));
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }
 
-/// What the service thread does next.
+/// The next action of the service thread.
 enum Next {
-    /// And how many permits of the server it has.
+    /// Work, and how many permits of the server it has.
     Work(Work, usize),
-    /// The connection has ended: the service is informed in its last call.
+    /// The connection has ended, which the service learns by its last method.
     Closed(Closed),
 }
 
-/// Waits for the next thing that the service thread does.
+/// Waits for the next action of the service thread.
 fn next_work(session: &Session) -> Next {
     let mut state = session.lock();
     loop {
@@ -321,8 +321,8 @@ fn next_work(session: &Session) -> Next {
             return Next::Closed(why);
         }
         if state.conn.has_work() {
-            // What is next waits until all before it has begun. The thread that begins it wakes
-            // this one.
+            // The next work waits until all work before it has begun. The thread that begins it
+            // wakes this one.
             session.want_reader(&mut state);
             state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;
@@ -342,7 +342,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
         Work::Request(message, ticket) => {
             let request = Request::new(session, message, ticket);
             let answer = service.request(peer, &request);
-            // A connection that has closed in the meantime awaits no answer.
+            // If the connection has closed meanwhile, no answer is awaited.
             let _ = request.answer(answer);
         }
         Work::Notification(notification) => {
@@ -358,7 +358,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
             }
         }
         Work::Report(report) => service.report(peer, report),
-        // A later core may add other kinds of work; they are ignored here.
+        // A later version of the core may add other kinds of work; they are ignored here.
         _ => {}
     }
 }

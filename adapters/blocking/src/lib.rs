@@ -1,11 +1,10 @@
-//! Threads around [`antiphon::Connection`]: JSON-RPC over pipes, sockets and child processes,
-//! without an async runtime.
+//! JSON-RPC on threads, over pipes, sockets and child processes, without an async runtime.
 //!
-//! Everything that JSON-RPC prescribes is in antiphon; here are only threads, clocks and sockets.
-//! A [`Link`] is a pair of byte streams. [`serve`] runs a [`Service`], such as a
-//! [`Router`], on it until it ends;
-//! [`connect`] does so in the background and gives a [`Peer`] to call the other side with. Both
-//! sides of a connection are equal: a client may serve, and a server may call.
+//! The rules of JSON-RPC are in antiphon; this crate adds threads, clocks and sockets. A [`Link`]
+//! is an open transport: a socket, a pipe, a child process, a WebSocket or a queue. [`serve`] runs
+//! a [`Service`], such as a [`Router`], on it until it ends; [`connect`] does so in the background
+//! and returns a [`Peer`], to call the other side. Both sides of a connection are equal: a client
+//! may serve requests, and a server may call.
 //!
 //! ```
 //! use antiphon_blocking::{Config, Link, OwnedError, Router, TcpServer};
@@ -25,11 +24,11 @@
 //!
 //! # Threads
 //!
-//! A connection has four: one reads, one writes, one keeps time, one runs the service. Reading
-//! never waits for writing or for the service, so two peers that both write more than their pipes
-//! hold do not block each other, and an answer settles its call even while the service is busy.
-//! The service is called in the order of arrival; [`Responder::spawn`] moves long work to a
-//! bounded [`Pool`].
+//! A connection has four: one reads, one writes, one waits for deadlines, one runs the service.
+//! Reading never waits for writing or for the service. So two peers that both write more than their
+//! pipes hold do not block each other, and an answer ends its call even while the service is busy.
+//! The service's methods are called in the order of arrival; [`Responder::spawn`] moves long work
+//! to a limited [`Pool`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,21 @@
-//! What serves: the [`Service`] that a program writes.
+//! The [`Service`] that a program writes.
 
 use antiphon::{Closed, Json, OwnedError, RequestKey};
 use antiphon_net::{
     Answer, InboxEvent, Notification, OnThreads, Peer, Report, Request, Routes, ToInbox, block_on,
 };
 
-/// What answers the peer.
+/// Handles the messages of the peer.
 ///
-/// The methods are called on one thread per connection, in the order in which the messages came
-/// in. A method that blocks holds up the messages after it, but neither the answers to our own
-/// calls nor time nor output: a handler may call the peer and wait. Long work belongs in
-/// [`Request::spawn`].
+/// The methods are called on one thread per connection, in the order in which the messages arrived.
+/// While a method blocks, later messages wait, but the answers to our own calls, deadlines and
+/// output do not: a handler may call the peer and wait. Long work belongs in [`Request::spawn`].
 ///
-/// A panic in any of them is caught: the request is answered *internal error* and the service is
-/// used on. `()` is the service that knows no method.
+/// A panic in a method is caught: the request is answered *internal error*, and the service is used
+/// further. `()` is the service that knows no method.
 pub trait Service: Send + 'static {
-    /// The connection is there: after its handshake, where it has one. The first call, unless there
-    /// was no handshake; then [`closed`](Self::closed) is called without it.
+    /// The connection is open, after its handshake if it has one. The first method that is called.
+    /// If the handshake fails, only [`closed`](Self::closed) is called.
     fn opened(&mut self, peer: &Peer) {
         let _ = peer;
     }
@@ -38,20 +37,20 @@ pub trait Service: Send + 'static {
         let _ = (peer, notification);
     }
 
-    /// The peer gave up a request that the service has begun; the request's
-    /// [`is_cancelled`](Request::is_cancelled) says so too, and at once. It is still to be
-    /// answered, unless it has been by now: whatever comes first decides. A request that had not
-    /// begun never reaches the service.
+    /// The peer has cancelled a request that the service has begun; the request's
+    /// [`is_cancelled`](Request::is_cancelled) is true too. It must still be answered, unless it
+    /// has been answered by now: the first answer counts. A request that has not begun never
+    /// reaches the service.
     fn cancelled(&mut self, peer: &Peer, request: RequestKey, reason: Option<Json<'_>>) {
         let _ = (peer, request, reason);
     }
 
-    /// Something went wrong, and the peer was not sent all of it. Ignored unless written.
+    /// Something went wrong, and the peer was not sent all of it. The default ignores it.
     fn report(&mut self, peer: &Peer, report: Report) {
         let _ = (peer, report);
     }
 
-    /// The connection is over. The last call.
+    /// The connection has ended. The last method that is called.
     fn closed(&mut self, peer: &Peer, why: Closed) {
         let _ = (peer, why);
     }
@@ -61,7 +60,7 @@ impl Service for () {}
 
 impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
     fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        // Its handlers answer at once, so nothing is waited for.
+        // Its handlers answer at once, so this never waits.
         block_on(self.serve(request))
     }
 

@@ -1,9 +1,9 @@
-//! The threads that move the bytes of a connection: one reads, one writes. Other threads write to a
-//! socket as well, as long as it has room: see [`Outlet`](antiphon_net::Outlet).
+//! The threads that move the bytes of a connection: one reads, one writes. Other threads also write
+//! to a socket, as long as it has space: see [`Outlet`](antiphon_net::Outlet).
 //!
-//! No thread reads or writes while it holds up another, so a peer that does not read and a peer
-//! that does not answer stop nobody. If a reader or writer of the application's fails or panics,
-//! the session is told.
+//! No thread reads or writes while it blocks another. So a peer that does not read and a peer that
+//! does not answer stop no other thread. If a reader or writer of the application fails or panics,
+//! that is reported to the session.
 
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,20 +18,20 @@ use crate::transport::link::{
     Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
 };
 
-/// How long a thread other than the writing thread waits for room in a socket at the most. The
-/// system's clock may make it some milliseconds.
+/// How long a thread other than the writing thread waits for space in a socket at most. Because of
+/// the system's clock it may be some milliseconds.
 const MOMENT: Duration = Duration::from_micros(1);
 
-/// How long a thread other than the reading thread waits for input at the most.
+/// How long a thread other than the reading thread waits for input at most.
 const READ_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// How many bytes are read at once while little comes in, so that an idle connection holds no more.
+/// How many bytes are read at once while little arrives, so that an idle connection holds no more.
 const SMALL_BYTES: usize = 512;
 
-/// How many bytes are read at once while much comes in.
+/// How many bytes are read at once while much arrives.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// After how many shorter reads in a row a connection counts as one on which little comes in.
+/// After this many shorter reads in a row little arrives on a connection.
 const QUIET_READS: u32 = 16;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -135,16 +135,16 @@ fn read_on(session: &Session, threads: &Threads, reader: impl Read) {
     }
 }
 
-/// A reader, and the buffers that it is read into.
+/// A reader, and its buffers.
 struct Intake<R> {
     reader: R,
     /// The buffer for small reads.
     small: [u8; SMALL_BYTES],
-    /// The buffer for large reads; empty while little comes in.
+    /// The buffer for large reads; empty while little arrives.
     large: Vec<u8>,
     /// How many reads in a row were small.
     quiet: u32,
-    /// For a reader that says "would block" and cannot be waited for.
+    /// For a reader that returns "would block", and that the system cannot wait for.
     later: Later,
     is_over: bool,
 }
@@ -161,8 +161,8 @@ impl<R: Read> Intake<R> {
         }
     }
 
-    /// Reads once, and gives the receiver what came in. If `is_hasty`, the reader need not have
-    /// waited for it.
+    /// Reads once, and passes the bytes to the receiver. If `is_hasty`, the reader need not wait
+    /// for bytes.
     fn read<M: Receiver + ?Sized>(&mut self, receiver: &M, is_hasty: bool) -> Came {
         if self.is_over {
             return Came::End;
@@ -204,7 +204,7 @@ impl<R: Read> Intake<R> {
     }
 }
 
-/// Reads from a socket, and lets other threads read from it alongside, one at a time.
+/// Reads from a socket, and lets other threads read from it too, one at a time.
 fn read_beside(session: &Session, threads: &Threads, socket: Arc<dyn Socket>) {
     let mut inlet: Box<dyn Inlet> = Box::new(Inward {
         intake: Intake::new(SocketReader(socket)),
@@ -216,15 +216,15 @@ fn read_beside(session: &Session, threads: &Threads, socket: Arc<dyn Socket>) {
             return;
         }
         inlet = session.lend_input(inlet, || is(&threads.stop));
-        // Others may have read more than there is room for.
+        // Other threads may have read more than the queue's limit.
         session.wait_readable(|| is(&threads.stop));
     }
 }
 
-/// The receiving half of a socket, for the thread that reads at the time.
+/// The receiving half of a socket, for the thread that reads at the moment.
 struct Inward {
     intake: Intake<SocketReader>,
-    /// How long the socket has been told to wait for input; `None` is for ever.
+    /// The read timeout that is set on the socket; `None` is for ever.
     patience: Option<Duration>,
 }
 
@@ -287,8 +287,8 @@ fn write_on(session: &Session, threads: &Threads, mut writer: impl Write) {
     drop(writer);
 }
 
-/// Lets other threads write to a socket alongside the writing thread, one at a time. Gives what the
-/// writing thread runs.
+/// Lets other threads write to a socket besides the writing thread, one at a time. Returns the body
+/// of the writing thread.
 fn write_beside(session: &Session, threads: &Arc<Threads>, socket: Arc<dyn Socket>) -> Body {
     if socket.set_write_patience(Some(MOMENT)).is_ok() {
         let (socket, threads) = (Arc::clone(&socket), Arc::clone(threads));
@@ -327,7 +327,7 @@ impl Beside {
     }
 }
 
-/// The sending half of a socket, for the writing thread, which has the time to wait for room.
+/// The sending half of a socket, for the writing thread, which may wait for space.
 struct Patient(SocketWriter);
 
 impl Write for Patient {

@@ -1,12 +1,12 @@
 //! TLS over TCP, with the caller's configuration.
 //!
-//! A configuration names its cryptography (a `CryptoProvider`), its roots and its certificates;
-//! none of these is chosen here. rustls speaks TLS 1.2 and 1.3 and nothing older. A server that
-//! asks for client certificates sees the one shown as
+//! The caller's configuration selects the cryptography (a `CryptoProvider`), the roots and the
+//! certificates; this crate selects none. rustls supports TLS 1.2 and 1.3 and nothing older. If a
+//! server requires client certificates, the client's is
 //! [`Context::client_certificate`](crate::Context::client_certificate).
 //!
-//! Each end of a stream is announced, so one that is cut is distinguished from one that has ended: without
-//! the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+//! Each end of a stream is announced, so a stream that was cut differs from one that has ended:
+//! without the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
 //!
 //! ```no_run
 //! use antiphon::Config;
@@ -27,8 +27,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! No thread reads from or writes to the socket while it holds the lock of
-//! the TLS state, so reading never waits for writing.
+//! No thread reads from or writes to the socket while it holds the lock of the TLS state, so
+//! reading never waits for writing.
 
 mod handshake;
 mod stream;
@@ -50,16 +50,16 @@ use antiphon_net::{Context, Handshake, Secure, Slot};
 use crate::server::accept::Incoming;
 use crate::transport::link::{Link, connect_tcp, prepare};
 
-/// How long a handshake may take, if nothing else is said.
+/// The default deadline of a handshake.
 const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
-/// address. The connection, for each address that it has, and the handshake may each take 10 s.
-/// Small messages are not delayed (`TCP_NODELAY`).
+/// Connects to a TLS server over TCP, and checks that its certificate is for `name`, a host name or
+/// an address. The connection, for each of its addresses, and the handshake may each take 10 s.
+/// `TCP_NODELAY` is on.
 ///
 /// # Errors
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is
-/// none; a [`TlsError`], which [`TlsFault::of`] reads.
+/// neither a host name nor an address; a [`TlsError`], which [`TlsFault::of`] reads.
 pub fn connect(
     address: impl ToSocketAddrs,
     name: &str,
@@ -68,8 +68,7 @@ pub fn connect(
     client(connect_tcp(address)?, name, config)
 }
 
-/// Goes through the handshake as a TLS client, on a TCP stream that leads to the server already.
-/// The handshake may take 10 s.
+/// Performs the handshake as a TLS client, on a connected TCP stream. It may take 10 s.
 ///
 /// # Errors
 /// As [`connect`].
@@ -85,11 +84,11 @@ pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::R
     stream::link(tls, stream, context)
 }
 
-/// Accepts connections by TLS: those of a [`TcpServer`](crate::TcpServer) through its
-/// [`with_tls`](crate::TcpServer::with_tls), and single streams through [`accept`](Self::accept).
+/// Accepts connections over TLS: those of a [`TcpServer`](crate::TcpServer) with its
+/// [`with_tls`](crate::TcpServer::with_tls), and single streams with [`accept`](Self::accept).
 ///
-/// ALPN, client authentication and everything else are as its configuration says. A connection that
-/// does not get through its handshake is closed; [`on_failure`](Self::on_failure) tells of it.
+/// ALPN, client authentication and everything else are as its configuration says. A connection
+/// whose handshake fails is closed; [`on_failure`](Self::on_failure) reports it.
 #[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
@@ -98,7 +97,7 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Serves with `config`, gives a handshake 10 s, and tells nobody of what fails.
+    /// Uses `config`, with 10 s for a handshake, and reports no failures.
     pub fn new(config: Arc<ServerConfig>) -> Self {
         Self {
             config,
@@ -107,8 +106,8 @@ impl Acceptor {
         }
     }
 
-    /// Tells `report` of each connection whose handshake failed: of what a client sent or refused,
-    /// or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow.
+    /// Calls `report` for each connection whose handshake failed: with what a client sent or
+    /// refused, or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self {
@@ -117,7 +116,7 @@ impl Acceptor {
         }
     }
 
-    /// Sets another deadline for the whole handshake. Default 10 s.
+    /// Sets the deadline for the whole handshake. Default 10 s.
     #[must_use]
     pub fn handshake_timeout(self, handshake_timeout: Duration) -> Self {
         Self {
@@ -126,7 +125,7 @@ impl Acceptor {
         }
     }
 
-    /// Goes through the handshake on a stream that was accepted elsewhere.
+    /// Performs the handshake on a stream that was accepted elsewhere.
     ///
     /// # Errors
     /// [`TimedOut`](io::ErrorKind::TimedOut); a [`TlsError`]; the stream broke.
@@ -137,7 +136,7 @@ impl Acceptor {
         self.accept_prepared(stream, context)
     }
 
-    /// Goes through the handshake over a stream whose options are already set.
+    /// Performs the handshake over a stream whose options are already set.
     fn accept_prepared(&self, stream: TcpStream, context: Context) -> io::Result<Link> {
         let watched = Watched::new(self.on_failure.clone(), context);
         let (tls, mut context) = watched.done(self.shake(&stream))?;
@@ -145,8 +144,7 @@ impl Acceptor {
         stream::link(tls, stream, context)
     }
 
-    /// Puts TLS, set as this acceptor is, before the connections of a server whose connections are
-    /// tasks.
+    /// Adds TLS with this acceptor to a server whose connections are tasks.
     #[cfg(feature = "http")]
     pub(crate) fn secure(self, server: antiphon_net::TcpServer) -> antiphon_net::TcpServer {
         let on_failure = self.on_failure;
@@ -165,7 +163,8 @@ impl Acceptor {
     }
 }
 
-/// Runs each handshake on a thread of its own. If it is not awaited any more, its stream is cut.
+/// Runs each handshake on a thread of its own. If the handshake is not awaited any more, its stream
+/// is cut.
 impl Secure<Incoming> for Acceptor {
     fn accept(&self, incoming: Incoming) -> Handshake<Incoming> {
         let Incoming::Secret(stream, context) = incoming else {
@@ -197,7 +196,7 @@ struct Cut(Option<TcpStream>);
 impl Drop for Cut {
     fn drop(&mut self) {
         if let Some(stream) = &self.0 {
-            // One that is closed already is what is wanted.
+            // If it is closed already, that is fine.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }

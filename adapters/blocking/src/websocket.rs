@@ -1,4 +1,4 @@
-//! WebSocket clients. A server is a [`TcpServer`](crate::TcpServer) whose options have a route, by
+//! WebSocket clients. A server is a [`TcpServer`](crate::TcpServer) with
 //! [`ConnectionConfig::with_websocket`].
 //!
 //! ```
@@ -43,13 +43,12 @@ use crate::serve::Service;
 use crate::transport::link::Link;
 
 /// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.
-/// The handshake is done when it returns.
+/// Returns after the handshake.
 ///
 /// # Errors
-/// No address answered; the handshake was refused, and then the error names the HTTP status
-/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL is of
-/// scheme `wss`, which needs a link over TLS
-/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+/// No address answered; the handshake was refused, and then the error's text has the HTTP status
+/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL has the
+/// scheme `wss`, which needs a link over TLS ([`Unsupported`](io::ErrorKind::Unsupported)).
 pub fn connect(
     websocket: WebSocketConfig,
     options: impl Into<ConnectionConfig>,
@@ -60,11 +59,11 @@ pub fn connect(
     open(link, websocket, options, service)
 }
 
-/// Connects by TLS to the WebSocket at a URL of scheme `wss`, and runs the connection in the
-/// background. The certificate is checked against the URL's host.
+/// Connects over TLS to the WebSocket at a URL with the scheme `wss`, and runs the connection in
+/// the background. The certificate must be for the URL's host.
 ///
 /// # Errors
-/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`
+/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL has the scheme `ws`
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 #[cfg(feature = "tls")]
 pub fn connect_tls(
@@ -78,8 +77,8 @@ pub fn connect_tls(
     open(link, websocket, options, service)
 }
 
-/// Opens a WebSocket over a link that leads to its server already, such as one over TLS, and runs
-/// the connection in the background. The handshake is done when it returns.
+/// Opens a WebSocket over an existing link, such as one over TLS, and runs the connection in the
+/// background. Returns after the handshake.
 ///
 /// # Errors
 /// The handshake was refused or took too long.

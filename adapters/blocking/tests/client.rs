@@ -1,4 +1,4 @@
-//! A client that keeps a connection, and what it does when it is lost.
+//! What a reconnecting client does when its connection is lost.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A client that keeps connections, when it comes to its end.
+//! What happens when a reconnecting client is closed.
 
 use std::net::TcpListener;
 use std::sync::mpsc;

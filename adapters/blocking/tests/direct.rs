@@ -1,5 +1,5 @@
-//! Threads that read and write a socket by themselves instead of waking the one whose task it is:
-//! nobody is left waiting, and what is said stays in order.
+//! Threads that read and write a socket themselves instead of waking the reading or writing thread:
+//! no thread waits for ever, and messages stay in order.
 
 mod support;
 

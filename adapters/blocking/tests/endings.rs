@@ -1,4 +1,4 @@
-//! However a connection ends: calls settle, requests are answered or given up, and nothing panics,
+//! However a connection ends, calls end, requests are answered or given up, and nothing panics,
 //! hangs or leaks.
 
 mod support;

@@ -1,4 +1,4 @@
-//! Nobody waits for anybody else: reading, writing, serving and time go on by themselves.
+//! No thread waits for another: reading, writing, serving and deadlines go on independently.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The method that says whether a service is well, on threads.
+//! The health check method, on threads.
 
 use std::future::pending;
 use std::io;

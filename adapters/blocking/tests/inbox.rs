@@ -1,4 +1,4 @@
-//! Messages that a program pulls, on threads.
+//! Messages that a program receives from an inbox, on threads.
 
 use antiphon_blocking::{Closed, Config, InboxEvent, Link, Report, connect, inbox};
 

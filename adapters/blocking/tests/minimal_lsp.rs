@@ -1,5 +1,5 @@
-//! The example `minimal_lsp`: no longer than the example of that name of lsp-server 0.10, which does the
-//! same, and answering the nine messages by which that one is tried.
+//! The example `minimal_lsp`: it is no longer than the example of that name of lsp-server 0.10,
+//! which does the same, and it answers the nine messages with which that one is tested.
 
 use std::io::{BufReader, Read, Write};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! The threads of a connection end with it, and hold on to nothing.
+//! The threads of a connection end with it, and keep nothing alive.
 
 mod support;
 

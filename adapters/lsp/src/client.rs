@@ -1,10 +1,10 @@
-//! What a server knows of the editor at the other end of a connection.
+//! What a server knows about the editor at the other end of a connection.
 
 use antiphon::Json;
 use antiphon_net::Peer;
 use gen_lsp_types::TraceValue;
 
-/// Where a connection is in the life cycle of the protocol.
+/// The phase of a connection in the life cycle of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Before `initialize`.
@@ -16,19 +16,19 @@ pub(crate) enum Phase {
     Stopped,
 }
 
-/// The editor at the other end of a connection, kept among what is known of the connection.
+/// What is known about the editor, stored in the connection's attributes.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) phase: Phase,
     pub(crate) trace: TraceValue,
-    /// Whether it shows progress that the server begins by itself.
+    /// Whether it shows progress under tokens of the server.
     pub(crate) shows_progress: bool,
-    /// How often the server has begun some.
+    /// How many tokens the server has made.
     pub(crate) begun: u64,
 }
 
 impl Client {
-    /// Looks at the editor behind `peer`, or changes what is known of it.
+    /// Reads or changes what is known about the editor of `peer`.
     pub(crate) fn with<R>(peer: &Peer, look: impl FnOnce(&mut Self) -> R) -> R {
         let mut attributes = peer.session().attributes();
         if let Some(client) = attributes.get_mut() {
@@ -45,7 +45,7 @@ impl Client {
         looked
     }
 
-    /// Notes what `initialize` says that the server itself needs.
+    /// Stores the parts of `initialize` that the server itself needs.
     pub(crate) fn begin(&mut self, params: Json<'_>) {
         self.phase = Phase::Running;
         let window = params.get("capabilities").and_then(|can| can.get("window"));
@@ -54,7 +54,7 @@ impl Client {
         self.set_trace(params.get("trace"));
     }
 
-    /// Sets what is to be told. What is no such value changes nothing.
+    /// Sets the trace level. An unknown value changes nothing.
     pub(crate) fn set_trace(&mut self, value: Option<Json<'_>>) {
         match value.and_then(|value| value.decode().ok()) {
             None | Some(TraceValue::Custom(_)) => {}

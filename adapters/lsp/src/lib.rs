@@ -1,9 +1,10 @@
 //! Language servers over antiphon.
 //!
-//! A [`LanguageServer`] is a service around a router: it keeps to the life cycle of the Language Server
-//! Protocol 3.17, and serves methods by the types of [`gen_lsp_types`], shown here as [`types`]. It runs on
-//! any runtime that an adapter of antiphon runs on. [`LspPeer`] calls the other side by those types, from a
-//! server or from an editor. [`WorkDone`] and [`Trace`] tell the editor what goes on.
+//! A [`LanguageServer`] is a service around a router. It enforces the life cycle of the Language
+//! Server Protocol 3.17, and its handlers use the types of [`gen_lsp_types`], re-exported as
+//! [`types`]. It runs on every runtime that antiphon has an adapter for. [`LspPeer`] calls the
+//! other side with these types, from a server or from an editor. [`WorkDone`] and [`Trace`] report
+//! to the editor what the server does.
 //!
 //! ```
 //! use antiphon::Config;

@@ -21,24 +21,25 @@ use crate::client::{Client, Phase};
 use crate::process::is_there;
 use crate::typed::{LspNotification, LspRequest};
 
-/// How often it is looked whether the editor's process is still there.
+/// How often to check whether the editor's process still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// A language server: a service that keeps to the life cycle of the protocol, and has everything else
-/// served by its router. Clones are the same server; it may serve any number of editors.
+/// A language server: a service that enforces the life cycle of the protocol, and passes everything
+/// else to its router. Clones are the same server; it may serve any number of editors.
 ///
 /// * Before `initialize` requests are answered −32002 and notifications are ignored; after `shutdown`
 ///   requests are answered −32600 and notifications are ignored.
-/// * An `initialize` that has begun is served to its end, even if it is cancelled. If it fails, it may
-///   come again.
+/// * An `initialize` that has begun runs to its end, even if it is cancelled. If it fails, the
+///   editor may send it again.
 /// * `shutdown` is answered here, unless the router serves it.
-/// * `exit` ends the connection, once what was asked before is answered.
-/// * The connection ends too when the process ends that `initialize` has named, which is looked after
-///   every three seconds. On Windows it is not: the end of its input ends a server there.
-/// * `$/setTrace` says what [`Trace`](crate::Trace) tells.
+/// * `exit` ends the connection, after earlier requests have been answered.
+/// * The connection also ends when the editor's process ends, whose number is in `initialize`; this
+///   is checked every three seconds. On Windows it is not: there only the end of its input ends a
+///   server.
+/// * `$/setTrace` sets the level of [`Trace`](crate::Trace).
 pub struct LanguageServer<S = ()> {
     router: Router<S>,
-    /// Whether `shutdown` has come since the last `initialize`.
+    /// Whether `shutdown` was received since the last `initialize`.
     was_shut_down: Arc<AtomicBool>,
 }
 
@@ -52,7 +53,7 @@ impl<S> Clone for LanguageServer<S> {
 }
 
 impl LanguageServer {
-    /// Makes a server that serves nothing yet, not even `initialize`.
+    /// Makes a server without methods; not even `initialize` is served.
     pub fn new() -> Self {
         Router::new().into()
     }
@@ -64,7 +65,7 @@ impl Default for LanguageServer {
     }
 }
 
-/// A server that serves what a router serves.
+/// Makes a server of a router.
 impl<S> From<Router<S>> for LanguageServer<S> {
     fn from(router: Router<S>) -> Self {
         Self {
@@ -75,8 +76,8 @@ impl<S> From<Router<S>> for LanguageServer<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
-    /// Makes a server without methods, whose handlers find `state` in their context: an `Arc`, or whatever
-    /// is cheap to clone.
+    /// Makes a server without methods, whose handlers find `state` in their context: an `Arc`, or
+    /// another value that is cheap to clone.
     pub fn with_state(state: S) -> Self {
         Router::with_state(state).into()
     }
@@ -84,7 +85,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     /// Serves a request.
     ///
     /// # Panics
-    /// It is served already.
+    /// It has a handler already.
     #[track_caller]
     pub fn on<R: gen_lsp_types::Request + 'static>(
         mut self,
@@ -97,7 +98,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     /// Serves a notification. `exit` and `$/setTrace` are served here.
     ///
     /// # Panics
-    /// It is served already.
+    /// It has a handler already.
     #[track_caller]
     pub fn on_notification<N: gen_lsp_types::Notification + 'static>(
         mut self,
@@ -109,21 +110,21 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
 }
 
 impl<S: Send + Sync + 'static> LanguageServer<S> {
-    /// What serves the methods, to add to it.
+    /// The router with the methods, to add to it.
     pub fn router(&self) -> &Router<S> {
         &self.router
     }
 
-    /// What a program that serves one editor ends with once its connection has ended: 0 if the editor has
-    /// asked for `shutdown`, otherwise 1.
+    /// The exit code of a program that serves one editor, after its connection has ended: 0 if the
+    /// editor has sent `shutdown`, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         u8::from(!self.was_shut_down.load(Ordering::Relaxed))
     }
 
-    /// Serves `initialize`, by a task of its own that no cancel ends.
+    /// Serves `initialize`, in a task of its own that a cancel does not end.
     fn initialize(&self, peer: &Peer, request: &Request) -> Answer {
         let params = request.raw_params().unwrap_or(Json::NULL);
-        // Nothing comes after it before it is answered, so the server may be said to run now.
+        // No later message is handled before the answer, so the server may count as running now.
         Client::with(peer, |client| client.begin(params));
         self.was_shut_down.store(false, Ordering::Relaxed);
         let process = params.get("processId").and_then(|id| id.decode().ok());
@@ -137,15 +138,14 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
             if let (Ok(_), Some(process)) = (&answer, process) {
                 end_with(process, &peer);
             }
-            // A connection that has closed in the meantime awaits no answer.
+            // If the connection has closed meanwhile, no answer is awaited.
             let _ = request.answer(answer);
         }));
         Answer::deferred()
     }
 }
 
-/// An `initialize` that is being served, and whether it has succeeded. If it fails or panics it has not
-/// been.
+/// A running `initialize`, and whether it has succeeded. If it fails or panics, it does not count.
 struct Beginning<'p>(&'p Peer, bool);
 
 impl Drop for Beginning<'_> {
@@ -161,7 +161,8 @@ fn not_initialized(peer: &Peer) -> OwnedError {
     dialect.error_profile.not_initialized().into_owned()
 }
 
-/// Ends the connection when the process has ended. One that is not there at once is another machine's.
+/// Ends the connection when the process has ended. A process that does not exist now is that of
+/// another machine.
 fn end_with(process: i32, peer: &Peer) {
     if !is_there(process) {
         return;

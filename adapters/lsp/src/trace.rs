@@ -7,8 +7,8 @@ use gen_lsp_types::{LogTraceNotification, LogTraceParams, TraceValue};
 use crate::client::Client;
 use crate::typed::LspPeer;
 
-/// Tells the editor what the server does, as much as it wants to hear: nothing, unless it has said
-/// otherwise by `initialize` or `$/setTrace`. A handler takes it as an argument, or by
+/// Sends log messages to the editor, as many as it wants: none, unless it has asked for them by
+/// `initialize` or `$/setTrace`. A handler takes it as an argument, or by
 /// [`extract`](antiphon_net::RequestContext::extract).
 #[derive(Clone, Debug)]
 pub struct Trace(Peer);
@@ -19,8 +19,8 @@ impl Trace {
         Self(peer.to_unowned())
     }
 
-    /// Tells a message, and with it the details if the editor wants those too. An editor that does not
-    /// read misses it.
+    /// Sends a message, and with it the details if the editor wants them. If the editor does not
+    /// read, the message is dropped.
     pub fn log(&self, message: impl Into<String>, details: impl FnOnce() -> Option<String>) {
         let verbose = match Client::with(&self.0, |client| client.trace.clone()) {
             TraceValue::Messages => None,

@@ -17,7 +17,7 @@ impl<R: Request> Method for LspRequest<R> {
     type Error = OwnedError;
 }
 
-/// A notification of the protocol as a [`Method`], of which nothing comes back.
+/// A notification of the protocol as a [`Method`], which has no result.
 pub struct LspNotification<N>(PhantomData<fn() -> N>);
 
 impl<N: Notification> Method for LspNotification<N> {
@@ -39,7 +39,7 @@ impl<N> fmt::Debug for LspNotification<N> {
     }
 }
 
-/// Calls the other side, an editor or a server, by the types of the protocol.
+/// Calls the other side, an editor or a server, with the types of the protocol.
 ///
 /// ```no_run
 /// # use antiphon_net::{CallError, Peer};
@@ -55,7 +55,7 @@ pub trait LspPeer {
     /// Calls a method. It waits as [`Peer::call`] does.
     fn request<R: Request>(&self, params: &R::Params) -> Call<'_, R::Result, Peer>;
 
-    /// Tells something, and fails instead of waiting if the output is full.
+    /// Sends a notification, and fails instead of waiting if the output is full.
     ///
     /// # Errors
     /// As [`Peer::try_notify`].

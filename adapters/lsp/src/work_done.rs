@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::client::Client;
 use crate::typed::LspPeer;
 
-/// Shows the editor's user how far a request is. It ends when it is dropped, so also when the request
-/// is cancelled.
+/// Reports the progress of a request to the editor's user. The progress ends when this is dropped,
+/// also when the request is cancelled.
 ///
 /// ```
 /// use antiphon_lsp::types::ExecuteCommandRequest;
@@ -28,8 +28,8 @@ use crate::typed::LspPeer;
 #[derive(Debug)]
 pub struct WorkDone(Progress<WorkDoneStep>);
 
-/// What is told of work-done progress: by a server with [`WorkDone`], and to an editor whose call asks
-/// for it.
+/// A step of work-done progress: sent by a server with [`WorkDone`], and received by an editor
+/// whose call asks for it.
 ///
 /// ```no_run
 /// # use antiphon_net::{CallError, Peer};
@@ -53,36 +53,36 @@ pub struct WorkDone(Progress<WorkDoneStep>);
 pub enum WorkDoneStep {
     /// The work begins.
     Begin {
-        /// What it is.
+        /// The title of the work.
         title: String,
-        /// What is being done.
+        /// The current step, as text.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// How much is done: 0 to 100 of a hundred. None if that is not known.
+        /// The progress in percent, 0 to 100. `None` if it is not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         percentage: Option<u32>,
     },
-    /// It goes on.
+    /// The work goes on.
     Report {
-        /// What is being done.
+        /// The current step, as text.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// How much is done: 0 to 100 of a hundred.
+        /// The progress in percent, 0 to 100.
         #[serde(skip_serializing_if = "Option::is_none")]
         percentage: Option<u32>,
     },
-    /// It is over, with or without success.
+    /// The work has ended, with or without success.
     End {
-        /// What has come of it.
+        /// The result, as text.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
 }
 
 impl WorkDone {
-    /// Begins to report the progress of a request: under the token that it carries, or else under one
-    /// of the server's own, to which the editor has to agree. An editor that shows no progress is told
-    /// nothing.
+    /// Begins to report the progress of a request: under the request's token, or else under a token
+    /// of the server, to which the editor has to agree. Nothing is sent to an editor that shows no
+    /// progress.
     pub async fn begin<S>(call: &RequestContext<S>, title: impl Into<String>) -> Self {
         let progress = match call.extract::<Progress<WorkDoneStep>>() {
             Ok(progress) if progress.token().is_some() => progress,
@@ -97,7 +97,7 @@ impl WorkDone {
         work
     }
 
-    /// Tells what is being done, and how much is done: 0 to 100 of a hundred.
+    /// Reports the current step, and the progress in percent, 0 to 100.
     pub fn report(&self, message: Option<String>, percentage: Option<u32>) {
         self.send(&WorkDoneStep::Report {
             message,
@@ -106,12 +106,12 @@ impl WorkDone {
     }
 
     fn send(&self, step: &WorkDoneStep) {
-        // An editor that does not read misses a step.
+        // If the editor does not read, the step is dropped.
         let _ = self.0.send(step);
     }
 }
 
-/// Progress under a token of the server's own; told nowhere if the editor does not agree to it.
+/// Makes progress under a token of the server; nothing is sent if the editor does not agree to it.
 async fn created<S>(call: &RequestContext<S>) -> Progress<WorkDoneStep> {
     let peer = call.peer();
     let number = Client::with(&peer, |client| {

@@ -1,4 +1,4 @@
-//! What a language server answers, byte for byte, by virtual time.
+//! The answers of a language server, byte for byte, in virtual time.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};

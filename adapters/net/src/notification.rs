@@ -74,7 +74,7 @@ impl Notification {
         self.message.params()
     }
 
-    /// Where the notification was: alone or in a batch.
+    /// The position of the notification: alone or in a batch.
     pub fn origin(&self) -> Origin {
         self.message.origin()
     }

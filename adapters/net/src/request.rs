@@ -217,7 +217,7 @@ impl Request {
         state.conn.request_id(self.key())
     }
 
-    /// Where the request was: alone or in a batch.
+    /// The position of the request: alone or in a batch.
     pub fn origin(&self) -> Origin {
         self.message.origin()
     }

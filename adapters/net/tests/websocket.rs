@@ -1,4 +1,4 @@
-//! A whole session over a WebSocket: what the conversation says, and how it ends.
+//! A whole session over a WebSocket: its messages, and how it ends.
 #![cfg(feature = "websocket")]
 
 // Frames made by hand, of which not all are needed here.

@@ -1,9 +1,9 @@
-//! OpenTelemetry for JSON-RPC over [antiphon](https://docs.rs/antiphon): calls as spans of a trace that
-//! passes several programs, and their durations as metrics.
+//! OpenTelemetry for JSON-RPC with [antiphon](https://docs.rs/antiphon): calls as spans of traces
+//! across several programs, and their durations as metrics.
 //!
-//! Both are interceptors, for routers and for clients, on every runtime. This crate needs only the
-//! interface of OpenTelemetry: the program chooses what sends spans and metrics, and where to, such as
-//! `opentelemetry-otlp` over HTTP.
+//! Both are interceptors, for routers and for clients, on every runtime. This crate depends only on
+//! the API of OpenTelemetry: the program chooses the exporter, such as `opentelemetry-otlp` over
+//! HTTP.
 //!
 //! ```
 //! use antiphon_otel::{OtelMetrics, OtelTracer};
@@ -30,5 +30,5 @@ mod tracer;
 pub use metrics::OtelMetrics;
 pub use tracer::OtelTracer;
 
-/// The name that OpenTelemetry knows this crate by: its instrumentation scope.
+/// The name of this crate in OpenTelemetry: its instrumentation scope.
 const SCOPE: &str = "antiphon";

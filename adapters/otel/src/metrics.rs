@@ -17,7 +17,7 @@ use crate::SCOPE;
 /// `antiphon.server.batch.size` and `antiphon.client.batch.size`; and counts the open connections of a
 /// router in `antiphon.server.connections.open`. Over HTTP each request counts as a connection.
 ///
-/// Methods that nobody serves are one series, `_OTHER`.
+/// All unknown methods share one series, `_OTHER`.
 #[derive(Clone, Debug)]
 pub struct OtelMetrics {
     server: Histogram<f64>,
@@ -29,12 +29,12 @@ pub struct OtelMetrics {
 }
 
 impl OtelMetrics {
-    /// Measures by the provider that the program has set for all its libraries.
+    /// Uses the provider that the program has set for all its libraries.
     pub fn global() -> Self {
         Self::of(&global::meter(SCOPE))
     }
 
-    /// Measures by a provider.
+    /// Uses the given provider.
     pub fn new(provider: &impl MeterProvider) -> Self {
         Self::of(&provider.meter(SCOPE))
     }
@@ -70,7 +70,8 @@ impl OtelMetrics {
         }
     }
 
-    /// Calls the code of an error `rpc.response.status_code`, as the conventions did up to version 1.44.0.
+    /// Uses the name `rpc.response.status_code` for the code of an error, as the conventions did up
+    /// to version 1.44.0.
     #[must_use]
     pub const fn with_response_status_code(mut self) -> Self {
         self.status_code = RPC_RESPONSE_STATUS_CODE;

@@ -1,4 +1,4 @@
-//! Spans of calls, and how they find each other.
+//! Spans of calls, and how they are linked.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,11 +17,12 @@ use opentelemetry::{Context, KeyValue};
 
 use crate::SCOPE;
 
-/// Makes a span of OpenTelemetry of each call, for [`Tracing`](antiphon::service::Tracing). Handlers run
-/// with its context: what they call, and what other libraries report, belongs to it.
+/// Makes a span of OpenTelemetry of each call, for [`Tracing`](antiphon::service::Tracing).
+/// Handlers run with its context, so their calls, and the spans of other libraries, belong to it.
 ///
-/// A span has the method's name, the status code and the kind of error, never params, results or messages.
-/// A method that nobody serves is `_OTHER`, with the name that the peer wrote beside it.
+/// A span has the method's name, the status code and the kind of error, never params, results or
+/// messages. An unknown method is `_OTHER`, and the name that the peer wrote is in another
+/// attribute.
 #[derive(Clone)]
 pub struct OtelTracer {
     tracer: Arc<BoxedTracer>,
@@ -30,12 +31,12 @@ pub struct OtelTracer {
 }
 
 impl OtelTracer {
-    /// Makes spans by the provider that the program has set for all its libraries.
+    /// Uses the provider that the program has set for all its libraries.
     pub fn global() -> Self {
         Self::of(global::tracer(SCOPE))
     }
 
-    /// Makes spans by a provider.
+    /// Uses the given provider.
     pub fn new<P>(provider: &P) -> Self
     where
         P: TracerProvider<Tracer: ObjectSafeTracer + Send + Sync + 'static>,
@@ -51,7 +52,7 @@ impl OtelTracer {
         }
     }
 
-    /// Has spans find each other by other fields than W3C's `traceparent` and `tracestate`, or by more: by
+    /// Links spans by other or further fields than W3C's `traceparent` and `tracestate`: by
     /// `baggage` too, for example.
     #[must_use]
     pub fn with_propagator(
@@ -62,7 +63,8 @@ impl OtelTracer {
         self
     }
 
-    /// Calls the code of an error `rpc.response.status_code`, as the conventions did up to version 1.44.0.
+    /// Uses the name `rpc.response.status_code` for the code of an error, as the conventions did up
+    /// to version 1.44.0.
     #[must_use]
     pub const fn with_response_status_code(mut self) -> Self {
         self.status_code = RPC_RESPONSE_STATUS_CODE;
@@ -79,7 +81,7 @@ impl fmt::Debug for OtelTracer {
 }
 
 impl Tracer for OtelTracer {
-    /// It holds the span, which ends with the last clone at the latest.
+    /// It holds the span, which ends with the last clone, if not before.
     type Span = Context;
     type Parent = Context;
 
@@ -137,7 +139,7 @@ impl Tracer for OtelTracer {
         }
         if let Some(error) = end.error_type() {
             span.set_attribute(KeyValue::new(ERROR_TYPE, error));
-            // Without words: an error's message may say what nobody else is to know.
+            // It has no text, because an error's message may be confidential.
             span.set_status(Status::error(""));
         }
         span.end();
@@ -155,19 +157,19 @@ fn attributes(call: &LoggedCall<'_>) -> Vec<KeyValue> {
     attributes
 }
 
-/// A caller's span, as OpenTelemetry says it.
+/// Converts a caller's span for OpenTelemetry.
 fn span_context(remote: &TraceContext) -> SpanContext {
     SpanContext::new(
         TraceId::from_bytes(remote.trace_id()),
         SpanId::from_bytes(remote.span_id()),
         TraceFlags::new(remote.flags()),
         true,
-        // One that is not as it should be is left out.
+        // An invalid trace state is left out.
         TraceState::from_str(remote.state()).unwrap_or_default(),
     )
 }
 
-/// A span of ours, as it travels. `None` if it is none.
+/// Converts a span of ours to the form that is sent. `None` if it is not valid.
 fn trace_context(span: &SpanContext) -> Option<TraceContext> {
     let context = TraceContext::new(
         span.trace_id().to_bytes(),

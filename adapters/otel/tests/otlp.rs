@@ -1,4 +1,4 @@
-//! What a collector receives over OTLP.
+//! The data that a collector receives over OTLP.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A secret that goes through everything, and comes out nowhere.
+//! A secret is put into every part of a message, and must not appear in any span, metric or log.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};

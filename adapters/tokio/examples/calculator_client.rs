@@ -1,4 +1,4 @@
-//! Calls the calculator of `calculator_server`, one by one and in a batch.
+//! Calls the calculator of `calculator_server`, with single calls and with a batch.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http --example calculator_client -- http://127.0.0.1:8080/rpc
@@ -18,7 +18,7 @@ use antiphon_tokio::{
     CallError, Config, FetchError, NotificationOk, OwnedOutcome, RpcError, service,
 };
 
-/// What the server has of its service, and what this program calls.
+/// The part of the server's service that this program calls.
 #[service(rename_all = "camelCase", server = false)]
 trait Calculator {
     async fn add(&self, a: f64, b: f64) -> Result<f64, CalcError>;
@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Ok((sum, product, name))
         })
         .await?;
-    // The handles are as good as ever, though the builder is gone.
+    // The handles are still valid, though the builder is gone.
     print(format_args!("1 + 2 = {}", outcomes.fetch(sum)?));
     print(format_args!(
         "multiply(3, 4){}",
@@ -86,7 +86,7 @@ fn shown<R: std::fmt::Display>(fetched: Result<R, FetchError>) -> String {
     }
 }
 
-/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard output. If that is closed, only the line is lost.
 fn print(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! A calculator behind HTTP: `POST /rpc` on a port of this machine.
+//! A calculator over HTTP: `POST /rpc` on a port of this machine.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http,openrpc --example calculator_server -- 8080
@@ -7,10 +7,10 @@
 //! {"jsonrpc":"2.0","result":15.0,"id":1}
 //! ```
 //!
-//! Without a port it takes 8080, with 0 any that is free. `add`, `subtract` and `divide` take two
-//! numbers by position or as `a` and `b`; the notification `logCalculation(operation, result)` is
-//! written to standard error. At most 100 handlers of a request run at once, a batch has at most 50
-//! items, and a body 1 048 576 bytes.
+//! The default port is 8080; with port 0 it chooses a free one. `add`, `subtract` and `divide` take
+//! two numbers by position or as `a` and `b`; the notification `logCalculation(operation, result)`
+//! is written to standard error. At most 100 handlers of a request run at once, a batch has at most
+//! 50 items, and a body 1 048 576 bytes.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -108,7 +108,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

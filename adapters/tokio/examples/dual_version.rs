@@ -1,5 +1,5 @@
-//! One HTTP endpoint for JSON-RPC 1.0 and 2.0, each answered in kind: `POST /jsonrpc` on
-//! 127.0.0.1:8001.
+//! One HTTP endpoint for JSON-RPC 1.0 and 2.0, each request answered in its own version: `POST
+//! /jsonrpc` on 127.0.0.1:8001.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http --example dual_version -- 8001
@@ -8,8 +8,8 @@
 //! {"result":8,"error":null,"id":"one"}
 //! ```
 //!
-//! With `ack-all-null` as a second argument a 1.0 notification is acknowledged with three nulls,
-//! as some old clients expect, instead of with nothing.
+//! With `ack-all-null` as a second argument a 1.0 notification is acknowledged with three nulls, as
+//! some old clients expect; otherwise it is not answered.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use antiphon_tokio::http::{HttpConfig, HttpRules};
 use antiphon_tokio::{Config, OwnedError, Router, TcpServer, V1NullId};
 use serde::Serialize;
 
-/// A number; whole ones are written as such.
+/// A number; whole numbers are written without a fraction.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Number {
@@ -106,13 +106,13 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says why nothing is served.
+/// Prints why the server does not start.
 fn refused(why: fmt::Arguments<'_>) -> ExitCode {
     log(format_args!("dual_version: {why}"));
     ExitCode::from(2)
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -35,8 +35,9 @@ impl Service for Ping {
     }
 }
 
-/// The whole of it: a request goes in, an answer comes out. Every method comes here and every header
-/// goes in, for the endpoint's rules judge them: who may ask, and what a browser may send.
+/// The handler of the route: a request goes in, an answer comes out. It is routed every method, and
+/// passes on every header, because the endpoint's rules check them: which origins are allowed, and
+/// what a browser may send.
 async fn rpc(
     State(rpc): State<Endpoint<Ping>>,
     method: Method,
@@ -75,7 +76,7 @@ async fn main() -> std::io::Result<()> {
     axum::serve(listener, routes).await
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! A function that finishes at once as a hyper service: antiphon's core and hyper, nothing between.
+//! A function that returns at once as a hyper service: only antiphon's core and hyper.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http --example http_hyper -- 8080
@@ -33,7 +33,8 @@ async fn rpc(
     let Ok(body) = body.map(|body| body.to_bytes()) else {
         return Response::builder().status(413).body(Full::default());
     };
-    // Every header goes in, for the rules judge them: who may ask, and what a browser may send.
+    // Every header is passed on, because the rules check them: which origins are allowed, and what
+    // a browser may send.
     let mut fields = Fields::new();
     for (name, value) in &parts.headers {
         fields.line(name.as_str(), value.as_bytes());
@@ -58,7 +59,7 @@ async fn main() -> std::io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let mut http = http1::Builder::new();
-        // Without a timer hyper waits for ever for a head.
+        // Without a timer hyper would wait for the head of a request for ever.
         http.timer(TokioTimer::new());
         let serving = http.serve_connection(TokioIo::new(stream), service_fn(rpc));
         tokio::spawn(async move {
@@ -69,7 +70,7 @@ async fn main() -> std::io::Result<()> {
     }
 }
 
-/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+/// Writes a line to standard error. If that is closed, only the line is lost.
 fn log(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

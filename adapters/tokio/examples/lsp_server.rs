@@ -2,9 +2,9 @@
 //!
 //! - A hover says how often the word under it is in its document.
 //! - Documents are changed by ranges, so each change has to be applied in its order.
-//! - `words.count` (`workspace/executeCommand`) takes its time, tells its progress, and stops when
-//!   it is cancelled.
-//! - The editor is asked for `words.ignoreCase` (`workspace/configuration`).
+//! - `words.count` (`workspace/executeCommand`) takes long, reports its progress, and stops when it
+//!   is cancelled.
+//! - The server asks the editor for the setting `words.ignoreCase` (`workspace/configuration`).
 //!
 //! `cargo run -p antiphon-tokio --example lsp_server`
 
@@ -30,7 +30,8 @@ use antiphon_tokio::{
 };
 use serde::Deserialize;
 
-/// What `didChange` says. A change without a range replaces all; one with a range that is none is wrong.
+/// The params of `didChange`. A change without a range replaces the whole text; an invalid range is
+/// an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DidChange {
@@ -81,7 +82,7 @@ async fn initialize(said: InitializeParams, call: Context) -> Result<InitializeR
     })
 }
 
-/// Asks the editor for its settings. What came behind waits until they are known.
+/// Asks the editor for its settings. Later messages wait until they are known.
 async fn configure(call: Context) -> Result<(), OwnedError> {
     if !words_of(&call).has_settings {
         return Ok(());
@@ -127,7 +128,7 @@ async fn execute(asked: ExecuteCommandParams, call: Context) -> Result<Option<Ls
     }
     let documents = words_of(&call).documents.clone();
     let lines: Vec<&str> = documents.values().flat_map(|text| text.lines()).collect();
-    // It ends when it is dropped, so also when the request is cancelled.
+    // The progress ends when this is dropped, also when the request is cancelled.
     let work = WorkDone::begin(&call, "Counting words").await;
     let mut total = 0;
     for (done, line) in lines.iter().enumerate() {
@@ -142,7 +143,7 @@ fn server() -> LanguageServer<Shared> {
     let router = Router::with_state(Shared::default())
         .notification("textDocument/didChange", [], change)
         .on_report(|_, report| match report {
-            // A transport that fails is told by `main`.
+            // `main` prints an error of the transport.
             Report::Transport(_) => {}
             report => log(report),
         });
@@ -166,7 +167,7 @@ fn server() -> LanguageServer<Shared> {
 }
 
 fn log(line: impl Display) {
-    // An editor that has closed it loses the line.
+    // If the editor has closed it, the line is lost.
     drop(writeln!(stderr(), "lsp_server: {line}"));
 }
 
@@ -191,7 +192,8 @@ fn word_at(text: &str, offset: usize) -> Option<&str> {
     Some(&text[start..end]).filter(|word| !word.is_empty())
 }
 
-/// Where a position is in a text, in bytes. One past the end of its line is the end of the line.
+/// Returns the byte offset of a position in a text. A position after the end of its line means the
+/// end of the line.
 fn offset(text: &str, position: Position) -> usize {
     let start: usize = text
         .split_inclusive('\n')

@@ -1,9 +1,10 @@
 //! An MCP server with three tools, on standard input and output.
 //!
-//! `add` and `count_words` answer at once, `wait` takes its time, tells its progress to a client that
-//! asks for it, and stops when it is cancelled. What a tool takes is a type: its schema is made of it,
-//! and arguments are checked against it before they are used. Each call is logged on standard error,
-//! with the tool's name, the size of its arguments and how it ended; never with what it was told.
+//! `add` and `count_words` answer at once. `wait` takes long, reports its progress to a client that
+//! asks for it, and stops when it is cancelled. Each tool has a type for its arguments: the tool's
+//! schema is made from it, and arguments are checked with it before they are used. Each call is
+//! logged on standard error, with the tool's name, the size of its arguments and how it ended, but
+//! never with their content.
 //!
 //! `cargo run -p antiphon-tokio --features openrpc --example mcp_tools`
 
@@ -20,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The revisions that this server speaks, the newest first.
+/// The revisions that this server supports, the newest first.
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
 #[derive(Deserialize, JsonSchema)]
@@ -35,7 +36,7 @@ struct Add {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CountWords {
-    /// Words are set apart by blanks.
+    /// Words are separated by blanks.
     text: String,
 }
 
@@ -82,7 +83,7 @@ struct ToolCall {
     arguments: Option<OwnedJson>,
 }
 
-/// What a client is told while a tool runs.
+/// A progress value.
 #[derive(Serialize)]
 struct Done {
     progress: u64,
@@ -138,7 +139,7 @@ async fn call(
     Ok(json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
 }
 
-/// Logs how a call has ended, also one whose future is dropped because it was cancelled.
+/// Logs how a call has ended, even if its future is dropped because it was cancelled.
 struct Audit<'c>(&'c str, &'static str);
 
 impl Drop for Audit<'_> {
@@ -147,7 +148,7 @@ impl Drop for Audit<'_> {
     }
 }
 
-/// The arguments in a tool's own type, or why they are not that.
+/// Returns the arguments in a tool's own type, or why they do not fit.
 fn arguments<'a, T: Deserialize<'a>>(given: Json<'a>) -> Result<T, String> {
     let wrong = |error: antiphon_tokio::DecodeError| format!("wrong arguments: {}", error.detail());
     given.decode().map_err(wrong)
@@ -163,12 +164,12 @@ fn count_words(given: Json<'_>) -> Result<String, String> {
     Ok(text.split_whitespace().count().to_string())
 }
 
-/// A cancelled call drops this future where it waits.
+/// If the call is cancelled, this future is dropped.
 async fn wait(given: Json<'_>, done: &Progress<Done>) -> Result<String, String> {
     let Wait { milliseconds } = arguments(given)?;
     for tenth in 0..10 {
         let message = format!("{} ms of {milliseconds}", milliseconds / 10 * tenth);
-        // A client that does not read misses a step.
+        // If the client does not read, the step is lost.
         drop(done.send(&Done {
             progress: tenth,
             total: 10,
@@ -180,7 +181,7 @@ async fn wait(given: Json<'_>, done: &Progress<Done>) -> Result<String, String> 
 }
 
 fn log(line: impl Display) {
-    // A client that has closed it loses the line.
+    // If the client has closed it, the line is lost.
     drop(writeln!(stderr(), "mcp_tools: {line}"));
 }
 
@@ -196,7 +197,7 @@ async fn main() {
         .method("tools/list", [], |Params(_): Params<Value>| list())
         .method("tools/call", [], call)
         .on_report(|_, report| match report {
-            // A transport that fails is told below.
+            // An error of the transport is printed below.
             Report::Transport(_) => {}
             report => log(report),
         });

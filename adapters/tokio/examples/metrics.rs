@@ -1,11 +1,13 @@
-//! A service over HTTP that measures its calls, and shows the measures to Prometheus on a port of its own.
+//! A service over HTTP that measures its calls, and serves the metrics to Prometheus on another
+//! port.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http --example metrics -- 8080 9090
 //! curl http://127.0.0.1:9090/metrics
 //! ```
 //!
-//! Without ports it takes any that are free. `add` takes two numbers as `a` and `b`, `divide` too.
+//! Without ports it chooses free ones. `add` takes two numbers as `a` and `b`, and so does
+//! `divide`.
 
 use std::io::{self, Write};
 
@@ -42,7 +44,7 @@ async fn main() -> io::Result<()> {
         let content_type = "text/plain; version=0.0.4; charset=utf-8";
         ([(CONTENT_TYPE, content_type)], metrics.to_string())
     };
-    // If standard error is closed, the line is lost and nothing else.
+    // If standard error is closed, only the line is lost.
     let _ = writeln!(
         io::stderr(),
         "metrics: listening on http://{rpc}/ and http://{shown}/metrics"

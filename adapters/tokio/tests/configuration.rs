@@ -1,4 +1,4 @@
-//! What a client and a server can be told beforehand, and what becomes of it on the wire.
+//! The options of a client and a server, and their effect on messages.
 
 mod support;
 

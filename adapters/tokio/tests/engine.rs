@@ -1,5 +1,5 @@
-//! The engine of the async adapters in virtual time: the clock moves only when everybody waits, so
-//! what has a deadline ends at that very moment.
+//! The code of `antiphon-net` in virtual time: the clock moves only when every task waits, so
+//! deadlines pass at exactly their time.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What a handler is given and what it returns, and how calls are built.
+//! The arguments and the results of handlers, and how calls are built.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

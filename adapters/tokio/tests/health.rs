@@ -1,4 +1,4 @@
-//! The method that says whether a service is well.
+//! The health check method.
 
 use std::future::pending;
 use std::io;

@@ -1,4 +1,4 @@
-//! An HTTP client against servers that do what they like.
+//! An HTTP client against servers that misbehave.
 #![cfg(feature = "http")]
 
 mod support;

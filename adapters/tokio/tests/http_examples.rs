@@ -1,4 +1,4 @@
-//! Runs the examples of HTTP as programs, and looks at what they answer and print.
+//! Runs the HTTP examples as programs, and checks their answers and output.
 #![cfg(feature = "http")]
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! An HTTP server against clients that do what they like, in virtual time: the clock moves only
-//! when everybody waits.
+//! An HTTP server against clients that misbehave, in virtual time: the clock moves only when every
+//! task waits.
 #![cfg(feature = "http")]
 
 mod support;

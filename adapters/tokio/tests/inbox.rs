@@ -1,4 +1,4 @@
-//! Messages that a program pulls, in virtual time.
+//! Messages that a program receives from an inbox, in virtual time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Progress of a request, byte for byte, as a language server and a server of tools tell it.
+//! Progress of a request, byte for byte, as a language server and an MCP server report it.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! A client that keeps a connection, in memory and virtual time: what it says on each, and when.
+//! A reconnecting client, in memory and virtual time: the messages on each connection, and their
+//! times.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What a router answers, byte for byte, over TCP.
+//! The answers of a router, byte for byte, over TCP.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};

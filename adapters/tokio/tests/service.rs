@@ -1,4 +1,4 @@
-//! What is done with the handlers of a service, in virtual time.
+//! How the handlers of a service are run, in virtual time.
 
 use std::collections::HashSet;
 use std::sync::Arc;

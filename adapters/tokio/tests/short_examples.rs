@@ -1,7 +1,7 @@
-//! The examples that show how little a program needs: how long they are, and how they begin and end.
+//! The examples that show how short a program can be: their length, and how they begin and end.
 //!
-//! What the language server and the server of tools answer is in `tests/interop`, where other
-//! people's clients drive them.
+//! The answers of the language server and the MCP server are tested in `tests/interop`, with
+//! clients of other projects.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! How a task has its stream: a write that waits is given up. In virtual time.
+//! How a task uses its stream: a write that waits too long is given up. In virtual time.
 
 mod support;
 

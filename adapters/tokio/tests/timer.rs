@@ -1,5 +1,5 @@
-//! A timer of tokio's, in virtual time: it goes off when it was last told to, and wakes the waker
-//! that polled it last.
+//! The tokio timer, in virtual time: it fires when it was last set to, and wakes the waker that
+//! polled it last.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

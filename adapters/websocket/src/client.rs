@@ -1,7 +1,7 @@
-//! The client's side of the handshake: the request, and whether the answer fits it.
+//! The client's side of the handshake: the request, and the check of the answer.
 //!
-//! A connection counts as open only after every check of RFC 6455 clause 4.1; what else the server
-//! says is an error with its status.
+//! A connection counts as open only after every check of RFC 6455 clause 4.1; any other answer of
+//! the server is an error with its status.
 
 use antiphon::session::Handshake;
 use antiphon::websocket::WebSocketRules;
@@ -19,10 +19,10 @@ use crate::handshake::told;
 use crate::options::Request;
 use crate::refused::Refused;
 
-/// Appends the request to `into`. Gives the key that must be accepted.
+/// Appends the request to `into`. Returns the key that the server must accept.
 ///
 /// # Errors
-/// The URL cannot be asked for, or the source of its token has failed.
+/// The URL is not valid for a request, or the source of its token has failed.
 pub(crate) fn ask(
     asked: &Request,
     rules: &WebSocketRules,
@@ -31,7 +31,7 @@ pub(crate) fn ask(
     let mut request = asked.url.0.clone().into_client_request()?;
     let offered = rules.offered();
     let offered = offered.map(|name| (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name)));
-    // A `Host` among the headers asked for replaces the URL's.
+    // A `Host` among the configured headers replaces the URL's.
     request.headers_mut().extend(asked.headers()?);
     request.headers_mut().extend(offered);
     let (written, key) = generate_request(request)?;
@@ -39,7 +39,7 @@ pub(crate) fn ask(
     Ok(derive_accept_key(key.as_bytes()))
 }
 
-/// Judges the head of the answer.
+/// Checks the head of the answer.
 pub(crate) fn judge(
     head: &[u8],
     accepted: &str,
@@ -55,7 +55,8 @@ pub(crate) fn judge(
     if status != StatusCode::SWITCHING_PROTOCOLS {
         return Err(refused(status.canonical_reason().unwrap_or("refused")));
     }
-    // RFC 6455 clauses 4.1 and 11.3.3: some may stand once, and the upgrade is to nothing else.
+    // RFC 6455 clauses 4.1 and 11.3.3: some headers may occur only once, and the only upgrade is to
+    // WebSocket.
     let sole = |name: HeaderName| {
         let mut values = headers.get_all(name).iter();
         values.next().filter(|_| values.next().is_none())

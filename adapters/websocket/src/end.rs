@@ -17,41 +17,41 @@ pub enum WebSocketEnd {
     Peer {
         /// Its code.
         code: Option<CloseCode>,
-        /// Its words, for a log.
+        /// Its reason, to be logged.
         reason: String,
     },
-    /// The other side broke a rule, and was told so with this code.
+    /// The other side broke a rule, and was sent this code.
     Broken {
         /// The code.
         code: CloseCode,
-        /// What was wrong.
+        /// The broken rule.
         reason: &'static str,
     },
     /// There was no handshake: a server refused it.
     Refused {
-        /// The HTTP status that was sent, or received; `None` for what was no HTTP.
+        /// The HTTP status that was sent, or received; `None` if the answer was not HTTP.
         status: Option<u16>,
-        /// What was wrong, in the server's words or about them.
+        /// The reason, from the server or about its answer.
         reason: String,
         /// The headers of the server's answer, for its client: `WWW-Authenticate`, `Retry-After`.
         headers: HeaderMap,
-        /// The first 512 bytes of the answer's body as text, for its client, control characters
-        /// escaped.
+        /// The first 512 bytes of the answer's body as text, for its client, with control
+        /// characters escaped.
         text: String,
     },
-    /// The handshake was not done in time.
+    /// The handshake did not end in time.
     HandshakeTimedOut,
     /// A ping was not answered in time.
     PingTimedOut,
     /// The stream ended without a close.
     Lost {
-        /// The handshake had been done.
+        /// Whether the handshake had ended.
         was_open: bool,
     },
 }
 
 impl WebSocketEnd {
-    /// How the WebSocket ended, where that is why connecting failed with `error`.
+    /// Returns how the WebSocket ended, if that is why connecting failed with `error`.
     pub fn of(error: &io::Error) -> Option<&Self> {
         let mut cause: &(dyn Error + 'static) = error.get_ref()?;
         loop {

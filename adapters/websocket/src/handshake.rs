@@ -1,11 +1,11 @@
-//! What both sides of the handshake share: a head is gathered until its blank line, and what it
-//! told is handed on.
+//! The common parts of both sides of the handshake: reading a head up to its blank line, and
+//! passing on its data.
 
 use antiphon::session::Handshake;
 use tungstenite::http::HeaderMap;
 
-/// Takes what belongs to a head out of `input`, and gives whether the head is whole: what follows
-/// its blank line is left. If it is not, and something is left, it has more bytes than it may.
+/// Takes the bytes of a head out of `input`, and returns whether the head is complete; bytes after
+/// its blank line are left. If it is not complete and bytes are left, the head is over its limit.
 pub(crate) fn gather(head: &mut Vec<u8>, max_bytes: usize, input: &mut &[u8]) -> bool {
     const BLANK: &[u8] = b"\r\n\r\n";
     let had = head.len();
@@ -21,8 +21,8 @@ pub(crate) fn gather(head: &mut Vec<u8>, max_bytes: usize, input: &mut &[u8]) ->
     blank.is_some()
 }
 
-/// What a handshake has told. Names of headers are in lower case; those of one name stand together,
-/// in the order received.
+/// Returns the data of a handshake. Names of headers are in lower case; headers of one name are
+/// next to each other, in the order received.
 pub(crate) fn told(target: &str, headers: &HeaderMap, subprotocol: Option<&str>) -> Handshake {
     let mut handshake = Handshake::new();
     handshake.target = Some(target.into());

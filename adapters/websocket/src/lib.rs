@@ -1,10 +1,10 @@
-//! The WebSocket protocol without I/O: bytes in, messages out; messages in, bytes out; the current time
-//! in, deadlines out.
+//! The WebSocket protocol without I/O. It converts received bytes into messages, and messages into
+//! bytes to be sent. It is given the current time, and returns its deadlines.
 //!
 //! A [`WebSocket`] is a [`Layer`](antiphon::session::Layer) of a session, so the code that moves
-//! the bytes, over TCP or TLS, on a thread or a task, need not know of it. It can also be driven by
-//! hand. Handshakes and frame headers are read and written by tungstenite; whom to let in, the
-//! limits and the close codes are rules of [`antiphon::websocket`].
+//! the bytes, over TCP or TLS, on a thread or a task, is the same as without it. It can also be
+//! driven by hand. tungstenite reads and writes handshakes and frame headers; the rules for
+//! accepting clients, the limits and the close codes are in [`antiphon::websocket`].
 //!
 //! ```text
 //!            ┌──────────────────────────────── WebSocket ─────────────────────────────┐
@@ -17,10 +17,10 @@
 //!
 //! # Memory
 //!
-//! An open WebSocket that is idle holds no buffer, only its state: some 500 bytes. While a message
-//! comes in, it holds the part received so far, `max_message_bytes` at most, in a buffer that grows by
-//! doubling. A handshake holds `max_header_bytes`. If several pings wait to be answered, only the newest is. Output waits
-//! in the connection, within its own limits.
+//! An open WebSocket that is idle has no buffer, only its state: some 500 bytes. While a message
+//! arrives, it holds the part received so far, `max_message_bytes` at most, in a buffer that grows
+//! by doubling. A handshake holds `max_header_bytes`. If several pings wait to be answered, only
+//! the newest is answered. Output waits in the connection, within its own limits.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What one side of a WebSocket is told beforehand.
+//! Options of one side of a WebSocket.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use tungstenite::http::header::{
 
 use crate::url::WebSocketUrl;
 
-/// Which side of a WebSocket a session is, and the rules it keeps. Debug output shows neither
-/// headers nor the URL's query, for they may be secrets.
+/// The side of a WebSocket, and its rules. Debug output shows neither headers nor the URL's query,
+/// because they may be secrets.
 ///
 /// ```
 /// use antiphon_websocket::WebSocketConfig;
@@ -29,23 +29,23 @@ use crate::url::WebSocketUrl;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WebSocketConfig {
-    /// Whom to let in, limits and spans.
+    /// Which clients are accepted, limits and timeouts.
     pub rules: WebSocketRules,
-    /// What to ask for, as a client; `None` as a server.
+    /// The client's request; `None` for a server.
     pub(crate) request: Option<Request>,
 }
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) url: WebSocketUrl,
     pub(crate) headers: HeaderMap,
-    /// Asked for a token at each handshake.
+    /// Returns a token for each handshake.
     pub(crate) auth: Option<BearerAuth>,
 }
 
 impl Request {
-    /// The headers of a handshake that begins now.
+    /// Returns the headers for a handshake.
     pub(crate) fn headers(&self) -> io::Result<HeaderMap> {
         let mut headers = self.headers.clone();
         if let Some(auth) = &self.auth {
@@ -69,7 +69,7 @@ fn put(headers: &mut HeaderMap, authorization: Option<Authorization>) -> io::Res
 }
 
 impl WebSocketConfig {
-    /// A server with the default rules.
+    /// Makes the options of a server, with the default rules.
     pub const fn server() -> Self {
         Self {
             rules: WebSocketRules::new(),
@@ -77,8 +77,9 @@ impl WebSocketConfig {
         }
     }
 
-    /// A client that asks for `url`, of scheme `ws` or `wss`, with the default rules. It does not
-    /// connect: the transport does, to the URL's host and port, over TLS for `wss`.
+    /// Makes the options of a client for `url`, with the scheme `ws` or `wss`, and the default
+    /// rules. It does not connect: the transport does, to the URL's host and port, over TLS for
+    /// `wss`.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not the URL of a WebSocket.
@@ -93,12 +94,12 @@ impl WebSocketConfig {
         Ok(client)
     }
 
-    /// Adds a header to the client's request, beside those of that name. A `Host` replaces the one
-    /// that the URL gives. Nothing for a server.
+    /// Adds a header to the client's request; others of the same name stay. A `Host` replaces that
+    /// of the URL. It has no effect for a server.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a name or value is none that HTTP knows, or
-    /// the name is one of the handshake's own.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if HTTP does not allow the name or value, or
+    /// if the handshake itself sets this header.
     pub fn with_header(mut self, name: &str, value: impl AsRef<[u8]>) -> io::Result<Self> {
         let invalid = |what: &str| {
             let text = format!("the header {name:?} cannot be sent: {what}");
@@ -124,9 +125,9 @@ impl WebSocketConfig {
         Ok(self)
     }
 
-    /// Asks `auth` for a token whenever a handshake begins, also of a connection that is made anew, and
-    /// sends it as `authorization`, in place of headers of that name. Where the source has none, nothing
-    /// is added; where it fails, so does the attempt to connect. Nothing for a server.
+    /// Gets a token from `auth` for each handshake, also after a reconnect, and sends it as
+    /// `authorization`, in place of headers of that name. If there is no token, no header is added;
+    /// if the source fails, the attempt to connect fails. It has no effect for a server.
     ///
     /// ```
     /// use antiphon::service::BearerAuth;
@@ -164,19 +165,19 @@ impl WebSocketConfig {
         self.request.as_ref().map(|request| &request.url)
     }
 
-    /// Where a client connects to without TLS.
+    /// The URL of a client without TLS.
     ///
     /// # Errors
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL wants TLS;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL needs TLS;
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
     pub fn plain_url(&self) -> io::Result<&WebSocketUrl> {
         self.url_of(false, "wss needs a link over TLS")
     }
 
-    /// Where a client connects to over TLS.
+    /// The URL of a client with TLS.
     ///
     /// # Errors
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL does not ask for TLS;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL is without TLS;
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
     pub fn tls_url(&self) -> io::Result<&WebSocketUrl> {
         self.url_of(true, "ws is not spoken over TLS")

@@ -1,8 +1,8 @@
-//! What comes in after the handshake: frame headers are read by tungstenite, payloads are joined to
-//! messages here.
+//! Reads what arrives after the handshake: tungstenite reads frame headers, this module joins
+//! payloads into messages.
 //!
-//! Every limit is checked on what a header declares, before any of its payload is held. Memory
-//! grows with the bytes that came in, never with a declared length, and goes with the message.
+//! Every limit is checked when a header declares a length, before any payload is stored. Memory
+//! grows with the bytes received, never with a declared length, and is freed with the message.
 //!
 //! ```text
 //!   bytes ──▶ header ──▶ limits ──▶ unmasked ──▶ UTF-8 ──▶ message, ping, close
@@ -23,19 +23,19 @@ use crate::write::apply_mask;
 /// The longest header of a frame (RFC 6455 clause 5.2).
 const MAX_HEADER_BYTES: usize = 14;
 
-/// After how many bytes of a frame that is still coming in its text is checked.
+/// After this many bytes of a frame that is still arriving its text is checked.
 const CHECKED_BYTES: usize = 2048;
 
 /// The longest payload of a control frame (RFC 6455 clause 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 
-/// How many frames per message may consist of whatever their size.
+/// How many frames a message may have in any case, however small they are.
 const FRAGMENTS_FREE: u64 = 1024;
 
 /// How many bytes each further frame of a message must carry, on average over the message.
 const FRAGMENT_BYTES_MIN: u64 = 16;
 
-/// What came in.
+/// A received item.
 pub(crate) enum Received {
     Text(String),
     Ping(Vec<u8>),
@@ -44,9 +44,9 @@ pub(crate) enum Received {
     Nothing,
 }
 
-/// Why nothing more is read.
+/// Why no more is read.
 pub(crate) enum Fault {
-    /// A message would be too large: its size as far as it is known.
+    /// A message is too large: its size as far as it is known.
     Oversize(u64),
     /// A rule of WebSocket was broken: the code to close with, and what was wrong.
     Broken(CloseCode, &'static str),
@@ -63,23 +63,23 @@ pub(crate) struct FrameReader {
     is_server: bool,
     binary: BinaryMessages,
     max_message_bytes: u64,
-    /// A header of which only a part has come in.
+    /// A part of a header that is not complete.
     header: Vec<u8>,
-    /// The frame that is being read, and how much of its payload is missing.
+    /// The frame that is being read, and how many bytes of its payload are missing.
     frame: Option<(FrameHeader, u64)>,
     message: Option<Message>,
-    /// The payload of a control frame, which may stand between the frames of a message.
+    /// The payload of a control frame, which may come between the frames of a message.
     control: Vec<u8>,
 }
 
 /// The message that is being read.
 #[derive(Default)]
 struct Message {
-    /// What has come in; nothing is held of a message that is ignored.
+    /// The bytes received; `None` for a message that is ignored.
     bytes: Option<Vec<u8>>,
     /// How many of the bytes are known to be UTF-8.
     valid: usize,
-    /// The size of its frames, as far as they have begun.
+    /// The size of its frames that have begun.
     declared: u64,
     fragments: u64,
 }
@@ -97,10 +97,10 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next thing out of `input`; `None` once all of it has been taken.
+    /// Takes the next item out of `input`; `None` once all bytes have been taken.
     ///
     /// # Errors
-    /// Nothing more can be read.
+    /// No more can be read.
     pub(crate) fn poll(&mut self, input: &mut &[u8]) -> Result<Option<Received>, Fault> {
         loop {
             if self.frame.is_none() {
@@ -125,20 +125,20 @@ impl FrameReader {
         !self.header.is_empty() || self.frame.is_some() || self.message.is_some()
     }
 
-    /// Takes a frame's header, or what has come in of it, and judges it.
+    /// Takes a frame's header, or a part of it, and checks it.
     fn take_header(&mut self, input: &mut &[u8]) -> Result<Option<(FrameHeader, u64)>, Fault> {
         let had = self.header.len();
         let taken = input.len().min(MAX_HEADER_BYTES - had);
         self.header.extend_from_slice(&input[..taken]);
         let mut cursor = Cursor::new(&self.header);
-        // Reading from memory fails for no other reason.
+        // Reading from memory fails only for this reason.
         let parsed = FrameHeader::parse(&mut cursor);
         let parsed = parsed.map_err(|_| protocol("a frame of an unknown kind"))?;
         let Some((header, len)) = parsed else {
             *input = &input[taken..];
             return Ok(None);
         };
-        // It was not whole before, so it ends within what was taken now.
+        // It was incomplete before, so it ends within the bytes that were taken now.
         *input = &input[cursor.position() as usize - had..];
         self.header.clear();
         if header.rsv1 || header.rsv2 || header.rsv3 {
@@ -158,7 +158,7 @@ impl FrameReader {
         Ok(Some((header, len)))
     }
 
-    /// Counts a data frame towards its message.
+    /// Adds a data frame to its message.
     fn begin(&mut self, data: Data, len: u64) -> Result<(), Fault> {
         match (data, &self.message) {
             (Data::Continue, None) => return Err(protocol("a continuation of nothing")),
@@ -187,7 +187,8 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Takes payload of the frame, if there is one. Gives its header once it is whole.
+    /// Takes payload of the frame, if there is one. Returns its header when the payload is
+    /// complete.
     fn take_payload(&mut self, input: &mut &[u8]) -> Result<Option<FrameHeader>, Fault> {
         let Some((header, left)) = &mut self.frame else {
             return Ok(None);
@@ -206,11 +207,11 @@ impl FrameReader {
             into.extend_from_slice(payload);
             if let Some(mask) = &mut header.mask {
                 apply_mask(*mask, &mut into[at..]);
-                // The next byte has the next key.
+                // The next byte uses the next byte of the key.
                 mask.rotate_left(len % 4);
             }
         }
-        // A message that ends is checked as a whole.
+        // When a message ends, all of it is checked.
         let is_last = is_whole && header.is_final;
         if let Some(message) = self.message.as_mut().filter(|_| !is_last) {
             message.check(if is_whole { 1 } else { CHECKED_BYTES })?;
@@ -218,7 +219,7 @@ impl FrameReader {
         Ok(self.frame.take_if(|_| is_whole).map(|(header, _)| header))
     }
 
-    /// What a control frame says.
+    /// Reads a control frame.
     fn control(&mut self, control: Control) -> Result<Received, Fault> {
         let payload = mem::take(&mut self.control);
         match (control, &payload[..]) {
@@ -227,7 +228,7 @@ impl FrameReader {
             (Control::Close, [_]) => Err(protocol("a close frame with half a code")),
             (Control::Close, [high, low, reason @ ..]) => {
                 let code = CloseCode(u16::from_be_bytes([*high, *low]));
-                // A code that may stand in no frame breaks a rule, which the answer tells.
+                // A code that is not allowed in a frame breaks a rule, which our answer reports.
                 let code = Some(code).filter(|code| code.is_sendable());
                 let code = code.unwrap_or(CloseCode::PROTOCOL_ERROR);
                 let reason = str::from_utf8(reason).map_err(|_| BAD_TEXT)?;
@@ -239,9 +240,9 @@ impl FrameReader {
 }
 
 impl Message {
-    /// Checks the text so far in whole steps of so many bytes, but for a character of which a part
-    /// is missing. So a text that is not UTF-8 is not held far beyond its first bad byte, and it
-    /// does not matter how the input was split.
+    /// Checks the text received so far in steps of `step` bytes, except a character of which a part
+    /// is missing. So text that is not UTF-8 is not stored far beyond its first invalid byte, and
+    /// the result does not depend on how the input was split.
     fn check(&mut self, step: usize) -> Result<(), Fault> {
         let bytes = self.bytes.as_deref().unwrap_or_default();
         let bytes = bytes.get(self.valid..bytes.len() - bytes.len() % step);

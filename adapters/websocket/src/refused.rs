@@ -1,5 +1,4 @@
-//! What a server says instead of opening a WebSocket, for its client: the beginning of its answer's
-//! body.
+//! A server's answer that does not open a WebSocket, for its client: the beginning of its body.
 
 use httparse::Status;
 use tungstenite::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -7,25 +6,25 @@ use tungstenite::http::{HeaderMap, StatusCode};
 
 use crate::end::WebSocketEnd;
 
-/// How much of the body is told.
+/// How much of the body is kept.
 const MAX_TEXT_BYTES: usize = 512;
 
-/// An answer that opens nothing, whose body may still be coming in.
+/// An answer that refuses the WebSocket, whose body may still be arriving.
 pub(crate) struct Refused {
     status: Option<u16>,
     reason: String,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// How far the body reaches (RFC 9112 clause 6.3). Where neither is known, nobody knows when it
-    /// ends, and what came with the head is told.
+    /// How the length of the body is given (RFC 9112 clause 6.3). If it is not given, only the
+    /// bytes that came with the head are kept.
     is_chunked: bool,
     length: Option<usize>,
 }
 
 impl Refused {
-    /// An answer of this status, or of none if it is no HTTP.
+    /// Makes an answer of this status; `None` if it is not HTTP.
     pub(crate) fn new(status: Option<StatusCode>, reason: &str, mut headers: HeaderMap) -> Self {
-        // They may be secrets, which debug output does not show.
+        // They may be secrets, so debug output must not show them.
         for value in headers.values_mut() {
             value.set_sensitive(true);
         }
@@ -42,7 +41,7 @@ impl Refused {
         }
     }
 
-    /// Takes what came of the body, and no more than is told. Gives whether that is all.
+    /// Takes bytes of the body, as many as are kept. Returns whether the body is complete.
     pub(crate) fn gather(&mut self, input: &mut &[u8]) -> bool {
         let left = MAX_TEXT_BYTES.saturating_sub(self.body.len());
         self.body.extend_from_slice(&input[..input.len().min(left)]);
@@ -55,7 +54,7 @@ impl Refused {
         is_whole || self.body.len() >= MAX_TEXT_BYTES
     }
 
-    /// Returns the end of the WebSocket, with what has come of the answer.
+    /// Returns the end of the WebSocket, with the received part of the answer.
     pub(crate) fn end(mut self) -> WebSocketEnd {
         if self.is_chunked {
             self.body = unchunk(&self.body);
@@ -71,7 +70,7 @@ impl Refused {
     }
 }
 
-/// The data of the chunks that are there, whole or in part (RFC 9112 clause 7.1).
+/// Returns the data of the chunks received so far (RFC 9112 clause 7.1).
 fn unchunk(mut chunked: &[u8]) -> Vec<u8> {
     let mut data = Vec::new();
     while let Ok(Status::Complete((at, size @ 1..))) = httparse::parse_chunk_size(chunked) {
@@ -84,7 +83,7 @@ fn unchunk(mut chunked: &[u8]) -> Vec<u8> {
     data
 }
 
-/// A body for a log: control characters are escaped.
+/// Returns a body for a log: control characters are escaped.
 fn text(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let mut shown = String::new();

@@ -1,7 +1,7 @@
-//! The server's side of the handshake: one request, judged and answered.
+//! The server's side of the handshake: one request, checked and answered.
 //!
-//! A request that is no proper handshake, or that the rules do not let in, gets an HTTP answer that
-//! says so, and nothing else is read.
+//! A request that is no valid handshake, or that the rules refuse, gets an HTTP answer with the
+//! reason, and no more is read.
 
 use antiphon::http::Fields;
 use antiphon::session::Handshake;
@@ -16,7 +16,7 @@ use tungstenite::http::header::{
 
 use crate::handshake::told;
 
-/// Judges the head of a request, and appends the answer to `into` if it is let in.
+/// Checks the head of a request, and appends the answer to `into` if it is accepted.
 pub(crate) fn answer(
     head: &[u8],
     rules: &WebSocketRules,
@@ -53,7 +53,7 @@ pub(crate) fn answer(
     Ok(told(target, request.headers(), selected))
 }
 
-/// What is wrong with a request, as an HTTP status.
+/// Returns the HTTP status for the fault of a request.
 fn refusal(error: Error) -> Refusal {
     let (status, reason) = match error {
         Error::Protocol(ProtocolError::WrongHttpMethod) => (405, "only GET opens a WebSocket"),
@@ -74,14 +74,14 @@ fn refusal(error: Error) -> Refusal {
     Refusal { status, reason }
 }
 
-/// Appends the answer to a request that is not let in.
+/// Appends the answer to a request that is refused.
 pub(crate) fn refuse(refused: Refusal, into: &mut Vec<u8>) {
     let response = Response::builder()
         .status(refused.status)
         .header(CONNECTION, "close")
         .header(CONTENT_TYPE, "text/plain")
         .header(CONTENT_LENGTH, refused.reason.len() + 1);
-    // RFC 9110 clauses 15.5.6 and 15.5.22: what would be right is named.
+    // RFC 9110 clauses 15.5.6 and 15.5.22: the answer names what is allowed.
     let response = match refused.status {
         405 => response.header(ALLOW, "GET"),
         426 => response

@@ -1,4 +1,4 @@
-//! Where a WebSocket is: `ws://host:port/path?query`.
+//! The URL of a WebSocket: `ws://host:port/path?query`.
 
 use std::fmt;
 use std::io;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use tungstenite::http::Uri;
 
-/// The address of a WebSocket, of scheme `ws` or `wss`. Debug output does not show the query, for
-/// it may be a secret.
+/// The URL of a WebSocket, with the scheme `ws` or `wss`. Debug output does not show the query,
+/// because it may be a secret.
 ///
 /// ```
 /// use antiphon_websocket::WebSocketUrl;
@@ -20,32 +20,32 @@ use tungstenite::http::Uri;
 pub struct WebSocketUrl(pub(crate) Uri);
 
 impl WebSocketUrl {
-    /// Whether the connection is to be made over TLS: `wss`.
+    /// Whether the connection must use TLS: `wss`.
     pub fn is_tls(&self) -> bool {
         let scheme = self.0.scheme_str().unwrap_or_default();
         scheme.eq_ignore_ascii_case("wss")
     }
 
-    /// The host's name or address, an IPv6 address without its brackets: to connect to, and to
-    /// check a certificate against.
+    /// The host's name or address (an IPv6 address without its brackets): to connect to, and to
+    /// check a certificate.
     pub fn host(&self) -> &str {
         let host = self.0.host().unwrap_or_default();
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The port; 80, or 443 over TLS, where the URL names none.
+    /// The port; 80, or 443 with TLS, if the URL has none.
     pub fn port(&self) -> u16 {
         let default = if self.is_tls() { 443 } else { 80 };
         self.0.port_u16().unwrap_or(default)
     }
 
-    /// The path and query, `/` where the URL has none.
+    /// The path and query; `/` if the URL has none.
     pub fn target(&self) -> &str {
         let target = self.0.path_and_query();
         target.map_or("/", |target| target.as_str())
     }
 
-    /// The host and port as the URL and a `Host` header have them.
+    /// The host and port as in the URL and in a `Host` header.
     pub fn authority(&self) -> &str {
         let authority = self.0.authority();
         authority.map_or("", |authority| authority.as_str())
@@ -57,7 +57,7 @@ impl FromStr for WebSocketUrl {
 
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput): no URL, another scheme, a user's name or a
-    /// fragment in it. The message names what is wrong, not the URL, which may hold a secret.
+    /// fragment. The message has the reason, not the URL, which may have a secret.
     fn from_str(text: &str) -> io::Result<Self> {
         // A WebSocket URL has no fragment (RFC 6455 clause 3), and a parser would drop it.
         if text.contains('#') {
@@ -72,14 +72,14 @@ impl FromStr for WebSocketUrl {
         if authority.as_str().contains('@') {
             return Err(invalid("a user in it; send credentials in a header"));
         }
-        // The parser takes a port that is none for no port.
+        // The parser ignores a port that is not valid.
         if authority.port().is_none() && authority.as_str() != authority.host() {
             return Err(invalid("no port behind the colon"));
         }
         if url.host().is_empty() {
             return Err(invalid("no host"));
         }
-        // As it is written a URL without a path has one.
+        // The parser adds the path `/` to a URL without a path.
         let url = url.to_string().parse().map_err(|_| invalid("no URL"))?;
         Ok(Self(url))
     }

@@ -1,7 +1,7 @@
-//! The WebSocket itself: its states, its deadlines and its own output.
+//! The WebSocket itself: its phases, its deadlines and its own output.
 //!
-//! Nothing of the conversation goes out before the handshake is done or after a close. However much
-//! is pinged, one pong waits. Everything that is awaited has a deadline.
+//! No messages are sent before the handshake has ended or after a close. However many pings arrive,
+//! only one pong waits. Everything that is awaited has a deadline.
 //!
 //! ```text
 //!   Handshake ──opened──▶ Open ──our close──▶ Closing ──their close, or too late──▶ Ended
@@ -34,8 +34,8 @@ use crate::refused::Refused;
 use crate::server;
 use crate::write;
 
-/// One side of a WebSocket, without the socket: a [`Layer`](antiphon::session::Layer), whose
-/// methods drive it, by a session or by hand.
+/// One side of a WebSocket, without the socket: a [`Layer`](antiphon::session::Layer), which a
+/// session drives, or you do by hand.
 ///
 /// ```
 /// use antiphon::session::{Layer, LayerEvent};
@@ -67,15 +67,15 @@ pub struct WebSocket {
     message_timeout: Option<Duration>,
     /// The latest time that was set.
     now: Instant,
-    /// The latest time up to which deadlines may end something.
+    /// The latest time up to which deadlines may take effect.
     judged: Instant,
     phase: Phase,
     keep_alive: KeepAlive,
-    /// When a message that has begun must have ended.
+    /// The deadline of a message that has begun.
     message_due: Option<Instant>,
     /// When the next application heartbeat is due.
     heartbeat_due: Option<Instant>,
-    /// Handshake and control frames that wait.
+    /// Handshake and control frames that are to be written.
     output: Vec<u8>,
     /// The last ping that has not been answered.
     pong: Option<Vec<u8>>,
@@ -89,26 +89,26 @@ enum Phase {
     /// The server has refused, and the beginning of its answer's body is awaited.
     Refused(Box<Refused>),
     Open,
-    /// Our close is sent; theirs is awaited until then.
+    /// Our close was sent; theirs is awaited until this time.
     Closing(Instant),
-    /// Nothing more comes in, and something is still to be said.
+    /// The input has ended, and output is still to be written.
     HalfClosed,
-    /// A message is too large: nothing more is read, and something is still to be said.
+    /// A message is too large: no more is read, and output is still to be written.
     Oversize,
-    /// The end is to be told.
+    /// The end is to be reported.
     Ended,
-    /// The end has been told.
+    /// The end was reported.
     Over,
 }
 
 impl WebSocket {
-    /// Begins a handshake, whose time runs from `now` on. A client's request is output at once.
-    /// `config` gives the limit on messages, on the time they may take, and what a binary message
-    /// does.
+    /// Begins a handshake, whose deadline counts from `now`. A client's request is output at once.
+    /// `config` has the limits on the size and the time of messages, and sets what happens to
+    /// binary messages.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made; what the
-    /// source of its token says.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made; or the
+    /// error of the source of its token.
     pub fn new(options: Arc<WebSocketConfig>, config: &Config, now: Instant) -> io::Result<Self> {
         let mut output = Vec::new();
         let request = options.request.as_ref();
@@ -138,8 +138,8 @@ impl WebSocket {
         })
     }
 
-    /// Closes it: at once if nothing is awaited from the other side, else when its close has come
-    /// or `close_timeout` has passed. Nothing may be sent any more.
+    /// Closes it: at once if no answer of the other side is awaited, else when its close has
+    /// arrived or `close_timeout` has passed. No message can be sent any more.
     pub fn close_with(&mut self, code: CloseCode, reason: &str) {
         match self.phase {
             Phase::Open => {
@@ -184,7 +184,7 @@ impl WebSocket {
                 }
             }
             Phase::Open => return self.read_open(input),
-            // What was on its way when our close was sent is not wanted any more.
+            // Messages that were sent before our close arrived are ignored.
             Phase::Closing(_) => {
                 while let Some(received) = self.reader.poll(input).transpose() {
                     if matches!(received, Ok(Received::Close(..)) | Err(_)) {
@@ -198,7 +198,7 @@ impl WebSocket {
         None
     }
 
-    /// Judges the head that has been gathered. None if it opens nothing.
+    /// Checks the head that was read. Returns `None` if it does not open the WebSocket.
     fn finish_handshake(&mut self) -> Option<LayerEvent> {
         let Phase::Handshake(head, accept) = self.take_phase() else {
             return None;
@@ -230,7 +230,7 @@ impl WebSocket {
                 Ok(Some(Received::Ping(payload))) => self.pong = Some(payload),
                 Ok(Some(Received::Nothing)) => {}
                 Ok(Some(Received::Close(code, reason))) => {
-                    // Clause 5.5.1: the same code goes back.
+                    // Clause 5.5.1: the same code is sent back.
                     self.say_close(code, "");
                     self.finish(WebSocketEnd::Peer { code, reason });
                     return None;
@@ -248,10 +248,10 @@ impl WebSocket {
         }
     }
 
-    /// The heartbeat of this side, if there is one. The next is due a span from now.
+    /// Returns the heartbeat of this side, if it is due. The next is due one interval from now.
     fn next_heartbeat(&mut self) -> Option<&'static str> {
         let own = self.options.rules.own_heartbeat(self.options.is_server());
-        // With no span at all it would be due at once, without end.
+        // With an interval of zero it would be due for ever.
         let due = |span: Duration| self.now + span.max(Duration::from_millis(1));
         self.heartbeat_due = own.map(|(_, span)| due(span));
         own.map(|(method, _)| method)
@@ -275,7 +275,7 @@ impl WebSocket {
             }
             Phase::Open => match self.keep_alive.poll_action(self.judged) {
                 None => {}
-                // Without payload: whatever comes in after it answers it.
+                // It has no payload: whatever arrives after it answers it.
                 Some(KeepAliveAction::SendPing) => self.say(Control::Ping, &[]),
                 Some(KeepAliveAction::PeerDead | KeepAliveAction::ConnectTimedOut) => {
                     let (code, reason) = CloseCode::after_silence();
@@ -284,7 +284,7 @@ impl WebSocket {
                 }
             },
             Phase::Closing(until) if until <= self.judged => self.finish(WebSocketEnd::Local),
-            // Nothing is due.
+            // No ping is due.
             _ => {}
         }
     }
@@ -305,14 +305,14 @@ impl WebSocket {
         self.finish(Refused::new(status, reason, HeaderMap::new()).end());
     }
 
-    /// Ends a handshake that the server has refused, with what has come of its answer.
+    /// Ends a handshake that the server has refused, with the received part of its answer.
     fn finish_refused(&mut self) {
         if let Phase::Refused(refused) = self.take_phase() {
             self.finish(refused.end());
         }
     }
 
-    /// Takes the phase, for what it holds; the next one is to be set.
+    /// Takes the phase, for its content; the next one must be set.
     fn take_phase(&mut self) -> Phase {
         mem::replace(&mut self.phase, Phase::Ended)
     }

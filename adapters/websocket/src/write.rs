@@ -1,7 +1,7 @@
-//! What goes out after the handshake: a frame for each message, and the few control frames.
+//! Writes what is sent after the handshake: a frame for each message, and control frames.
 //!
-//! A message is one unfragmented text frame, and a client masks every frame with a key that nobody
-//! can foresee (RFC 6455 clauses 5.3 and 10.3).
+//! A message is one unfragmented text frame. A client masks every frame with an unpredictable key
+//! (RFC 6455 clauses 5.3 and 10.3).
 
 use std::array;
 
@@ -31,7 +31,7 @@ pub(crate) fn frame(into: &mut Vec<u8>, opcode: OpCode, payload: &[u8], is_maske
     }
 }
 
-/// The payload of a close frame; empty without a code. A long reason is cut.
+/// Returns the payload of a close frame; empty without a code. A long reason is cut.
 pub(crate) fn close_payload(code: Option<CloseCode>, reason: &str) -> Vec<u8> {
     let Some(code) = code else {
         return Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn close_payload(code: Option<CloseCode>, reason: &str) -> Vec<u8> {
     [&code.0.to_be_bytes(), &reason.as_bytes()[..end]].concat()
 }
 
-/// Masks, or unmasks: 32 bytes at once, which is ten times as fast as one by one.
+/// Masks, or unmasks, 32 bytes at once, which is ten times as fast as one by one.
 pub(crate) fn apply_mask(mask: [u8; 4], payload: &mut [u8]) {
     let wide: [u8; 32] = array::from_fn(|n| mask[n % 4]);
     for piece in payload.chunks_exact_mut(32) {

@@ -5,7 +5,7 @@
 //!   antiphon-curves connections COUNT core|tokio       the memory of so many connections
 //!
 //! `calls` and `frames` print how many times they did it and the nanoseconds of the quickest round or slice; what a
-//! counter of instructions is to watch is `measured`, once. `connections` prints bytes. The rule guarded: whatever is
+//! counter of instructions is to watch is `measured`, once. `connections` prints bytes. Rule: whatever is
 //! made ready beforehand is not measured.
 
 mod heap;

@@ -1,6 +1,6 @@
 //! What is written by hand for this one service: serde_json, a struct for each message, a loop over a socket.
 //!
-//! The rule guarded: it does what the service needs to be right here and nothing else. There are no limits, deadlines,
+//! Rule: it does what the service needs to be right here and nothing else. There are no limits, deadlines,
 //! errors, cancels or notifications, ids are numbers, an answer is known by its place in a list, and a line is shorter than
 //! the buffer. So it says what one pays above a bare transport for serde_json and nothing that a peer needs besides; it is
 //! no bound for other parsers.

@@ -5,7 +5,7 @@
 //!   idle        the table
 //! ```
 //!
-//! The rules guarded here: the other side is a socket of the standard library, which holds nothing
+//! Rule: the other side is a socket of the standard library, which holds nothing
 //! of the heap, so that what is counted belongs to one side; and nothing is counted before the heap
 //! has come to rest, for a server lets go of its connections on a thread of its own, after those who
 //! have measured them. Stacks of threads and the kernel's buffers are not of the heap.

@@ -1,6 +1,6 @@
 //! A client that keeps to its times, whatever the server does: a plain socket with a thread that sends and one that reads.
 //!
-//! The rule guarded: a request is sent when it is due, not when an answer has come, and its time runs from when it was due.
+//! Rule: a request is sent when it is due, not when an answer has come, and its time runs from when it was due.
 //! So a server that stands still is charged with all that became due meanwhile.
 
 use std::io::{Read, Write};

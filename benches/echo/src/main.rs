@@ -11,7 +11,7 @@
 //! A NAME stands for every row whose name begins so. A row of antiphon is on both sides, or says which side is ours;
 //! the other one is then bare.
 //!
-//! The rule guarded here: client and server are both inside, on one core, so that processor time
+//! Rule: client and server are both inside, on one core, so that processor time
 //! can be compared; rows take turns, so that what disturbs one disturbs its neighbours; and every
 //! answer is looked at.
 #![forbid(unsafe_code)]

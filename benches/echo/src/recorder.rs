@@ -1,6 +1,6 @@
 //! The server's side of a socket that remembers its writes: up to which byte of the stream each reached, and when it was done.
 //!
-//! The rule guarded: what a write leaves over belongs to it, however often the socket has to be asked.
+//! Rule: what a write leaves over belongs to it, however often the socket has to be asked.
 
 use std::io::{self, Write};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 //! The async runtimes: the calling thread, and one worker for all tasks, or the calling thread alone.
 //!
-//! The rule guarded: every row has the same, bare or not. A worker is what the figures were taken with that the targets
+//! Rule: every row has the same, bare or not. A worker is what the figures were taken with that the targets
 //! rest on, and what an ordinary program has; a thread alone saves the waking of another and makes bare rows look better.
 
 use std::future::Future;

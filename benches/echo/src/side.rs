@@ -1,6 +1,6 @@
 //! One side of an echo with nothing of JSON-RPC in it: what is wanted of a far side, and how it is made.
 //!
-//! The rule guarded: a bare side moves the same bytes in as few writes as it can, and looks at no more of them than it
+//! Rule: a bare side moves the same bytes in as few writes as it can, and looks at no more of them than it
 //! must. To answer, which a client of ours needs, is to know each request by its head and to write a line around its id.
 
 use memchr::memmem;

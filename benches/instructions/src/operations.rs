@@ -1,6 +1,6 @@
 //! The operations that are counted and timed. Each goes through the public API and nothing else.
 //!
-//! The rule guarded: what is measured is what a driver does on every message, and what it does only to go on (answering
+//! Rule: what is measured is what a driver does on every message, and what it does only to go on (answering
 //! the requests that were read, opening the calls to be settled) is done outside the measured part.
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! Rows 12 and 13: our table of calls, through a connection, and one as it is usually made, of a hash map and a heap
 //! of deadlines.
 //!
-//! The rule guarded: both settle open calls at random and make others, while time goes by and deadlines come due; and the
+//! Rule: both settle open calls at random and make others, while time goes by and deadlines come due; and the
 //! usual table does no more than a table must. Ids are numbers, the tag is a word, and the heap is lazy: a call that
 //! settles leaves its deadline there until it comes due.
 

@@ -8,7 +8,7 @@
 //! in the same round, and how often it allocates. `x` is an item that the reader refuses or takes for something else.
 //! With `--raw` it prints the nanoseconds of every round instead, for `benches/table.py`.
 //!
-//! The rules guarded here: rows take turns in every round, so that what disturbs one disturbs its neighbours; a reader
+//! Rule: rows take turns in every round, so that what disturbs one disturbs its neighbours; a reader
 //! is given the text as it would get it from a socket, and must say what kind of message it is; default features, default
 //! limits and public API only; and a figure that spreads by more than a tenth says so.
 

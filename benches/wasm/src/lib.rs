@@ -1,7 +1,7 @@
 //! The operations of `benches/instructions` for a host that can only call functions: `run.mjs` beside this measures
 //! the time that reading takes here, antiphon and serde_json in one module.
 //!
-//! The rule guarded: what is measured is the same code on the same texts as everywhere else; only the clock is
+//! Rule: what is measured is the same code on the same texts as everywhere else; only the clock is
 //! outside.
 
 #[path = "../../corpus/mod.rs"]

@@ -1,6 +1,6 @@
-//! The core without a driver, told the same in the same order.
+//! The core without a driver, with the same input in the same order.
 //!
-//! The rule guarded here: nothing of the adapters is used, so what is compared was made twice.
+//! Rule: it uses no code of the adapters, so the two results that are compared are independent.
 
 use std::collections::BTreeMap;
 

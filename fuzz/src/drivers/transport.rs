@@ -1,7 +1,7 @@
-//! A transport and a clock that do only what they are let do.
+//! A transport and a clock that do only what the test allows.
 //!
-//! The rule guarded here: who has to wait is woken when it can go on, and never before, so a
-//! driver that forgets to ask is never polled again.
+//! Rule: a task that waits is woken when it can go on, and never before. So a driver that forgets
+//! to register its waker is never polled again.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,5 +1,5 @@
-//! Naive twins of the codecs: each cuts a whole stream at once, with none of the care for splits, and is compared
-//! with the framer on random streams in random pieces.
+//! Naive versions of the codecs: each cuts a whole stream at once, without regard for splits, and
+//! is compared with the framer on random streams in random pieces.
 
 use super::{Item, cut_in, cut_through_buffer};
 use crate::frame::{Framer, Framing, FramingError};

@@ -1,4 +1,4 @@
-//! The scanner against its twin and against serde_json, on inputs bent out of shape at random.
+//! The scanner compared with a naive one and with serde_json, on randomly damaged inputs.
 
 use alloc::borrow::ToOwned;
 use alloc::format;

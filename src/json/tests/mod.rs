@@ -1,5 +1,5 @@
-//! Tests of this folder. Each file here proves one room of it; `twin` is a second, deliberately
-//! plain scanner that the real one is compared with.
+//! Tests of this folder. `twin` is a second, deliberately simple scanner with which the real one is
+//! compared.
 
 mod decode;
 mod differential;

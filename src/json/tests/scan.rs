@@ -1,4 +1,4 @@
-//! What the scanner finds in envelopes.
+//! The envelope members that the scanner finds.
 
 use alloc::vec::Vec;
 use alloc::{format, vec};

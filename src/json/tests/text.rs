@@ -1,4 +1,4 @@
-//! `Json`, `OwnedJson` and `JsonString`: what they say, and what they keep to themselves.
+//! `Json`, `OwnedJson` and `JsonString`: their content, and what `Debug` does not print.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};

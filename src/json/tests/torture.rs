@@ -1,5 +1,5 @@
-//! Small texts that a parser must accept, or refuse, in the manner of the well-known suite of that
-//! kind. Each is judged by the scanner, by `Json::parse`, and by the twin.
+//! Small texts that a parser must accept, or refuse, like the well-known JSON test suite. Each is
+//! tested with the scanner, `Json::parse`, and the naive scanner.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! The naive twin: RFC 8259 read aloud, one byte at a time, by recursive descent into a tree.
+//! The naive scanner: a direct translation of RFC 8259, one byte at a time, by recursive descent
+//! into a tree.
 //!
 //! It shares no code with the scanner but the types of the answer, so that the two are unlikely
 //! to be wrong in the same way. It is slow, it recurses, and it is only ever run in tests.

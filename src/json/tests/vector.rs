@@ -1,5 +1,6 @@
-//! The vector module against its portable twin and against the naive search: every byte in every place of a block, every
-//! length with every alignment, and texts in which stops and letters beyond ASCII are dense.
+//! The vector code compared with the portable code and a naive search: every byte at every position
+//! of a block, every length with every alignment, and texts with many stops and many characters
+//! beyond ASCII.
 
 use std::vec;
 use std::vec::Vec;

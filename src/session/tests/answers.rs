@@ -1,4 +1,4 @@
-//! Answers: of handlers, for handlers, and after a cancel.
+//! Answers: of handlers, in place of handlers, and after a cancel.
 
 use super::*;
 

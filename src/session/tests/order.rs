@@ -1,4 +1,4 @@
-//! What comes in is begun in order, and what goes out leaves piece by piece.
+//! Received messages are handled in order, and output is written piece by piece.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Progress of calls of ours, in virtual time.
+//! Progress of our calls, in virtual time.
 
 use super::*;
 use crate::ProgressStyle;

@@ -1,4 +1,4 @@
-//! What waits for the service, and when reading pauses for it.
+//! The messages that wait for the service, and when reading pauses for them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a session can be asked about itself.
+//! The getters of a session.
 
 use super::*;
 

@@ -6,7 +6,7 @@
 //! the one that is awake. Here: which files, and what is printed. `sites` finds the places, `values`
 //! what a function could return instead, `awake` goes into the copy.
 //!
-//! Rule guarded: the copy without a mutant awake does what the source does, line for line.
+//! Rule: the copy without a mutant awake does what the source does, line for line.
 //!
 //! ```text
 //! antiphon-mutants SOURCE                 prints the list of all mutants

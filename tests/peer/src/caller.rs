@@ -1,4 +1,4 @@
-//! What the client of the contract needs of an adapter: a few ways to call, and an end.
+//! What the client of the contract needs from an adapter: a few ways to call, and an end.
 
 use std::io;
 use std::sync::mpsc;

@@ -1,8 +1,8 @@
 //! The methods of the contract, written once for every adapter.
 //!
-//! Here: what each method answers. Not here: how one waits, which is the only thing that threads
-//! and tasks do differently: each makes a router of the two sets of methods. Nothing else is
-//! registered, and every method answers exactly what README.md says.
+//! This module has the answer of each method. Only how to wait differs between threads and tasks,
+//! so each makes a router of the two sets of methods. No other methods are registered, and every
+//! method answers exactly as README.md says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
-//! What a client keeps of what its peer says, and what it answers when asked.
+//! Stores messages of a client's peer, and answers its requests.
 //!
-//! The rule guarded here: what nobody waits for is bounded, and the oldest goes first.
+//! Rule: the number of stored messages is limited, and the oldest is dropped first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

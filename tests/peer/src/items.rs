@@ -1,6 +1,6 @@
-//! What stands in an operation of the client, read as the contract says.
+//! Reads the parts of a client's operation, as the contract defines them.
 //!
-//! The rule guarded here: an operation that makes no sense is told so before anything is sent.
+//! Rule: an operation that is not valid is reported before anything is sent.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! Lines on stderr, and no more of them than a driver that never reads stderr can bear.
+//! Writes lines to stderr, but not more than a program that never reads stderr can bear.
 //!
-//! A full pipe would stop the thread that writes to it. So the number of lines is bounded, and
-//! the last one says so.
+//! A full pipe would stop the thread that writes to it. So the number of lines is limited, and the
+//! last one says that.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! The operations of the client: one line in, one answer out.
 //!
-//! The rules guarded here: the answers stand in the order of the operations, a line that makes no
+//! Rule: the answers stand in the order of the operations, a line that makes no
 //! sense costs one answer and nothing else, and what the peer wrote is shown as it stood.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Calls over HTTP, from threads and from tasks: each an exchange of its own.
 //!
-//! The rule guarded here: what fails with one exchange is told of that one alone.
+//! Rule: a failure of one exchange is reported for that exchange only.
 
 use std::sync::mpsc;
 use std::thread;

@@ -1,8 +1,8 @@
 //! The threads of the proxy: one reads and one writes on each side.
 //!
-//! Here: moving bytes. Not here: what they mean. The rule guarded: every thread holds one buffer
-//! at a time and gets it back only when it is wanted again, so neither direction piles up memory
-//! and a side that does not read stops nobody but those who talk to it.
+//! This module only moves bytes. Rule: every thread holds one buffer at a time and gets it back
+//! only when it is needed again, so no direction collects memory, and a side that does not read
+//! stops only those that talk to it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{self, Receiver, Sender};

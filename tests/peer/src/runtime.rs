@@ -1,4 +1,4 @@
-//! Which adapter runs the contract.
+//! The adapter that runs the contract.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! `TARGET`: where a peer listens or is reached, and how messages are told apart there.
+//! `TARGET`: where a peer listens or is reached, and the framing there.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Certificates, and whom to trust: what a program that speaks TLS has to choose.
+//! Certificates and trusted roots, which a program with TLS has to choose.
 
 use std::fmt;
 use std::io;

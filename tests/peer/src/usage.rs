@@ -1,6 +1,6 @@
-//! The command line: what was asked for, or one sentence saying why it was not understood.
+//! The command line: the parsed options, or one sentence with the reason why they are not valid.
 //!
-//! The rule guarded: whatever stands there, the answer is one line on stderr and exit code 2.
+//! Rule: whatever the arguments are, an error is one line on stderr and exit code 2.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who gets in, and what runs: frames that other libraries send, requests that browsers send.
+//! Which clients are accepted, and what runs: frames of other libraries, requests of browsers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

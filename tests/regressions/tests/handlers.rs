@@ -1,4 +1,4 @@
-//! What becomes of handlers when nobody waits for them any more.
+//! What happens to handlers when their answer is not awaited any more.
 
 use std::time::{Duration, Instant};
 

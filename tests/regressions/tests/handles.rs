@@ -1,5 +1,4 @@
-//! What a program does with a peer, a responder and a client, where that hung, failed or said
-//! nothing true.
+//! Uses of a peer, a responder and a client that hung, failed or returned something wrong.
 
 use std::collections::HashSet;
 use std::future::{Future, poll_fn, ready};

@@ -1,4 +1,4 @@
-//! What an HTTP request or a WebSocket handshake says in its headers, and what of it runs.
+//! Headers of an HTTP request or a WebSocket handshake, and whether the request runs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

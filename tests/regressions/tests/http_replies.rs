@@ -1,5 +1,5 @@
-//! What an HTTP server said when it did not answer: its status, its headers and its first words reach
-//! the caller.
+//! If an HTTP server does not answer with JSON-RPC, the caller gets its status, its headers and the
+//! beginning of its body.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! The order in which messages are begun, whatever waits.
+//! The order in which messages are handled, whatever waits.
 
 use antiphon::Config;
 use antiphon_net::{ConnectionConfig, Order, Pool};

@@ -1,4 +1,4 @@
-//! More comes in than the service can take.
+//! More messages arrive than the service can handle.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! The program `antiphon-peer` as others start it: with standard streams that somebody else has a
-//! say in, and with words on its command line that are nobody else's business.
+//! The program `antiphon-peer` as other programs start it: with shared standard streams, and with
+//! secrets on its command line.
 //!
 //! The program is this test's own binary, started again with `contract` before its arguments.
 

@@ -1,4 +1,4 @@
-//! A client that keeps a connection: when it gives up, and what it says then.
+//! A reconnecting client: when it gives up, and what it reports then.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What ended without a word, or with a word that did not say what it was about.
+//! Ends without a report, or with a report that did not name the cause.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;

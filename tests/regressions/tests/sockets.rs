@@ -1,4 +1,4 @@
-//! What the TCP sockets of every adapter are set to, and who sees them.
+//! The options of the TCP sockets of every adapter, and the hooks that see the sockets.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};

@@ -1,8 +1,9 @@
-//! The books of one end: what it said, what it owes, what it waits for, what it should be told.
+//! The records of one end: what it sent, which answers it owes, what it waits for, which events
+//! must come.
 //!
-//! The rule guarded here: nothing in the books comes from the connection's own state. They are kept
-//! from the commands that were accepted, the events that came out, the bytes that left, and, behind
-//! an honest peer, the bytes that arrived.
+//! Rule: the records never use the connection's own state. They are made from the commands that
+//! were accepted, the events that were returned, the bytes that were written and, if the peer is
+//! honest, the bytes that arrived.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

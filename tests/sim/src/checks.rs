@@ -1,4 +1,4 @@
-//! The invariants, each with a name of its own, and what a broken one looks like.
+//! The invariants, each with its own name, and the report of a broken one.
 
 use std::fmt;
 

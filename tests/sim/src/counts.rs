@@ -1,7 +1,8 @@
-//! How often everything has happened that can happen. What has not is no proof of anything.
+//! Counts how often everything has happened that can happen. What has never happened was not
+//! tested.
 //!
-//! The rule guarded here: every variant of every public enum that a driver can meet stands in the
-//! catalogue, and a run of enough seeds in which one of them never occurred fails.
+//! Rule: every variant of every public enum that a driver can meet is in the catalogue, and a run
+//! of enough seeds in which one of them never occurred fails.
 
 use std::collections::BTreeMap;
 

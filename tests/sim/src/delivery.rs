@@ -1,5 +1,5 @@
-//! How what has arrived reaches a connection: in pieces, with the time told or not, until an event
-//! says `None` or the reading stops half way.
+//! How received bytes reach a connection: in pieces, with or without the time, until there are no
+//! events or reading stops half way.
 
 use antiphon::{Event, Framing, Input, ReadBuffer};
 

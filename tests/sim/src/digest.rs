@@ -1,7 +1,7 @@
-//! What an end makes of an event: the books are kept, every variant is counted, and the application
-//! learns what it has to do.
+//! How an end handles an event: it updates the records, counts every variant, and passes the event
+//! to the application.
 //!
-//! The rule guarded here: an event is compared with the books before it changes them.
+//! Rule: an event is compared with the records before it changes them.
 
 use antiphon::{Event, Id, Outcome, RefusedCause};
 

@@ -1,8 +1,8 @@
-//! One end of a link: a connection, its driver's buffers, and the books that are kept beside it.
+//! One end of a link: a connection, its driver's buffers, and the records about it.
 //!
-//! `digest` has what it makes of events. Every command goes through here, so that every command is
-//! checked: what is refused leaves no trace, what is accepted stands in the books, and all of it fits
-//! into the memory promised.
+//! Events are handled in `digest`. Every command goes through this module, so that every command is
+//! checked: a refused one changes nothing, an accepted one is recorded, and the memory stays within
+//! its bound.
 
 use antiphon::{
     CallId, Config, Connection, ErrorObject, Framing, Id, Instant, Payload, ReadBuffer, RequestKey,

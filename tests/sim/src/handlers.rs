@@ -1,7 +1,7 @@
-//! The application: what it does with a request, with a call that has settled, with a cancel.
+//! The application: how it handles a request, the end of a call, and a cancel.
 //!
-//! It does everything that a bad handler does: answers late, twice, never, with what cannot be
-//! written, after it was told to stop; loses its token; calls back; floods.
+//! It does everything that a bad handler does: it answers late, twice, never, with values that
+//! cannot be written, or after a cancel; it loses its token, calls back, and floods.
 
 use antiphon::{ErrorObject, Json, RequestKey};
 use serde::ser::{Error, Serialize, Serializer};

@@ -1,5 +1,5 @@
-//! The liveness phase: the network heals, handlers answer, hostile peers hang up; then everything
-//! that is open has to settle, and every link has to come to a good end.
+//! The liveness phase: the network is repaired, handlers answer, hostile peers hang up; then every
+//! open call must end, and every link must end in order.
 
 use crate::checks::{Check, Checked};
 use crate::plant::Plant;

@@ -1,5 +1,5 @@
-//! A peer that keeps no rules: it breaks every one that has a name, floods, cheats and stops in the
-//! middle, and answers properly just often enough to be listened to.
+//! A peer that breaks every rule that has a name: it floods, cheats and stops in the middle, and
+//! answers properly just often enough to be listened to.
 
 use antiphon::{Config, Framing};
 

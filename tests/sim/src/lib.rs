@@ -7,7 +7,7 @@
 //! `book`, `observer`, `skim` and `checks` are the oracle; `plant` proves that it sees. `sessions`
 //! does the same with whole sessions. `README.md` says how to run it.
 //!
-//! The rule guarded here: a run follows from its seed alone, and the oracle from what went in and
+//! Rule: a run follows from its seed alone, and the oracle from what went in and
 //! came out, never from the connection's own state.
 
 pub mod book;

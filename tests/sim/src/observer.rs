@@ -1,4 +1,4 @@
-//! What a connection has said, read off the bytes that left it by somebody else than the core.
+//! Reads the output of a connection with code that does not belong to the core.
 //!
 //! It cuts frames and reads messages with code of its own. Whatever a connection writes must be
 //! readable here, so this also holds that output is well-formed.

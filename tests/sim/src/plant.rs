@@ -1,7 +1,7 @@
 //! Faults planted in the simulation itself, so that every check can be seen failing.
 //!
-//! Each is something that a broken connection, driver or application would do. None is ever on
-//! unless it is asked for by name.
+//! Each fault is something that a broken connection, driver or application would do. A fault is
+//! only active if it was selected by name.
 
 use crate::checks::Check;
 

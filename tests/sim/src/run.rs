@@ -1,4 +1,4 @@
-//! One seed, many seeds, and a failing seed made small.
+//! Runs one seed or many seeds, and makes a failing run smaller.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! What the two ends of a link agree on, and where they differ: dialects, framings, roles, limits,
-//! all by chance.
+//! The options of the two ends of a link, equal or different, chosen at random: dialects, framings,
+//! roles, limits.
 
 use std::time::Duration;
 

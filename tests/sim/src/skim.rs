@@ -1,8 +1,7 @@
 //! A second reader of JSON text, so that the oracle does not trust the scanner under test.
 //!
-//! It finds where values end and what the members of an object are, in the bytes as they stand. It
-//! is no validator: what it reads was written by a connection, and has to be well-formed enough to
-//! be told apart.
+//! It finds where values end and the members of an object, in the bytes as they are. It does not
+//! validate: the text was written by a connection, and only has to be well-formed enough for that.
 
 /// Where the white space from `at` on ends.
 pub fn blanks(text: &[u8], mut at: usize) -> usize {

@@ -1,4 +1,4 @@
-//! What happened, as a number that two equal runs share, and as lines for a reader.
+//! The actions of a run, as a number that two equal runs share, and as lines for a reader.
 
 /// The trace of a run.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What CI asks of the simulator over sessions: seeds by the thousand, the same run for the same
+//! The tests of the simulator with sessions in CI: thousands of seeds, the same run for the same
 //! seed, and every check seen failing.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What CI asks of the simulator: seeds by the thousand, the same run for the same seed, the same
+//! The tests of the simulator in CI: thousands of seeds, the same run for the same seed, the same
 //! run however its input is split, and every check seen failing.
 
 use std::collections::BTreeMap;

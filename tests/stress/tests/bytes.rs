@@ -1,5 +1,5 @@
-//! The transports of every adapter with the core swapped for an echo of bytes: what goes in comes
-//! out, to the byte, whatever it is; and an end is an end.
+//! The transports of every adapter with an echo of bytes instead of the core: all bytes come back
+//! unchanged, and an end is reported as an end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

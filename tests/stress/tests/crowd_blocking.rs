@@ -1,8 +1,9 @@
-//! Many threads at one peer over a socket, where each that waits reads and writes for itself: calls of every kind, some
-//! given up, while the connection goes on, is closed, drains or is cut. Prints how many calls there were.
+//! Many threads call one peer over a socket, where each waiting thread reads and writes itself:
+//! calls of every kind, some cancelled, while the connection goes on, is closed, drains or is cut.
+//! Prints how many calls there were.
 //!
-//! Every one of them ends, those that are answered with the answer to themselves, and a connection that nobody ends ends
-//! none of them.
+//! Every call ends, each answered one with its own answer, and no call ends because of the
+//! connection unless the connection was ended.
 
 #![cfg(unix)]
 

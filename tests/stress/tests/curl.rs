@@ -1,4 +1,4 @@
-//! What a server over HTTP answers, seen with a client that nobody here wrote: curl.
+//! The answers of an HTTP server, seen with an independent client: curl.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Nothing foreign runs under the lock of a connection: a transport, a handler, a waker, a value
-//! that is written and one that is dropped may all use the connection they belong to.
+//! No foreign code runs under the lock of a connection: a transport, a handler, a waker, a value
+//! that is written and one that is dropped may all use the connection to which they belong.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,5 +1,5 @@
 //! HTTP over TLS on every adapter: the certificate of a client reaches the handler, and a server
-//! that nobody vouches for is not spoken to.
+//! without a trusted certificate is refused.
 
 use std::sync::Arc;
 

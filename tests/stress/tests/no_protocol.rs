@@ -1,4 +1,5 @@
-//! The adapters are threads, tasks and transports; what JSON-RPC prescribes is in the core alone.
+//! The adapters only have threads, tasks and transports; the rules of JSON-RPC are in the core
+//! alone.
 
 use std::path::{Path, PathBuf};
 

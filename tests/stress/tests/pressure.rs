@@ -1,5 +1,5 @@
-//! What goes wrong between two peers that are both alive: too much said, too little read, answers
-//! that never come, handlers that do not behave. On every async runtime.
+//! Faults between two running peers: too many messages, too little reading, missing answers, bad
+//! handlers. On every async runtime.
 
 use std::future::Future;
 use std::sync::Arc;

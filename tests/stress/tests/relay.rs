@@ -1,6 +1,6 @@
-//! Clients that reconnect, behind a real relay on TCP that cuts, stalls, refuses and delays: no
-//! call is lost, done twice against its caller's will, or left behind; and no descriptor either.
-//! And behind one that falls silent and closes nothing: only a keep-alive notices that.
+//! Clients that reconnect, behind a real TCP relay that cuts, stalls, refuses and delays: no call
+//! is lost, run twice against its caller's will, or left open, and no descriptor leaks. And behind
+//! a relay that sends nothing and closes nothing: only a keep-alive notices that.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! A cell: an adapter on a transport, with our side of a conversation running in it.
 //!
-//! Here: how each transport is opened, on both sides. The rule guarded here: every script gets
-//! connections and a server of its own, so that none sees what another left behind.
+//! This module opens each transport, on both sides. Rule: every script gets connections and a
+//! server of its own, so that none is affected by another.
 
 use std::fmt;
 use std::io;

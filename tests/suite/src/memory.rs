@@ -1,6 +1,6 @@
-//! A plain peer's end of a stream in memory, whatever adapter has the other.
+//! A plain peer's end of a stream in memory, for any adapter at the other end.
 //!
-//! The rule guarded here: a peer that waits in memory can be cut there, as on a socket.
+//! Rule: a peer that waits in memory can be cut there, as on a socket.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! Plays one script in one cell.
 //!
-//! The rules guarded here: whatever our side says must be in the script, to the byte, and nothing
+//! Rule: whatever our side says must be in the script, to the byte, and nothing
 //! else may come, up to the end of the stream; and no script takes longer than its time.
 
 use std::collections::VecDeque;

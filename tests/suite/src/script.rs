@@ -1,4 +1,4 @@
-//! Notation to conversations over a transport.
+//! Reads conversations over a transport from the notation.
 //!
 //! A line that is not understood is an error with its number, never skipped: a misspelt expectation must not pass.
 

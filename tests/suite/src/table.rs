@@ -1,7 +1,7 @@
-//! What was played where, and whether it is enough.
+//! Counts the scripts that ran in each cell, and checks that they are enough.
 //!
-//! The rule guarded here: a cell that played nothing fails, and one that played less than it
-//! should says which scripts its transport excludes, and why.
+//! Rule: a cell in which no script ran fails; one in which fewer ran than usual must name the
+//! scripts that its transport excludes, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Clients with connections of their own, which run on the one background thread for HTTP.
+//! Clients with connections of their own, which run on one background thread for HTTP.
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use antiphon_net::{Connecting, Executor, Futures};
 use super::send::{AtOnce, HttpSend};
 use super::tasks::runtime;
 
-/// A client of the server at `url`, which begins with `http://`. Connections are made when they
-/// are first needed.
+/// Makes a client of the server at `url`, which begins with `http://`. Connections are made when
+/// they are first needed.
 ///
 /// # Errors
-/// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used; [`HttpError::Connect`] if
-/// the background thread could not be started. For `https://` use `connect_tls` (feature `tls`).
+/// [`HttpError::Url`] or [`HttpError::Header`] for a URL or a header that is not valid;
+/// [`HttpError::Connect`] if the background thread could not be started. For `https://` use
+/// `connect_tls` (feature `tls`).
 pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpClient, HttpError> {
     client(url, options, HttpScheme::Http, |server| {
         let address = (server.host().to_string(), server.port());
@@ -22,7 +23,8 @@ pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpCl
     })
 }
 
-/// A client of the server at `url`, which begins with `https://`, with TLS as `config` says.
+/// Makes a client of the server at `url`, which begins with `https://`, with TLS configured by
+/// `config`.
 ///
 /// # Errors
 /// As [`connect`].
@@ -42,10 +44,11 @@ pub fn connect_tls(
     })
 }
 
-/// A client of the server at `url` that sends with `send` instead of connections of its own.
+/// Makes a client of the server at `url` that sends with `send`, and not over connections of its
+/// own.
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that cannot be used.
+/// [`HttpError::Url`] for a URL that is not valid.
 pub fn with_send(
     url: &str,
     options: impl Into<HttpClientConfig>,

@@ -1,8 +1,8 @@
 //! JSON-RPC over HTTP for threads.
 //!
-//! One thread reads and writes for all clients and servers, as hyper does. A call waits on the
-//! thread that makes it; what a service does, however long it blocks, it does on the threads of the
-//! [`Pool`](crate::Pool) in its options.
+//! One thread reads and writes for all clients and servers, with hyper. A call blocks the thread
+//! that makes it. The methods of a service run on the threads of the [`Pool`](crate::Pool) in its
+//! options, so they may block.
 //!
 //! ```
 //! use antiphon_blocking::{

@@ -1,5 +1,5 @@
-//! What sends a client's requests: the connections of the engine for tasks, or anything that a
-//! program has already.
+//! Sends a client's requests: over the connections of `antiphon-net`, or with any HTTP client that
+//! a program already has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use antiphon_net::http::HttpSending;
 use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
-/// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
-/// program has already. With most clients an implementation takes a dozen lines: post
+/// Sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
+/// program already has. With most clients an implementation takes a dozen lines: post
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
-/// redirect, take any status, and refuse a body of more than `request.max_reply_bytes` bytes.
+/// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply, within `timeout` from now; `None` waits for ever.
     ///
@@ -23,7 +23,7 @@ pub trait HttpSend: Send + Sync + 'static {
     ) -> Result<HttpResponse, HttpError>;
 }
 
-/// Shares a sender: it can still be used after one of its clients is closed.
+/// A shared sender can still be used after one of its clients is closed.
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
     fn send(
         &self,
@@ -40,7 +40,7 @@ impl HttpSend for HttpMock {
     }
 }
 
-/// A blocking sender as the engine for tasks uses it: its future sends the request in one poll.
+/// A blocking sender as an async one: its future sends the request in one poll.
 pub(super) struct AtOnce<T>(pub(super) T);
 
 impl<T: HttpSend> antiphon_net::http::HttpSend for AtOnce<T> {

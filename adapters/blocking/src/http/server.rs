@@ -1,4 +1,4 @@
-//! A server over HTTP: the engine's for tasks, on the thread of HTTP.
+//! A server over HTTP: that of `antiphon-net`, on the thread for HTTP.
 
 use std::io;
 use std::net::TcpListener;

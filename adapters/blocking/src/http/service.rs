@@ -1,5 +1,5 @@
-//! A service for threads over HTTP: its methods on a pool, its connections on none. The thread
-//! that reads and writes never runs a method of a service.
+//! A service for threads over HTTP: its methods run on a pool, and its connections need no threads.
+//! The thread that reads and writes never runs a method of a service.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,7 +37,7 @@ where
             let peer = request.peer();
             make(peer.context()).request(&peer, request)
         });
-        // So long it counts as one of the server's requests that run.
+        // Until then it counts as a running request of the server.
         let _ = is_done.recv().await;
         Ok(answer)
     }
@@ -79,8 +79,8 @@ impl<F> fmt::Debug for OnPool<F> {
     }
 }
 
-/// Runs a method of a service, and tells the service if it panicked: the exchange may be over by
-/// then.
+/// Runs a method of a service, and reports a panic to the service, because the exchange may have
+/// ended by then.
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         let request = peer.session().take_panicked();

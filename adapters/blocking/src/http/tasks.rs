@@ -1,5 +1,5 @@
-//! The thread that reads and writes for HTTP, in a program that has no runtime: one for all clients
-//! and servers, from the first of them on.
+//! The thread that reads and writes for HTTP, in a program without a runtime: one for all clients
+//! and servers. It is started for the first of them.
 
 use std::future::pending;
 use std::io;
@@ -12,7 +12,7 @@ use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
-/// Returns the runtime whose tasks run on the thread of HTTP, and starts that thread once.
+/// Returns the runtime whose tasks run on the thread for HTTP. The first call starts that thread.
 ///
 /// # Errors
 /// The system refused the thread.

@@ -1,4 +1,4 @@
-//! Accepting on a thread, for [`antiphon_net::Server`], and what its connections are served with.
+//! Accepts connections on a thread, for [`antiphon_net::Server`], and starts their services.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -17,10 +17,10 @@ use crate::driver::drive;
 use crate::serve::Service;
 use crate::transport::link::Link;
 
-/// A connection that has come in.
+/// An accepted connection.
 pub(crate) enum Incoming {
     Open(Link),
-    /// A TCP connection that still has its TLS handshake before it.
+    /// A TCP connection whose TLS handshake is still to come.
     #[cfg(feature = "tls")]
     Secret(TcpStream, Context),
 }
@@ -45,12 +45,13 @@ impl Arrived for Incoming {
     }
 }
 
-/// Accepts connections on a thread, one ahead. What it listens on is let go of when it is dropped.
+/// Accepts connections on a thread, one in advance. Dropping it drops the listener.
 pub(crate) struct Accepting {
     /// `None` once the thread must end.
     accepted: Option<Receiver<io::Result<Incoming>>>,
     shared: Arc<Shared>,
-    /// Makes a connection, so that a listener that waits sees that it is to stop. Says whether it could.
+    /// Connects to the listener, so that it wakes up and notices that it must stop. Returns whether
+    /// that worked.
     knock: Box<dyn Fn() -> bool + Send>,
     thread: Option<JoinHandle<()>>,
 }
@@ -119,15 +120,16 @@ impl Drop for Accepting {
         self.shared.is_over.store(true, Ordering::SeqCst);
         self.accepted = None;
         let has_knocked = (self.knock)();
-        // Without a knock the thread ends with the next connection: it is not waited for.
+        // If the connection failed, the thread ends with the next connection, and is not waited
+        // for.
         if let Some(thread) = self.thread.take().filter(|_| has_knocked) {
-            // A panic in it has been printed.
+            // A panic in it was printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Messages straight on the stream, each connection with threads and a service of its own.
+/// Messages directly on the stream; each connection has its own threads and service.
 pub(crate) struct OnThreads<F> {
     pub(crate) options: ConnectionConfig,
     pub(crate) make: Mutex<F>,
@@ -139,13 +141,13 @@ where
     F: FnMut(&Context) -> S + Send + 'static,
 {
     fn serve(&self, incoming: Incoming, ending: Ending, _: &SharedRuntime) -> Task {
-        // Anything else has had its handshake by now.
+        // All other connections have had their handshake by now.
         let Some(link) = incoming.into_link() else {
             return Box::pin(std::future::ready(()));
         };
         let service = {
             let make = self.make.lock();
-            // A panic costs the one connection that it was for.
+            // A panic only affects the connection for which it was called.
             let mut make = make.unwrap_or_else(PoisonError::into_inner);
             (*make)(&link.context)
         };

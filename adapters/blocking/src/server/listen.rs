@@ -1,6 +1,6 @@
 //! Servers that listen: TCP and Unix sockets.
 //!
-//! What a server has made, it removes again.
+//! A server removes the paths that it has created.
 
 use std::fmt;
 use std::io;
@@ -23,13 +23,13 @@ const KNOCK_TIMEOUT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct TcpServer {
     listener: TcpSocket,
-    /// None for the default, which is another over HTTP.
+    /// `None` for the default, which is another one over HTTP.
     max_connections: Option<usize>,
     max_per_address: usize,
     on_refused: OnRefused,
 }
 
-/// A listener, and what its connections go through first.
+/// A listener, and what happens to its connections first.
 #[derive(Debug)]
 struct TcpSocket {
     listener: TcpListener,
@@ -39,10 +39,10 @@ struct TcpSocket {
 }
 
 impl TcpServer {
-    /// Listens. Port 0 takes any that is free; [`local_addr`](Self::local_addr) tells which.
+    /// Listens. Port 0 chooses a free one, which [`local_addr`](Self::local_addr) returns.
     ///
     /// # Errors
-    /// The address is taken or not this machine's; the error names it.
+    /// The address is taken, or is not one of this machine; the error's text has the address.
     pub fn bind(address: impl ToSocketAddrs + fmt::Debug) -> io::Result<Self> {
         let listener = TcpListener::bind(&address).map_err(|error| {
             io::Error::new(
@@ -63,9 +63,9 @@ impl TcpServer {
         })
     }
 
-    /// Sets another limit on connections at once. Further ones are closed as soon as they are made;
-    /// over HTTP without TLS they are answered 503. Default 256, for each costs four threads; over
-    /// HTTP, where a connection costs none, 10 240.
+    /// Sets the limit on connections at once. Further ones are closed at once; over HTTP without
+    /// TLS they are answered 503. Default 256, because each needs four threads; over HTTP, where a
+    /// connection needs none, 10 240.
     #[must_use]
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.max_connections = Some(max_connections);
@@ -73,15 +73,16 @@ impl TcpServer {
     }
 
     /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
-    /// IPv6 one. Default none, for behind a proxy all come from one address.
+    /// IPv6 one. Default none, because behind a proxy all connections come from one address.
     #[must_use]
     pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
         self.max_per_address = max_per_address;
         self
     }
 
-    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It runs
-    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It
+    /// runs on the thread that accepts, so it must be quick. Over HTTP the service gets a report
+    /// too.
     #[must_use]
     pub fn on_refused(
         mut self,
@@ -91,8 +92,8 @@ impl TcpServer {
         self
     }
 
-    /// Has every connection go through a TLS handshake first, on its own thread. It takes an
-    /// [`Acceptor`](crate::tls::Acceptor), or the configuration alone.
+    /// Makes every connection begin with a TLS handshake, on its own thread. It takes an
+    /// [`Acceptor`](crate::tls::Acceptor), or only the configuration.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_tls(mut self, acceptor: impl Into<crate::tls::Acceptor>) -> Self {
@@ -100,16 +101,16 @@ impl TcpServer {
         self
     }
 
-    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option
-    /// or to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook
-    /// may change that. It runs where connections are accepted, so it must not wait.
+    /// Calls `hook` for each accepted socket, before anything is read or written: to set an option,
+    /// or to count. `TCP_NODELAY` and TCP keep-alive are on by then; the hook may change that. It
+    /// runs on the thread that accepts, so it must not block.
     #[must_use]
     pub fn on_accept(mut self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
         self.listener.on_accept = Some(OnAccept::new(hook));
         self
     }
 
-    /// The address listened on.
+    /// The address on which it listens.
     ///
     /// # Errors
     /// The system does not report it.
@@ -117,8 +118,8 @@ impl TcpServer {
         self.listener.listener.local_addr()
     }
 
-    /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
-    /// service of its own from `make`, and all share the pool in `options`.
+    /// Serves in the background until the returned value is stopped or dropped. Every connection
+    /// gets a service of its own from `make`, and all share the pool in `options`.
     ///
     /// # Errors
     /// The system refused a thread.
@@ -142,22 +143,22 @@ impl TcpServer {
         let server = server(accepting, limits, self.on_refused);
         #[cfg(feature = "tls")]
         let server = match tls {
-            // It has a deadline of its own.
+            // The TLS handshake has its own deadline.
             Some(tls) => server.with_secure(tls).handshake_timeout(Duration::MAX),
             None => server,
         };
         let mut make = make;
         let protocol = OnThreads {
             options: options.into(),
-            // The accepting thread has put the peer's address there.
+            // The accepting thread has stored the peer's address there.
             make: Mutex::new(move |context: &Context| make(context.peer_addr.unwrap_or(address))),
         };
         Ok(Running::new(server.start_protocol(protocol)))
     }
 
-    /// Serves over HTTP in the background until what it gives is stopped or dropped. Every POST is
-    /// a message. Connections cost no threads of their own; the methods of the service run on the
-    /// pool in `options`. See [`http`](crate::http).
+    /// Serves over HTTP in the background until the returned value is stopped or dropped. Every
+    /// POST is a message. Connections need no threads of their own; the methods of the service run
+    /// on the pool in `options`. See [`http`](crate::http).
     ///
     /// # Errors
     /// The system refused a thread.
@@ -198,7 +199,7 @@ impl TcpServer {
 impl TcpSocket {
     fn accept(&self) -> io::Result<Incoming> {
         let (stream, address) = self.listener.accept()?;
-        // A peer that is gone already is no fault of the listener's.
+        // If the peer has already disconnected, that is not an error of the listener.
         let hook = self.on_accept.as_ref();
         let see = |()| hook.map_or(Ok(()), |hook| hook.see(&SockRef::from(&stream)));
         let prepared = prepare(&stream).and_then(see);
@@ -227,7 +228,7 @@ fn server(
         .on_refused(move |context, why| on_refused.tell(context, why))
 }
 
-/// Returns the address by which this machine reaches a listener of its own.
+/// Returns the address by which this machine reaches its own listener.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -257,11 +258,12 @@ struct UnixSocket {
 
 #[cfg(unix)]
 impl UnixServer {
-    /// Listens at `path`. A socket there that nobody answers on is left from a server that was
-    /// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+    /// Listens at `path`. A socket there on which no server answers was left by a server that was
+    /// killed, and is replaced. A socket on which a server answers, or another kind of file, is not
+    /// replaced.
     ///
     /// # Errors
-    /// The path is taken or cannot be made; the error names it.
+    /// The path is taken or cannot be created; the error's text has the path.
     pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
         let (listener, path) = antiphon_net::bind_unix(path.into())?;
         Ok(Self {
@@ -271,8 +273,8 @@ impl UnixServer {
         })
     }
 
-    /// Sets another limit on connections at once. Further ones are closed as soon as they are made.
-    /// Default 256; each costs four threads.
+    /// Sets the limit on connections at once. Further ones are closed at once. Default 256; each
+    /// needs four threads.
     #[must_use]
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.limits.max_connections = max_connections;
@@ -280,7 +282,7 @@ impl UnixServer {
     }
 
     /// Calls `report` for every connection that is refused at the limit, for logs and metrics. It
-    /// runs where the server accepts: briefly.
+    /// runs on the thread that accepts, so it must be quick.
     #[must_use]
     pub fn on_refused(
         mut self,
@@ -290,8 +292,8 @@ impl UnixServer {
         self
     }
 
-    /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
-    /// service of its own from `make`, and all share the pool in `options`.
+    /// Serves in the background until the returned value is stopped or dropped. Every connection
+    /// gets a service of its own from `make`, and all share the pool in `options`.
     ///
     /// # Errors
     /// The system refused a thread.
@@ -317,7 +319,7 @@ impl UnixServer {
 impl UnixSocket {
     fn accept(&self) -> io::Result<Incoming> {
         let (stream, _) = self.listener.accept()?;
-        // A peer that is gone already is no fault of the listener's.
+        // If the peer has already disconnected, that is not an error of the listener.
         let link = Link::from_unix(stream).map_err(|_| io::ErrorKind::ConnectionAborted);
         Ok(Incoming::Open(link?))
     }

@@ -1,4 +1,4 @@
-//! Servers: accepting connections, bounding them, and ending them together.
+//! Servers: accept connections, limit their number, and end them together.
 
 pub(crate) mod accept;
 pub(crate) mod listen;

@@ -1,4 +1,4 @@
-//! A server that runs: [`antiphon_net::Running`], and the thread that waits.
+//! A running server: [`antiphon_net::Running`], for a thread that waits.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Running {
         }
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         let server = self.server.as_ref();
         server.map_or(0, antiphon_net::Running::connections)
@@ -28,15 +28,15 @@ impl Running {
     /// Stops listening and closes every connection.
     pub fn stop(self) {}
 
-    /// Stops listening, lets the connections finish what has begun, and closes what is left after
-    /// `grace`; that then has 5 s to write what is queued. Says whether all had ended by
-    /// themselves.
+    /// Stops listening, lets running requests finish, and closes the connections that are left
+    /// after `grace`; these then have 5 s to write queued output. Returns whether all connections
+    /// had ended before `grace` was over.
     pub fn shutdown(mut self, grace: Duration) -> bool {
         let server = self.server.take();
         server.is_none_or(|server| block_on(server.shutdown(grace)))
     }
 
-    /// Serves until the process ends.
+    /// Waits until the process ends.
     pub fn wait(mut self) {
         if let Some(server) = self.server.take() {
             block_on(server.wait());

@@ -1,6 +1,6 @@
 //! The handshake on a blocking socket, with a deadline.
 //!
-//! The deadline is for the whole handshake, so a peer that drips bytes gains no time.
+//! The deadline is for the whole handshake, so a peer that sends slowly gains no time.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,15 +11,15 @@ use rustls::Connection;
 
 use super::rustls;
 
-/// How much of what comes after a failed handshake is read, in bytes.
+/// How many bytes after a failed handshake are read.
 const MAX_LEFT_BYTES: usize = 256 * 1024;
 
-/// How often is read after the time is over, and how long each of these reads waits: a peer that
-/// drips gains nothing.
+/// How often to read after the deadline, and how long each of these reads waits: a peer that sends
+/// slowly gains no time.
 const MAX_LATE_READS: u32 = 16;
 const LATE_READ_TIME: Duration = Duration::from_millis(1);
 
-/// Goes through the handshake. The socket has no timeouts afterwards.
+/// Performs the handshake. The socket has no timeouts afterwards.
 pub(super) fn complete(
     tls: &mut Connection,
     stream: &TcpStream,
@@ -43,10 +43,10 @@ pub(super) fn complete(
     stream.set_write_timeout(None)
 }
 
-/// Waits for the other side's end, so that it can read why it is refused: a socket that is closed
-/// with something unread in it takes back what it has sent last.
+/// Waits for the other side's end, so that it can read why it was refused: a socket that is closed
+/// with unread input discards its last output.
 fn let_go(timed: &mut Timed<'_>) {
-    // A stream that is closed already is what is wanted.
+    // If it is closed already, that is fine.
     let _ = timed.stream.shutdown(Shutdown::Write);
     let (mut ignored, mut left) = ([0; 1024], MAX_LEFT_BYTES);
     while let Ok(n @ 1..) = timed.read(&mut ignored) {
@@ -57,18 +57,18 @@ fn let_go(timed: &mut Timed<'_>) {
     }
 }
 
-/// A socket that gives up when the time is over.
+/// A socket whose reads and writes fail after the deadline.
 struct Timed<'a> {
     stream: &'a TcpStream,
     due: Instant,
-    /// More time has been given, since the clock had jumped.
+    /// The extra time after a jump of the clock was granted.
     is_granted: bool,
-    /// How often more is read after the time is over.
+    /// How many more reads are allowed after the deadline.
     late_reads: u32,
 }
 
 impl Timed<'_> {
-    /// How much time is left; `None` if it is over.
+    /// Returns the time that is left; `None` after the deadline.
     fn left(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let more = grace(now.saturating_duration_since(self.due));
@@ -84,7 +84,7 @@ impl Read for Timed<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let left = match self.left() {
             Some(left) => left,
-            // What has arrived is read before the time counts.
+            // Input that has arrived is read before the deadline counts.
             None if self.late_reads > 0 => {
                 self.late_reads -= 1;
                 LATE_READ_TIME
@@ -108,7 +108,7 @@ impl Write for Timed<'_> {
     }
 }
 
-/// Systems disagree on what a timeout of a socket is called.
+/// Systems have different errors for the timeout of a socket.
 fn late(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => too_late(),

@@ -5,8 +5,8 @@
 //!   writer:  plaintext ──▶ ┌ lock ┐ ──▶ wire bytes ──▶ socket, one writer at a time
 //! ```
 //!
-//! The lock of the TLS state is never held while the socket reads or writes. Records reach the
-//! socket in the order in which they were made. No more is decrypted than is read.
+//! The lock of the TLS state is never held while the socket reads or writes. Records are written in
+//! the order in which they were made. Only as much is decrypted as is read.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,13 +19,13 @@ use super::rustls;
 use crate::Context;
 use crate::transport::link::Link;
 
-/// How many bytes are taken from the socket at once: the largest record.
+/// How many bytes are read from the socket at once: the largest record.
 const WIRE_BYTES: usize = 16 * 1024 + 256;
 
 /// The largest output buffer that is kept for the next time, in bytes.
 const OUT_BYTES_KEPT: usize = 4 * 1024;
 
-/// Makes a link of a connection whose handshake is done.
+/// Makes a link of a connection after its handshake.
 pub(super) fn link(tls: Connection, stream: TcpStream, context: Context) -> io::Result<Link> {
     let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
     let shared = Arc::new(Shared {
@@ -44,14 +44,15 @@ pub(super) fn link(tls: Connection, stream: TcpStream, context: Context) -> io::
     };
     let link = Link::new(reader, Writer { shared }).with_context(context);
     Ok(link.with_hang_up(move || {
-        // A stream that is closed already is what is wanted.
+        // If it is closed already, that is fine.
         let _ = control.shutdown(Shutdown::Both);
     }))
 }
 
 struct Shared {
     tls: Mutex<Connection>,
-    /// Locked before `tls` by a thread that needs both, so that records leave in their order.
+    /// It is locked before `tls` by a thread that needs both, so that records are written in their
+    /// order.
     wire: Mutex<Wire>,
 }
 
@@ -61,7 +62,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Takes what the TLS state wants to have written, under its lock.
+    /// Takes the output of the TLS state, under its lock.
     fn collect(&mut self, tls: &mut Connection) -> io::Result<()> {
         while tls.wants_write() {
             tls.write_tls(&mut self.out)?;
@@ -69,7 +70,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes what was collected.
+    /// Writes the output that was taken.
     fn send(&mut self) -> io::Result<()> {
         let sent = self.socket.write_all(&self.out);
         self.out.clear();
@@ -82,17 +83,17 @@ impl Wire {
 
 impl Shared {
     fn tls(&self) -> MutexGuard<'_, Connection> {
-        // A TLS state that panicked fails by itself when it is used again.
+        // If the TLS state has panicked, it fails when it is used again.
         self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wire(&self) -> MutexGuard<'_, Wire> {
-        // Nothing that can panic leaves it half done.
+        // No code that can panic leaves it in an invalid state.
         self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what neither half has asked for, such as alerts and new keys. Does nothing if another
-    /// thread is writing already, for it looks for more before it is done.
+    /// Writes output of the TLS state itself, such as alerts and new keys. Does nothing if another
+    /// thread is writing, because that thread checks for more before it ends.
     fn send_rest(&self) -> io::Result<()> {
         while self.tls().wants_write() {
             let mut wire = match self.wire.try_lock() {
@@ -110,7 +111,7 @@ impl Shared {
 struct Reader {
     shared: Arc<Shared>,
     socket: TcpStream,
-    /// What came from the socket; of it `next..end` is still to be decrypted.
+    /// Bytes from the socket; `next..end` is still to be decrypted.
     wire: Box<[u8]>,
     next: usize,
     end: usize,
@@ -121,7 +122,7 @@ impl Read for Reader {
         loop {
             match self.shared.tls().reader().read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Also the end, announced or not.
+                // This includes the end, announced or not.
                 read => return read,
             }
             if self.next == self.end {
@@ -130,7 +131,8 @@ impl Read for Reader {
                 self.end = self.socket.read(&mut self.wire)?;
             }
             let decrypted = self.decrypt();
-            // A peer that can't be told anything any more may still have sent something before.
+            // If the peer cannot be sent anything any more, it may still have sent something
+            // before.
             let _ = self.shared.send_rest();
             decrypted?;
         }
@@ -138,7 +140,7 @@ impl Read for Reader {
 }
 
 impl Reader {
-    /// Shows the TLS state some of what has come; nothing is the end of it.
+    /// Passes received bytes to the TLS state; no bytes mean the end.
     fn decrypt(&mut self) -> io::Result<()> {
         let mut tls = self.shared.tls();
         let mut fresh = &self.wire[self.next..self.end];
@@ -158,7 +160,7 @@ impl Write for Writer {
         let mut wire = self.shared.wire();
         let n = {
             let mut tls = self.shared.tls();
-            // Its buffer is empty now, so it takes something.
+            // Its buffer is empty now, so it accepts some bytes.
             let n = tls.writer().write(buf).map_err(explain)?;
             wire.collect(&mut tls)?;
             n
@@ -170,12 +172,12 @@ impl Write for Writer {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Nothing is held back.
+        // No bytes are held back.
         Ok(())
     }
 }
 
-/// Ends the stream towards the other side, which may go on sending.
+/// Ends our stream; the other side may still send.
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut wire = self.shared.wire();
@@ -184,7 +186,7 @@ impl Drop for Writer {
             tls.send_close_notify();
             wire.collect(&mut tls)
         };
-        // A stream that is closed already is what is wanted.
+        // If it is closed already, that is fine.
         let _ = collected.and_then(|()| wire.send());
         let _ = wire.socket.shutdown(Shutdown::Write);
     }

@@ -1,4 +1,4 @@
-//! A server in a child process, spoken to over its standard input and output.
+//! A server in a child process, connected by its standard input and output.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -13,9 +13,8 @@ use crate::transport::link::Link;
 
 /// A running child process and the connection to it.
 ///
-/// Dropping it closes the connection, kills the child and reaps it. To end it in good order, send
-/// what the protocol wants at the end (LSP: `shutdown` and `exit`), then call
-/// [`close`](Self::close).
+/// Dropping it closes the connection, kills the child and reaps it. To end it in order, send the
+/// last messages of the protocol (LSP: `shutdown` and `exit`), then call [`close`](Self::close).
 #[derive(Debug)]
 #[must_use = "dropping it kills the child"]
 pub struct Child {
@@ -24,11 +23,11 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` and speaks to it over its standard input and output. `service` answers
-    /// what it asks.
+    /// Starts `command` and connects to its standard input and output. `service` answers its
+    /// requests.
     ///
     /// # Errors
-    /// The command cannot be started; the error names it.
+    /// The command cannot be started; the error's text has its name.
     pub fn spawn(
         command: Command,
         options: impl Into<ChildConfig>,
@@ -56,7 +55,7 @@ impl Child {
         self.process.stderr()
     }
 
-    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`.
+    /// Waits for the child to exit. Returns `None` if that takes longer than `timeout`.
     ///
     /// # Errors
     /// The system does not report it.
@@ -64,8 +63,8 @@ impl Child {
         self.process.wait(timeout)
     }
 
-    /// Ends the conversation: closes the connection, and with it the child's input, waits for the
-    /// child to exit, and kills it after `timeout`.
+    /// Closes the connection, and with it the child's input, waits for the child to exit, and kills
+    /// it after `timeout`.
     ///
     /// # Errors
     /// The system does not report how it ended.
@@ -77,7 +76,8 @@ impl Child {
         self.kill()
     }
 
-    /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
+    /// Kills the child at once, and reaps it. Returns the status of a child that had already
+    /// exited.
     ///
     /// # Errors
     /// The system does not report how it ended.

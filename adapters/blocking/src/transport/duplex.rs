@@ -1,5 +1,5 @@
-//! A stream in memory: what one end writes, the other reads. Each direction holds a bounded number
-//! of bytes, so a pair in memory behaves under pressure as a socket does.
+//! A stream in memory: one end reads what the other writes. Each direction holds a limited number
+//! of bytes, so it can be full as a socket can.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,11 +13,11 @@ pub struct Duplex {
     writer: MemoryWriter,
 }
 
-/// The reading half of a [`Duplex`]. Dropped, it makes the other end's writes fail.
+/// The reading half of a [`Duplex`]. Dropping it makes the other end's writes fail.
 #[derive(Debug)]
 pub struct MemoryReader(Arc<Direction>);
 
-/// The writing half of a [`Duplex`]. Dropped, it ends the stream for the other end.
+/// The writing half of a [`Duplex`]. Dropping it ends the stream for the other end.
 #[derive(Debug)]
 pub struct MemoryWriter(Arc<Direction>);
 
@@ -36,7 +36,7 @@ struct State {
     is_abandoned: bool,
 }
 
-/// Makes two ends that are joined; each direction holds `max_bytes` bytes, at least one.
+/// Makes two connected ends; each direction holds `max_bytes` bytes, at least one.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -66,12 +66,12 @@ pub fn duplex(max_bytes: usize) -> (Duplex, Duplex) {
 }
 
 impl Duplex {
-    /// Takes the halves apart, for two threads.
+    /// Splits it into its halves, for two threads.
     pub fn split(self) -> (MemoryReader, MemoryWriter) {
         (self.reader, self.writer)
     }
 
-    /// A way to cut both directions while others wait in them.
+    /// Returns a function that cuts both directions while threads wait in them.
     pub fn hang_up(&self) -> impl FnOnce() + Send + use<> {
         let directions = [Arc::clone(&self.reader.0), Arc::clone(&self.writer.0)];
         move || {
@@ -97,7 +97,7 @@ impl Direction {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Nothing that can panic runs under the lock.
+    // No code that can panic runs under the lock.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

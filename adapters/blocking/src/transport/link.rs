@@ -1,6 +1,5 @@
-//! A pair of byte streams, whatever they are made of. Dropping the writing half ends the stream for
-//! the peer, as closing a pipe does; hanging up ends a read that waits, where the transport can do
-//! that.
+//! An open transport with two directions. Dropping the writing half ends the stream for the peer,
+//! as closing a pipe does. Hanging up ends a read that waits, if the transport supports it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,11 +11,10 @@ use antiphon_net::{Arrived, Context, SockRef};
 
 use crate::transport::duplex::{Duplex, duplex};
 
-/// How long a connection may take to be made.
+/// The time in which a connection must be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a [`Link`] is made of: what is read from, what is written to, and what ends a read that
-/// waits.
+/// The parts of a [`Link`]: the reader, the writer, and a function that ends a read that waits.
 pub type Parts = (Box<dyn Read + Send>, Box<dyn Write + Send>, Option<HangUp>);
 
 /// Cuts a connection.
@@ -25,40 +23,40 @@ pub type HangUp = Box<dyn FnOnce() + Send>;
 /// How many bytes each direction of a pair in memory holds.
 const PAIR_BYTES: usize = 64 * 1024;
 
-/// The two directions of a connection, and how to cut it.
+/// An open transport (a socket, a pipe, a child process, a queue), and how to cut it.
 ///
-/// Made from any pair `(reader, writer)` by `From`. What was only lent stays open: the halves
-/// given here are dropped when the connection ends, and nothing else is closed.
+/// Any pair `(reader, writer)` converts into one by `From`. Both halves are dropped when the
+/// connection ends; nothing else is closed.
 pub struct Link {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) hang_up: Option<HangUp>,
-    /// Whether the other side's end of stream is awaited after ours. A socket that is closed before
-    /// takes back what it has sent last, which a standard stream does not.
+    /// Whether to wait for the other side's end of stream after ours. A socket that is closed
+    /// before that may discard its last output; a standard stream does not.
     pub(crate) awaits_end: bool,
     pub(crate) context: Context,
-    /// The functions that move whole messages instead of the streams; `None` for a byte stream.
+    /// The functions that move whole messages; `None` for a byte stream.
     pub(crate) messages: Option<(Receive, Sending)>,
 }
 
 /// The reading half of a link.
 pub(crate) enum Reader {
-    /// Any reader: a read may wait as long as it likes.
+    /// Any reader: a read may wait for any time.
     Any(Box<dyn Read + Send>),
-    /// A socket, which can be told how long a read may wait.
+    /// A socket, which has a timeout for reads.
     Socket(Arc<dyn Socket>),
 }
 
 /// The writing half of a link.
 pub(crate) enum Writer {
-    /// Any writer: a write may wait as long as it likes.
+    /// Any writer: a write may wait for any time.
     Any(Box<dyn Write + Send>),
-    /// A socket, which can be told how long a write may wait.
+    /// A socket, which has a timeout for writes.
     Socket(Arc<dyn Socket>),
 }
 
 /// A socket, which one thread reads from and one writes to at a time. A read or write that takes
-/// longer than it may fails as [`WouldBlock`](io::ErrorKind::WouldBlock). Without such a time it
+/// longer than the timeout fails as [`WouldBlock`](io::ErrorKind::WouldBlock). Without a timeout it
 /// may take for ever.
 pub(crate) trait Socket: Send + Sync + 'static {
     /// As [`Read::read`].
@@ -67,10 +65,10 @@ pub(crate) trait Socket: Send + Sync + 'static {
     /// As [`Write::write`].
     fn write(&self, buf: &[u8]) -> io::Result<usize>;
 
-    /// Says how long a read may wait for bytes.
+    /// Sets how long a read may wait for bytes.
     fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()>;
 
-    /// Says how long a write may wait for room.
+    /// Sets how long a write may wait for space.
     fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()>;
 
     /// Ends one direction, or both.
@@ -99,12 +97,12 @@ where
     }
 
     fn end(&self, how: Shutdown) {
-        // A stream that is closed already is what is wanted.
+        // If it is closed already, that is fine.
         let _ = SockRef::from(self).shutdown(how);
     }
 }
 
-/// A socket, to read from.
+/// A socket, for reading.
 pub(crate) struct SocketReader(pub(crate) Arc<dyn Socket>);
 
 impl Read for SocketReader {
@@ -113,7 +111,7 @@ impl Read for SocketReader {
     }
 }
 
-/// A socket, to write to. Dropping it ends the stream for the peer, as closing a pipe does.
+/// A socket, for writing. Dropping it ends the stream for the peer, as closing a pipe does.
 pub(crate) struct SocketWriter(pub(crate) Arc<dyn Socket>);
 
 impl Write for SocketWriter {
@@ -132,7 +130,7 @@ impl Drop for SocketWriter {
     }
 }
 
-/// Waits for the next message; gives `None` at the end.
+/// Waits for the next message; returns `None` at the end.
 pub(crate) type Receive = Box<dyn FnMut() -> io::Result<Option<Vec<u8>>> + Send>;
 
 /// Sends a message.
@@ -145,8 +143,8 @@ impl Arrived for Link {
 }
 
 impl Link {
-    /// Joins two streams. A read that waits in `reader` cannot be interrupted: its thread ends
-    /// with the stream, or with the process.
+    /// Makes a link of two streams. A read that waits in `reader` cannot be interrupted: its thread
+    /// ends with the stream, or with the process.
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
         Self::of(Reader::Any(Box::new(reader)), Writer::Any(Box::new(writer)))
     }
@@ -162,9 +160,9 @@ impl Link {
         }
     }
 
-    /// A transport of whole messages, such as a message queue: `receive` waits for the next one
-    /// and gives `None` at the end; `send` sends one, and is dropped with the connection. The
-    /// framing is that of messages, whatever the options say.
+    /// Makes a link of a transport of whole messages, such as a message queue: `receive` waits for
+    /// the next message and returns `None` at the end; `send` sends one, and is dropped with the
+    /// connection. The framing is that of messages, whatever the options say.
     ///
     /// ```
     /// use antiphon::Config;
@@ -200,31 +198,31 @@ impl Link {
         link
     }
 
-    /// A socket's two directions.
+    /// Makes a link of a socket's two directions.
     fn of_socket(socket: impl Socket) -> Self {
         let socket: Arc<dyn Socket> = Arc::new(socket);
         let (reader, writer) = (Arc::clone(&socket), Arc::clone(&socket));
         let link = match cfg!(unix) {
             true => Self::of(Reader::Socket(reader), Writer::Socket(writer)),
-            // Half a second is the shortest that it can be told to wait.
+            // Half a second is the shortest timeout of a read.
             false => Self::new(SocketReader(reader), SocketWriter(writer)),
         };
         link.with_hang_up(move || socket.end(Shutdown::Both))
     }
 
-    /// Adds a way to end a read that waits. It is called once, when the connection ends.
+    /// Adds a function that ends a read that waits. It is called once, when the connection ends.
     pub fn with_hang_up(mut self, hang_up: impl FnOnce() + Send + 'static) -> Self {
         self.hang_up = Some(Box::new(hang_up));
         self
     }
 
-    /// Adds what the transport knows of the other side, for the handlers to see.
+    /// Adds the facts that the transport knows about the other side, for handlers.
     pub fn with_context(mut self, context: Context) -> Self {
         self.context = context;
         self
     }
 
-    /// The parts: what is read from, what is written to, and what ends a read that waits.
+    /// Returns the parts: the reader, the writer, and the function that ends a read that waits.
     pub fn into_parts(self) -> Parts {
         let reader = match self.reader {
             Reader::Any(reader) => reader,
@@ -237,13 +235,13 @@ impl Link {
         (reader, writer, self.hang_up)
     }
 
-    /// This process's own standard input and output. Nothing else may print to standard output
-    /// from now on; logs belong on standard error.
+    /// Makes a link of this process's own standard input and output. Nothing else may write to
+    /// standard output from now on; write logs to standard error.
     ///
     /// Output is not buffered by lines, and a closed standard output is an error here instead of
     /// being ignored. If this side ends the connection, the thread that waits on standard input
-    /// stays behind; it does not keep the process, which ends when `main` returns. The other side's
-    /// end is not awaited then: there is no `linger`.
+    /// remains; it does not keep the process from ending, which ends when `main` returns. The other
+    /// side's end is not waited for then: there is no `linger`.
     ///
     /// # Errors
     /// Standard output is closed.
@@ -254,15 +252,15 @@ impl Link {
         Ok(link)
     }
 
-    /// Two ends of a stream in memory, for a client and a server in one process.
+    /// Makes two ends of a stream in memory, for a client and a server in one process.
     pub fn pair() -> (Self, Self) {
         let (near, far) = duplex(PAIR_BYTES);
         (near.into(), far.into())
     }
 
-    /// Connects to a TCP server, within 10 s for each address that the name stands for. Small
-    /// messages are not delayed (`TCP_NODELAY`). TCP keep-alive is on: after 60 s of silence the
-    /// system probes the other side, so that one that lost its power or network is noticed.
+    /// Connects to a TCP server, within 10 s for each address of the name. `TCP_NODELAY` is on, and
+    /// so is TCP keep-alive: after 60 s of silence the system probes the other side, so that the
+    /// loss of its power or network is noticed.
     ///
     /// # Errors
     /// No address answered.
@@ -270,20 +268,20 @@ impl Link {
         Self::from_tcp(connect_tcp(address)?)
     }
 
-    /// Takes a connected TCP stream. It is set to wait without a timeout, to delay nothing, and to
-    /// [keep alive](Self::tcp).
+    /// Makes a link of a connected TCP stream. It removes the timeouts, and sets `TCP_NODELAY` and
+    /// [keep-alive](Self::tcp).
     ///
     /// # Errors
-    /// The stream is broken already.
+    /// The stream is broken.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
         prepare(&stream)?;
         Ok(Self::from_prepared(stream))
     }
 
-    /// Takes a TCP stream that is set as it is to be.
+    /// Makes a link of a TCP stream whose options are set already.
     pub(crate) fn from_prepared(stream: TcpStream) -> Self {
         let mut context = Context::new();
-        // A peer that is gone already has no address any more.
+        // If the peer has disconnected, it has no address any more.
         context.peer_addr = stream.peer_addr().ok();
         context.local_addr = stream.local_addr().ok();
         Self::of_socket(stream).with_context(context)
@@ -292,16 +290,16 @@ impl Link {
     /// Connects to a Unix socket.
     ///
     /// # Errors
-    /// Nobody listens at `path`.
+    /// No server listens at `path`.
     #[cfg(unix)]
     pub fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
         Self::from_unix(std::os::unix::net::UnixStream::connect(path)?)
     }
 
-    /// Takes a connected Unix stream. It is set to wait without a timeout.
+    /// Makes a link of a connected Unix stream. It removes the timeouts.
     ///
     /// # Errors
-    /// The stream is broken already.
+    /// The stream is broken.
     #[cfg(unix)]
     pub fn from_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         wait_for_ever(&SockRef::from(&stream))?;
@@ -317,7 +315,7 @@ impl From<Duplex> for Link {
     }
 }
 
-/// Sets a TCP stream: a thread can wait in it, nothing is delayed, and the other side is probed.
+/// Sets the options of a TCP stream: blocking, `TCP_NODELAY`, keep-alive.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     wait_for_ever(&stream.into())?;
     stream.set_nodelay(true)?;

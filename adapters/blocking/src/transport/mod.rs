@@ -1,4 +1,4 @@
-//! What connections run over: streams, processes, memory, queues of messages.
+//! Transports: streams, processes, memory, queues of messages.
 
 pub(crate) mod child;
 pub(crate) mod duplex;

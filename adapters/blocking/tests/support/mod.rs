@@ -1,5 +1,5 @@
-//! What the tests share: pipes in memory that hold only so much, a peer written by hand, a service
-//! made of closures, and a watchdog.
+//! Shared by the tests: pipes in memory with a limited size, a peer written by hand, a service made
+//! of closures, and a watchdog.
 
 #![allow(dead_code)] // Every test binary uses its own part.
 

@@ -276,8 +276,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.read().methods.get(name).is_some()
     }
 
-    /// Serves all methods of a service: the value that `into_service` returns for a trait with
-    /// `#[service]`.
+    /// Serves all methods of a service, which `into_service` of a trait with `#[service]` returns.
     ///
     /// # Panics
     /// A name is taken; the message has the name. Then give the service a
@@ -345,9 +344,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Serves an extension, whose name begins with `rpc.`. It is called before the built-in
-    /// `rpc.listMethods` and `rpc.discover`, which it may replace; if it fails with *method not
-    /// found*, these answer.
+    /// Serves an extension, whose name begins with `rpc.`. It may replace `rpc.listMethods` and
+    /// `rpc.discover`. If it fails with *method not found*, the built-in ones answer.
     ///
     /// # Panics
     /// The name is taken, or the names do not fit the handler.
@@ -388,8 +386,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Adds a check of every call, which may refuse it: whether the caller has permission, for
-    /// example.
+    /// Adds a check of every call, which may refuse it: for lack of permission, for example.
     #[must_use]
     pub fn check(
         self,

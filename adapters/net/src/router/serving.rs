@@ -24,10 +24,10 @@ pub enum OnThreads {}
 
 /// The ways in which a handler answers; the compiler infers which one is used.
 pub mod marker {
-    /// It returns the answer.
+    /// A handler that returns the answer.
     #[derive(Debug)]
     pub enum AtOnce {}
-    /// It returns a future of the answer.
+    /// A handler that returns a future of the answer.
     #[derive(Debug)]
     pub enum Awaited {}
     /// It returns a [`Finish`](crate::Finish).
@@ -36,7 +36,7 @@ pub mod marker {
     /// It gives what the thread of its connection waits for.
     #[derive(Debug)]
     pub enum OnItsThread {}
-    /// It is a [`Health`](crate::Health).
+    /// A [`Health`](crate::Health) as a handler.
     #[derive(Debug)]
     pub enum OfHealth {}
 }

@@ -1,4 +1,4 @@
-//! However a connection ends, a thread that waits is told, and nothing is waited for without end.
+//! However a connection ends, a waiting thread learns of it, and nothing waits without end.
 
 use std::future::poll_fn;
 use std::io;

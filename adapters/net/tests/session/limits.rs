@@ -1,4 +1,5 @@
-//! What waits for the service and for the transport is bounded, and what is beyond is told.
+//! The messages that wait for the service and for the transport are limited, and further ones are
+//! reported.
 
 use std::future::Future;
 use std::pin::pin;

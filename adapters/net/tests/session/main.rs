@@ -1,4 +1,4 @@
-//! A session without a transport, in virtual time: who waits for what, and for how long.
+//! A session without a transport, in virtual time: which threads and tasks wait, and for how long.
 
 mod endings;
 #[path = "../support/hand.rs"]

@@ -1,4 +1,4 @@
-//! Calls of ours past interceptors.
+//! Our calls with interceptors.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};

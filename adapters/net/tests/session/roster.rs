@@ -1,4 +1,4 @@
-//! The connections of a client, without one.
+//! The roster of a client's connections, without real connections.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

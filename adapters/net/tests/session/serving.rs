@@ -1,4 +1,4 @@
-//! What a service takes from a session at once.
+//! The work that a service takes from a session at once.
 
 use antiphon_net::{Work, WorkBatch};
 

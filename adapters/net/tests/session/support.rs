@@ -1,4 +1,4 @@
-//! A session whose clock is moved by hand, and who moves its bytes and serves it.
+//! A session whose clock is moved by hand, and the code that moves its bytes and serves it.
 
 use std::future::Future;
 use std::io;

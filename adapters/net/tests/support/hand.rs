@@ -1,4 +1,4 @@
-//! A clock that is moved by hand, and what keeps time by it.
+//! A clock that is moved by hand, and timers that follow it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! A collector for OTLP over HTTP that only listens, and what sends to it.
+//! A collector for OTLP over HTTP that only records, and the exporters that send to it.
 
 #![allow(dead_code)] // Each test uses what it needs.
 

@@ -1,5 +1,4 @@
-//! What the tests of HTTP share: connections in memory, and a client that writes every byte by
-//! itself.
+//! Shared by the tests of HTTP: connections in memory, and a client that writes every byte itself.
 
 #![allow(dead_code)] // Each test uses what it needs.
 

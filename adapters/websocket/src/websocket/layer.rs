@@ -1,4 +1,4 @@
-//! A WebSocket as the layer of a session: application heartbeats, and what to close with.
+//! A WebSocket as the layer of a session: application heartbeats, and the close codes.
 
 use std::io;
 use std::mem;
@@ -68,7 +68,7 @@ impl Layer for WebSocket {
     }
 
     fn is_closed(&self) -> bool {
-        // Of a server that has refused only its words may still come.
+        // From a server that has refused, only the rest of its answer may still come.
         matches!(self.phase, Phase::Refused(_) | Phase::Ended | Phase::Over)
     }
 
@@ -129,7 +129,7 @@ impl Layer for WebSocket {
 }
 
 impl WebSocket {
-    /// Returns the WebSocket's end as the session is told of it, once.
+    /// Returns the WebSocket's end as it is reported to the session, once.
     fn tell_end(&mut self) -> Option<LayerEnd> {
         if !matches!(self.phase, Phase::Ended) {
             return None;

@@ -1,5 +1,5 @@
-//! Bytes at random, and frames with random faults in them: it never panics, never goes on after an
-//! end, and says the same however its input is split.
+//! Random bytes, and frames with random faults: the WebSocket never panics, never goes on after an
+//! end, and does the same however its input is split.
 
 use antiphon::BinaryMessages;
 use antiphon::session::LayerEvent;

@@ -1,4 +1,4 @@
-//! What a peer can make a WebSocket hold, and what it can't.
+//! How much memory a peer can make a WebSocket use.
 
 use antiphon::BinaryMessages;
 use antiphon::Config;

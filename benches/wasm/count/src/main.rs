@@ -6,7 +6,7 @@
 //! Columns: a message read by itself, received within a conversation, read by serde_json; and the
 //! first two as parts of the third.
 //!
-//! The rule guarded: only `run` is counted; what makes ready for it is not.
+//! Rule: only `run` is counted; what makes ready for it is not.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The other side made by hand, byte by byte or of rustls alone, to do what no adapter does.
+//! The other side written by hand, byte by byte or with rustls alone, to do what no adapter does.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! A server and a client of every adapter, behind one shape.
+//! A server and a client of every adapter, with one interface.
 
 use std::io;
 use std::net::SocketAddr;

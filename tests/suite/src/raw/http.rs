@@ -1,7 +1,7 @@
 //! HTTP by hand: a plain client whose every message is a request, and a plain server that answers
 //! each with the message that fits.
 //!
-//! The rule guarded here: what has no body says so by its status, and what is answered belongs to
+//! Rule: what has no body says so by its status, and what is answered belongs to
 //! the exchange that asked.
 
 use std::collections::VecDeque;

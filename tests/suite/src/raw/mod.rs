@@ -1,7 +1,7 @@
 //! The plain peer: bytes and framings, written from the specifications alone. Nothing here knows
 //! antiphon.
 //!
-//! The rule guarded here: everything that waits has a deadline, and reading goes on by itself, so
+//! Rule: everything that waits has a deadline, and reading goes on by itself, so
 //! that a peer that talks is never held up by one that listens.
 
 pub mod http;

@@ -1,4 +1,4 @@
-//! Sockets as streams whose halves end by themselves.
+//! Sockets as streams whose halves end independently.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
