@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::call::{Call, MakeCall};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
+use crate::intercepted::Shown;
 use crate::peer::{Peer, due};
 use crate::pending::PendingCall;
 use crate::request::Request;
@@ -206,7 +207,12 @@ async fn intercepted(
     let Some(seen) = peer.interception() else {
         return Ok(outcome(peer, request, hear, at_most).await?);
     };
-    let intercepted = match seen.call(&mut request) {
+    let decided = match seen.call(&mut request) {
+        Shown::Passed(intercepted) => Ok(intercepted),
+        Shown::Answered(answered) => Err(answered),
+        Shown::Waiting(undecided) => undecided.decide(&mut request).await,
+    };
+    let intercepted = match decided {
         Ok(intercepted) => intercepted,
         Err(answered) => return answered,
     };
