@@ -31,7 +31,7 @@ fn invalid(member: &str) -> OwnedInvalid {
     }
 }
 
-// ERR-12
+// USE-17
 #[test]
 fn every_end_of_a_call_has_a_text() {
     let error = ErrorObject::internal_error();
@@ -50,7 +50,7 @@ fn every_end_of_a_call_has_a_text() {
     }
 }
 
-// ERR-12
+// USE-17
 #[test]
 fn causes_have_texts() {
     let both = InvalidReason::NotAnObject;
@@ -124,7 +124,7 @@ fn every_end_of_a_connection_has_a_text() {
     assert_eq!(Closed::Drained.to_string(), "the connection was drained");
 }
 
-// SEC-06 ERR-12
+// SEC-15
 #[test]
 fn an_answer_that_breaks_the_rules_is_kept_in_part_and_not_shown_by_debug() {
     let broken = invalid("");
@@ -146,7 +146,6 @@ fn an_answer_that_breaks_the_rules_is_kept_in_part_and_not_shown_by_debug() {
     }
 }
 
-// ERR-01
 #[test]
 fn codes_are_read_however_they_are_written() {
     for (text, code) in [

@@ -65,7 +65,7 @@ fn those_that_came_last_are_refused_first() {
     assert!(seen[3].ends_with("no capacity: m (id 1) after 0 ms"));
 }
 
-// USE-17 SRV-26
+// USE-17
 #[test]
 fn a_shell_reports_what_its_handler_made_of_an_open_request() {
     let mut session = idle(Config::new());
@@ -104,7 +104,7 @@ fn messages_come_whole_until_nothing_is_read_any_more() {
     assert!(work(&mut session).is_empty());
 }
 
-// SEC-06
+// SEC-15
 #[test]
 fn what_a_layer_says_is_shown_without_its_text() {
     let mut handshake = Handshake::new();
