@@ -145,7 +145,7 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-// OBS-01
+// OBS-05
 #[test]
 fn of_a_call_nothing_is_said_that_is_not_known() {
     let call = LoggedCall::of(&cx(), &Plain);
@@ -254,7 +254,7 @@ impl<R: ?Sized> Interceptor<R> for Decides {
     }
 }
 
-// INT-04 INT-05
+// INT-01
 #[test]
 fn what_an_interceptor_decides_is_what_the_call_comes_to() {
     let asked = |decide| {
@@ -288,7 +288,7 @@ fn what_an_interceptor_decides_is_what_the_call_comes_to() {
     );
 }
 
-// INT-05
+// INT-04 SEC-03
 #[test]
 fn what_is_decided_later_lets_the_call_on_or_answers_it() {
     for is_known in [true, false] {
@@ -333,7 +333,7 @@ fn what_is_decided_later_lets_the_call_on_or_answers_it() {
     }
 }
 
-// INT-03
+// INT-01
 #[test]
 fn a_call_may_get_another_method_and_other_params() {
     let mut cx = cx();
@@ -344,7 +344,7 @@ fn a_call_may_get_another_method_and_other_params() {
     assert_eq!(cx.params().map(Json::as_str), Some("[1]"));
 }
 
-// OBS-05 INT-03
+// OBS-01
 #[test]
 fn a_reply_says_how_the_call_has_ended() {
     let end = |reply: &Reply| {
@@ -396,7 +396,7 @@ fn a_reply_says_how_the_call_has_ended() {
     assert_eq!(given_up(true), (since, None, why("panicked")));
 }
 
-// ERR-12 OBS-05
+// USE-17
 #[test]
 fn a_call_without_an_answer_says_why() {
     let all = [
@@ -419,7 +419,7 @@ fn a_call_without_an_answer_says_why() {
     }
 }
 
-// ERR-04 ERR-06 SEC-06 USE-17
+// ERR-04 SEC-06 USE-17
 #[test]
 fn what_failed_is_told_the_peer_as_an_error_and_here_with_its_cause() {
     let secret = || io::Error::other("secret");
@@ -492,7 +492,7 @@ fn what_failed_is_told_the_peer_as_an_error_and_here_with_its_cause() {
     assert!(Failure::from(gone()).declines());
 }
 
-// INT-06 SEC-02 SEC-03
+// INT-08 SEC-02 SEC-15
 #[test]
 fn credentials_are_asked_for_at_each_call_and_shown_nowhere() {
     let bearer = Authorization::bearer("s3cret").unwrap();
@@ -548,7 +548,7 @@ impl CallLog for Log {
     }
 }
 
-// OBS-01
+// OBS-07
 #[test]
 fn a_logger_is_told_of_what_it_asks_for() {
     let lines = Lines::default();
@@ -623,7 +623,7 @@ impl Tracer for Bare {
     }
 }
 
-// OBS-02
+// OBS-07
 #[test]
 fn a_tracer_that_only_makes_spans_lets_all_pass() {
     for is_outgoing in [false, true] {
@@ -644,7 +644,7 @@ fn a_tracer_that_only_makes_spans_lets_all_pass() {
 const PARENT: &str =
     r#"{"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}"#;
 
-// OBS-02 OBS-04
+// OBS-04
 #[test]
 fn a_call_of_the_peer_runs_in_a_span_that_ends_once_it_is_known_how() {
     let spans = Spans::default();

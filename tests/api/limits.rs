@@ -152,3 +152,20 @@ fn every_limit_is_by_default_what_its_documentation_says() {
         );
     }
 }
+
+// ARC-11 ARC-23
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn the_bound_of_memory_is_the_one_that_the_pages_name() {
+    assert_eq!(Config::new().max_memory_bytes(), 75_639_664);
+    let mut config = Config::new();
+    let mut bound = |change: &dyn Fn(&mut Config)| {
+        change(&mut config);
+        config.max_memory_bytes()
+    };
+    // No items are as many as one.
+    let none = bound(&|config| config.limits.max_batch_items = 0);
+    assert_eq!(bound(&|config| config.limits.max_batch_items = 1), none);
+    // Calls that leave together are kept together.
+    assert!(bound(&|config| config.limits.max_joined_calls = 2) > none);
+}

@@ -24,6 +24,7 @@ mod regressions;
 mod router;
 mod server_only;
 mod stubs;
+mod texts;
 mod time;
 mod tokens;
 mod values;

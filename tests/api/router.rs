@@ -327,7 +327,7 @@ fn names_that_cannot_be_used_are_refused() {
     assert_eq!(named(long), Ok(()));
 }
 
-// SRV-11 SRV-12 SRV-13
+// SRV-11 SRV-12
 #[test]
 fn a_set_of_methods_is_registered_whole_or_not_at_all() {
     let mut registry = Registry::new();
@@ -348,7 +348,7 @@ fn a_set_of_methods_is_registered_whole_or_not_at_all() {
     assert_eq!(names, ["a", "b"]);
 }
 
-// SRV-02 SRV-34
+// SRV-13 USE-17
 #[test]
 fn what_is_told_is_served_and_what_went_wrong_is_known_here() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -376,7 +376,7 @@ fn what_is_told_is_served_and_what_went_wrong_is_known_here() {
     assert_eq!(*lines.lock().unwrap(), ["x"]);
 }
 
-// EXT-06 EXT-08
+// EXT-08
 #[test]
 fn a_document_has_the_fields_of_what_takes_all_params() {
     let document = Discovery::default().document([&describe_move()].into_iter());
@@ -412,7 +412,7 @@ impl schemars::JsonSchema for Tree {
     }
 }
 
-// EXT-06
+// EXT-08
 #[test]
 fn a_document_says_what_a_program_says_when_it_runs() {
     let doc = String::leak(String::from("Adds.\n\nNumbers of any size. "));
@@ -422,7 +422,7 @@ fn a_document_says_what_a_program_says_when_it_runs() {
     assert!(document.contains(expected), "{document}");
 }
 
-// EXT-07 EXT-08
+// EXT-08
 #[cfg(feature = "openrpc")]
 #[test]
 fn a_document_brings_the_types_that_refer_to_themselves() {

@@ -482,7 +482,7 @@ mod tests {
         }
     }
 
-    // INT-08 ERR-12 OBS-05
+    // INT-01 USE-17
     #[test]
     fn however_a_call_ends_interceptors_are_told_how_and_a_batch_has_an_outcome() {
         let refused = || OwnedError::new(7, "no");
@@ -521,7 +521,7 @@ mod tests {
         }
     }
 
-    // INT-08
+    // INT-01
     #[test]
     fn an_outcome_without_an_answer_says_why() {
         for (outcome, told) in [

@@ -650,7 +650,7 @@ async fn each_limit_of_a_connection_counts_for_itself() {
     assert!(peer.call::<u8>("n", ()).await.is_err());
 }
 
-// SRV-30 INT-05
+// SRV-30 SEC-03
 #[tokio::test(start_paused = true)]
 async fn a_check_that_waits_too_long_ends_its_call() {
     let router = Router::new()

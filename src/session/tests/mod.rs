@@ -22,6 +22,7 @@ mod progress;
 mod queue;
 mod state;
 mod time;
+mod waiting;
 
 const SECOND: Duration = Duration::from_secs(1);
 

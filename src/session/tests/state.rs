@@ -79,6 +79,7 @@ fn reading_is_of_use_until_the_end_has_been_seen_for_long_enough() {
     config.linger = Duration::from_millis(300);
     let mut session = self::session(config);
     assert!(session.wants_input());
+    assert_eq!(session.linger(), Duration::from_millis(300));
     session.handle_eof();
     assert_eq!(session.phase(), Phase::InputEnded { since: at(0) });
     assert!(!session.wants_input());
@@ -100,6 +101,7 @@ fn reading_is_of_use_until_the_end_has_been_seen_for_long_enough() {
     session.handle_written();
     assert_eq!(session.phase(), Phase::Over(ended));
     assert!(!session.wants_input());
+    assert_eq!(session.linger(), Duration::from_millis(300));
 }
 
 #[test]
@@ -129,6 +131,7 @@ fn a_peer_that_does_not_read_is_not_read_either() {
         "what hangs is not waited for"
     );
     assert!(refused <= 1);
+    assert_eq!(session.linger(), Duration::ZERO);
     assert!(!session.wants_input() && !session.has_transmit());
     assert!(!session.take_transmit(&mut Vec::new()));
 }
