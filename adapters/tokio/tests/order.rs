@@ -144,8 +144,8 @@ async fn what_waits_for_what_is_as_the_order_says() {
     }
 }
 
-#[cfg(feature = "http")]
 // SRV-22
+#[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn entries_of_a_batch_over_http_keep_the_order() {
     use antiphon_tokio::http::{HttpConfig, endpoint};
@@ -165,8 +165,8 @@ async fn entries_of_a_batch_over_http_keep_the_order() {
     }
 }
 
-#[cfg(feature = "http")]
 // SRV-22
+#[cfg(feature = "http")]
 #[tokio::test(start_paused = true)]
 async fn a_batch_over_http_that_waited_for_a_place_kept_its_thread_busy() {
     use antiphon_tokio::http::{HttpConfig, endpoint};
