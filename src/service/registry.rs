@@ -214,6 +214,8 @@ pub enum RegisterError {
     WrongNumberOfNames(String, usize, usize),
     /// The handler of this method takes all params as one and others beside them.
     WholeAndParts(String),
+    /// This method is described with other parameters than its handler takes, or in another order.
+    OtherParams(String),
 }
 
 impl fmt::Display for RegisterError {
@@ -240,6 +242,10 @@ impl fmt::Display for RegisterError {
             Self::WholeAndParts(name) => write!(
                 f,
                 "the handler of `{name}` takes all params as `Params`, and others beside them"
+            ),
+            Self::OtherParams(name) => write!(
+                f,
+                "`{name}` is described with other parameters than its handler takes"
             ),
         }
     }
