@@ -29,6 +29,36 @@ pub struct MethodInfo {
     finishes: bool,
 }
 
+/// Describes a method: its name, the names and types of its parameters in their order, the type of its
+/// result. Without a result it is a notification. Types have schemas in the document of `rpc.discover` where
+/// the feature `openrpc` is on and they implement `schemars::JsonSchema`; others may stand here too.
+///
+/// ```
+/// use antiphon::method_info;
+/// use antiphon::service::MethodInfo;
+/// const ADD: MethodInfo = method_info!("add"("a": f64, "b": Option<f64>) -> f64);
+/// assert!(ADD.params()[1].is_optional() && !ADD.is_notification());
+/// assert!(method_info!("log"("line": String)).is_notification());
+/// ```
+#[macro_export]
+macro_rules! method_info {
+    ($name:literal($($param:literal: $type:ty),* $(,)?) -> $result:ty) => {
+        $crate::service::MethodInfo::request($name, $crate::method_info!(@ $($param $type),*))
+            .with_result($crate::schema_of!($result))
+    };
+    ($name:literal($($param:literal: $type:ty),* $(,)?)) => {
+        $crate::service::MethodInfo::notification($name, $crate::method_info!(@ $($param $type),*))
+    };
+    (@ $($param:literal $type:ty),*) => {
+        const {
+            &[$(
+                $crate::service::ParamInfo::of::<$type>($param)
+                    .with_schema($crate::schema_of!($type))
+            ),*]
+        }
+    };
+}
+
 impl MethodInfo {
     /// Describes a method that is answered. The parameters are in their order.
     pub const fn request(name: &'static str, params: &'static [ParamInfo]) -> Self {

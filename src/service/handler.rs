@@ -203,7 +203,7 @@ functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8);
 functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9);
 functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9, A10 M10);
 
-/// Adds the parameters of its handler to the description of a method.
+/// Completes what is known of a method by its handler's parameters, unless it says what they are.
 ///
 /// # Errors
 /// The names do not fit the handler.
@@ -222,7 +222,24 @@ pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
             names.len(),
         ));
     }
-    Ok(info.with_params(H::describe(names)))
+    let takes = H::describe(names);
+    if info.params().is_empty() {
+        return Ok(info.with_params(takes));
+    }
+    let said = info.params().iter().map(ParamInfo::name);
+    match said.eq(takes.iter().map(ParamInfo::name)) {
+        true => Ok(info),
+        false => Err(RegisterError::OtherParams(name())),
+    }
+}
+
+/// The names of the parameters that a handler takes one by one, where the method is described: none if it
+/// takes all of them as one.
+pub fn names_of<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
+    info: &MethodInfo,
+) -> Vec<&'static str> {
+    let params = info.params().iter().filter(|_| !H::IS_WHOLE);
+    params.map(ParamInfo::name).collect()
 }
 
 /// The return type of a handler: a `Result`, or nothing.

@@ -1,6 +1,5 @@
 //! What a router without a runtime shows of a call to its interceptors, and the limit on how many pass.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{RefCell, RefMut};
@@ -15,12 +14,12 @@ use super::limit::Bucket;
 use crate::config::Config;
 use crate::event::Origin;
 use crate::id::OwnedId;
-use crate::json::{Json, OwnedJson};
+use crate::json::{Json, Kept, OwnedJson};
 use crate::time::Instant;
 
 /// A request or a notification, as interceptors of a [`LocalRouter`](super::LocalRouter) see it.
 pub struct LocalRequest {
-    pub(super) method: String,
+    pub(super) method: Kept<40>,
     pub(super) params: Option<OwnedJson>,
     /// None for a notification.
     pub(super) id: Option<OwnedId>,
@@ -69,7 +68,7 @@ impl LocalRequest {
 
 impl AnyRequest for LocalRequest {
     fn method(&self) -> &str {
-        &self.method
+        self.method.as_str()
     }
 
     fn params(&self) -> Option<Json<'_>> {
@@ -102,7 +101,9 @@ impl AnyRequest for LocalRequest {
 
 impl fmt::Debug for LocalRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LocalRequest").field(&self.method).finish()
+        f.debug_tuple("LocalRequest")
+            .field(&self.method.as_str())
+            .finish()
     }
 }
 

@@ -42,7 +42,7 @@ pub use decision::{Asked, Decision, Deferred};
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;
-pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
+pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker, names_of};
 pub use intercept::{Chain, Interceptor, Reply};
 pub use limit::{Bucket, Prices};
 pub use local::{LocalRateLimit, LocalRequest};

@@ -215,6 +215,8 @@ pub enum RegisterError {
     WrongNumberOfNames(String, usize, usize),
     /// The handler of this method takes all params as one argument, and single parameters too.
     WholeAndParts(String),
+    /// This method is described with other parameters than its handler takes, or in another order.
+    OtherParams(String),
 }
 
 impl fmt::Display for RegisterError {
@@ -241,6 +243,10 @@ impl fmt::Display for RegisterError {
             Self::WholeAndParts(name) => write!(
                 f,
                 "the handler of `{name}` takes all params as `Params`, and others beside them"
+            ),
+            Self::OtherParams(name) => write!(
+                f,
+                "`{name}` is described with other parameters than its handler takes"
             ),
         }
     }

@@ -8,7 +8,7 @@ use antiphon::service::{
 };
 use antiphon::{
     Config, Connection, Event, FromCall, Input, Internal, Json, NotificationOk, OwnedError, Params,
-    State,
+    State, method_info,
 };
 use serde::Deserialize;
 
@@ -284,6 +284,14 @@ fn names_that_cannot_be_used_are_refused() {
         wrong.map(drop),
         Err(RegisterError::WholeAndParts("m".into()))
     );
+    let described = |info: MethodInfo| {
+        let router = LocalRouter::new().try_method(info, ["a", "b"], |_: u8, _: u8| ());
+        router.map(drop)
+    };
+    assert_eq!(described(method_info!("m"("a": u8, "b": u8) -> ())), Ok(()));
+    let other = Err(RegisterError::OtherParams("m".into()));
+    assert_eq!(described(method_info!("m"("b": u8, "a": u8) -> ())), other);
+    assert_eq!(described(method_info!("m"("a": u8) -> ())), other);
     let twice = router(5).try_service(Implementation::new(Pair).prefix("pair"));
     assert_eq!(
         twice.map(drop),
@@ -317,6 +325,10 @@ fn names_that_cannot_be_used_are_refused() {
         (
             RegisterError::WholeAndParts("name".into()),
             "the handler of `name` takes all params as `Params`, and others beside them",
+        ),
+        (
+            RegisterError::OtherParams("name".into()),
+            "`name` is described with other parameters than its handler takes",
         ),
     ];
     for (error, text) in texts {
@@ -491,4 +503,52 @@ fn discovery_says_what_it_is_told_or_nothing() {
     );
     assert_eq!(format!("{:?}", router()), r#"{"add"}"#);
     assert!(Discovery::is_known("rpc.discover") && !Discovery::is_known("rpc.x"));
+}
+
+// GEN-01 SRV-05 SRV-06
+#[test]
+fn a_method_is_served_as_it_is_described() {
+    let about = method_info!("move"("x": i32, "y": i32, "speed": Option<u8>) -> ());
+    let mut router = LocalRouter::with_state(5)
+        .method_with(
+            method_info!("sub"("a": i64, "b": i64) -> i64).with_doc("Takes away."),
+            |a: i64, b: i64| Ok::<_, OwnedError>(a - b),
+        )
+        .method_with(method_info!("tell"("line": String)), |_: String| {
+            NotificationOk
+        })
+        .method_with(about, |Params(to): Params<Move>| {
+            Ok::<_, OwnedError>(to.x + to.y + i32::from(to.speed))
+        });
+    let input = concat!(
+        "{\"jsonrpc\":\"2.0\",\"method\":\"sub\",\"params\":{\"b\":1,\"a\":3},\"id\":1}\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"tell\",\"params\":[\"x\"],\"id\":2}\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"move\",\"params\":{\"y\":1,\"x\":3},\"id\":3}\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"rpc.discover\",\"id\":4}\n",
+    );
+    let (integer, text) = match cfg!(feature = "openrpc") {
+        true => (r#"{"type":"integer"}"#, r#"{"type":"string"}"#),
+        false => ("{}", "{}"),
+    };
+    let answers = played(&mut router, input, 1);
+    let (answers, document) =
+        answers.split_at(answers.find("{\"jsonrpc\":\"2.0\",\"result\":{").unwrap());
+    assert_eq!(
+        answers,
+        concat!(
+            "{\"jsonrpc\":\"2.0\",\"result\":2,\"id\":1}\n",
+            "{\"jsonrpc\":\"2.0\",\"result\":null,\"id\":2}\n",
+            "{\"jsonrpc\":\"2.0\",\"result\":4,\"id\":3}\n",
+        )
+    );
+    for part in [
+        format!(
+            r#"{{"name":"sub","summary":"Takes away.","params":[{{"name":"a","required":true,"schema":{integer}}},{{"name":"b","required":true,"schema":{integer}}}],"result":{{"name":"result","schema":{integer}}}}}"#
+        ),
+        format!(r#"{{"name":"line","required":true,"schema":{text}}}"#),
+        format!(r#"{{"name":"x","required":true,"schema":{integer}}}"#),
+        r#"{"name":"speed","required":false,"schema":"#.to_owned(),
+    ] {
+        assert!(document.contains(&part), "{part} in {document}");
+    }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use antiphon_tokio::{
-    CallError, Config, Link, NotificationOk, Router, RpcError, TcpServer, connect, service,
+    CallError, Config, Link, NotificationOk, Router, RpcError, TcpServer, connect, method_info,
+    service,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -110,4 +111,28 @@ async fn a_trait_is_a_server_and_a_client() {
             expected.join(",")
         )
     );
+}
+
+// GEN-01 EXT-07
+#[test]
+fn a_router_by_hand_has_the_document_of_the_trait() {
+    let by_macro = Router::new()
+        .service(Mine.into_service())
+        .describe("Calculator", "1.0.0");
+    let mine = || Mine;
+    let by_hand: Router = Router::new()
+        .method_with(
+            method_info!("add"("a": f64, "b": f64) -> f64).with_doc("Adds two numbers."),
+            move |a: f64, b: f64| async move { mine().add(a, b).await },
+        )
+        .method_with(
+            method_info!("divide"("a": f64, "b": f64) -> f64),
+            move |a: f64, b: f64| async move { mine().divide(a, b).await },
+        )
+        .method_with(
+            method_info!("logCalculation"("operation": String, "result": f64)),
+            async |_: String, _: f64| NotificationOk,
+        )
+        .describe("Calculator", "1.0.0");
+    assert_eq!(by_hand.document().unwrap(), by_macro.document().unwrap());
 }
