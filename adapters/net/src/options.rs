@@ -5,11 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::Config;
 #[cfg(feature = "websocket")]
 use antiphon::Instant;
 use antiphon::service::{Chain, Interceptor};
 use antiphon::session::WhenFull;
+use antiphon::{Config, Retry};
 
 use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::dispatcher::Dispatcher;
@@ -77,6 +77,12 @@ pub struct ConnectionConfig {
     /// How long a call waits for its answer and a notification for room, from its beginning on, unless
     /// it [says](crate::Call::timeout) otherwise. `None` waits for ever. Default 30 s.
     pub call_timeout: Option<Duration>,
+    /// Which calls of this side are sent again on the same connection: those that are awaited and answered
+    /// with one of its [`codes`](Retry::codes), which say that nothing was done. A delay is within the time
+    /// of the call. A connection that ends ends them all; neither batches are sent again, nor what is
+    /// [started](crate::Call::start). A [`ReconnectingClient`](crate::ReconnectingClient) has a
+    /// [policy of its own](crate::ReconnectConfig::retry), and goes by that alone. Default none.
+    pub retry: Option<Retry>,
     /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
@@ -98,6 +104,7 @@ impl ConnectionConfig {
             linger: Duration::from_secs(1),
             refuse_http: true,
             call_timeout: Some(DEFAULT_CALL_TIMEOUT),
+            retry: None,
             interceptors: None,
             #[cfg(feature = "websocket")]
             websocket: None,
