@@ -87,7 +87,8 @@ impl Default for Resends {
     }
 }
 
-/// When a call is sent again, how often, and after how long. Options of a client.
+/// When a call is sent again, how often, and after how long. A client is told so beforehand, and so is a
+/// connection, which goes by the [`codes`](Self::codes) only: when it ends there is no other.
 ///
 /// ```
 /// use antiphon::{ErrorProfile, Retry};

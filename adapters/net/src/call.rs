@@ -130,8 +130,9 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         self.timeout(None)
     }
 
-    /// Says that running the call twice does no harm: a client that reconnects sends it again if
-    /// its connection ends before the answer. It has no effect on a single connection.
+    /// Says that the call may be repeated: a client that reconnects sends it again if its
+    /// connection ends before the answer. On a single connection this means nothing: what is sent again
+    /// there, by [`retry`](crate::ConnectionConfig::retry), was not done before.
     pub fn idempotent(mut self) -> Self {
         if let Some(request) = &mut self.request {
             request.is_idempotent = true;

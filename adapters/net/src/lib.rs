@@ -47,6 +47,7 @@ mod pending;
 mod pool;
 mod progress;
 mod request;
+mod resend;
 mod responder;
 mod router;
 mod runtime;

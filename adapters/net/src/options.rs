@@ -5,11 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::Config;
 #[cfg(feature = "websocket")]
 use antiphon::Instant;
 use antiphon::service::{Chain, Interceptor};
 use antiphon::session::{Order, WhenFull};
+use antiphon::{Config, Retry};
 
 use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::dispatcher::Dispatcher;
@@ -84,7 +84,13 @@ pub struct ConnectionConfig {
     /// How long a call waits for its answer, and a notification for space, unless the call's
     /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.
     pub call_timeout: Option<Duration>,
-    /// The interceptors of our calls: see [`intercept`](Self::intercept).
+    /// Which calls of this side are sent again on the same connection: those that are awaited and answered
+    /// with one of its [`codes`](Retry::codes), which say that nothing was done. A delay is within the time
+    /// of the call. A connection that ends ends them all; neither batches are sent again, nor what is
+    /// [started](crate::Call::start). A [`ReconnectingClient`](crate::ReconnectingClient) has a
+    /// [policy of its own](crate::ReconnectConfig::retry), and goes by that alone. Default none.
+    pub retry: Option<Retry>,
+    /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
     /// The WebSocket that carries the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]
@@ -106,6 +112,7 @@ impl ConnectionConfig {
             linger: Duration::from_secs(1),
             refuse_http: true,
             call_timeout: Some(DEFAULT_CALL_TIMEOUT),
+            retry: None,
             interceptors: None,
             #[cfg(feature = "websocket")]
             websocket: None,

@@ -560,7 +560,10 @@ impl MakeCall for Peer {
     }
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
-        Begun::Starting(self.start(Some(call)))
+        match &self.session.options().retry {
+            None => Begun::Starting(self.start(Some(call))),
+            Some(retry) => Begun::Other(Box::pin(self.call_again(call, retry))),
+        }
     }
 
     fn begin_batch(

@@ -237,6 +237,61 @@ async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() 
     assert_ne!(refused(9, retry, long).await, first);
 }
 
+// CLI-27
+#[tokio::test(start_paused = true)]
+async fn a_plain_connection_sends_a_call_again_that_was_not_done() {
+    let busy = |id: u32| {
+        let error = r#"{"code":-32002,"message":"Server busy"}"#;
+        format!("{{\"jsonrpc\":\"2.0\",\"error\":{error},\"id\":{id}}}\n")
+    };
+    let counts = Counts::default();
+    let mut options = ConnectionConfig::new(Config::new()).intercept(counts.clone());
+    let mut retry = Retry::new().when_busy(ErrorProfile::Antiphon);
+    (retry.jitter, retry.max_resends) = (0.0, 2);
+    options.retry = Some(retry);
+    let (near, far) = duplex(1 << 16);
+    let peer = connect(Link::new(near), options, ());
+    let mut server = Raw::new(far);
+    let began = Instant::now();
+
+    let serving = async {
+        for id in 1..=2 {
+            assert_eq!(server.line().await, call("m", id));
+            server.send(busy(id)).await.unwrap();
+        }
+        assert_eq!(server.line().await, call("m", 3));
+        server.send(result(3)).await.unwrap();
+    };
+    let (_, answer) = tokio::join!(serving, peer.call::<u32>("m", ()));
+    assert_eq!((answer.unwrap(), began.elapsed().as_millis()), (3, 300));
+    assert_eq!(*counts.0.lock().unwrap(), ["> m", "< m 300"]);
+
+    // Neither beyond its time, nor when it was started, nor over the end of the connection.
+    let serving = async {
+        assert_eq!(server.line().await, call("m", 4));
+        server.send(busy(4)).await.unwrap();
+        assert_eq!(server.line().await, call("m", 5));
+        server.send(busy(5)).await.unwrap();
+        assert_eq!(server.line().await, call("m", 6));
+    };
+    let calling = async {
+        let late = peer.call::<u32>("m", ());
+        let late = late.timeout(Duration::from_millis(100)).await;
+        assert!(matches!(late, Err(CallError::Remote(_))), "{late:?}");
+        let started = peer.call("m", ()).start().await.unwrap();
+        let started = started.result::<u32>().await;
+        assert!(matches!(started, Err(CallError::Remote(_))), "{started:?}");
+        peer.call::<u32>("m", ()).await
+    };
+    let ended = async {
+        serving.await;
+        peer.close(antiphon_tokio::CloseReason::Done);
+    };
+    let ((), ended) = tokio::join!(ended, calling);
+    assert!(matches!(ended, Err(CallError::Closed)), "{ended:?}");
+    assert_eq!(began.elapsed().as_millis(), 300);
+}
+
 // CLI-25
 #[tokio::test(start_paused = true)]
 async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {

@@ -7,10 +7,10 @@ use antiphon::service::{Cx, Decision, Deferred, Interceptor};
 
 use crate::request::Request;
 
-/// An interceptor that refuses calls by a function.
-pub(super) struct Check<F>(pub(super) F);
+/// An interceptor that only refuses.
+pub(super) struct Refusing<F>(pub(super) F);
 
-impl<F> Interceptor<Request> for Check<F>
+impl<F> Interceptor<Request> for Refusing<F>
 where
     F: Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
 {
@@ -22,10 +22,10 @@ where
     }
 }
 
-/// An interceptor that refuses calls by an async function.
-pub(super) struct CheckLater<F>(pub(super) F);
+/// An interceptor that refuses what a function refuses, which may wait.
+pub(super) struct RefusingLater<F>(pub(super) F);
 
-impl<C, T, F> Interceptor<Request> for CheckLater<C>
+impl<C, T, F> Interceptor<Request> for RefusingLater<C>
 where
     C: Fn(&Request) -> F + Send + Sync + 'static,
     T: Send + Sync + 'static,

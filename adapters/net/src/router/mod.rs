@@ -27,7 +27,7 @@ use antiphon::{Closed, OwnedError};
 use crate::answer::Answer;
 use crate::peer::Peer;
 use crate::request::Request;
-use check::{Check, CheckLater};
+use check::{Refusing, RefusingLater};
 pub use extract::Extension;
 pub use health::{Checking, Health, HealthReport};
 pub use limit::{CostLimit, RateLimit};
@@ -415,7 +415,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self,
         check: impl Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
     ) -> Self {
-        self.intercept(Check(check))
+        self.intercept(Refusing(check))
     }
 
     /// Has every call pass a check that may wait: for a token to be looked up, or a right. `check` takes
@@ -448,7 +448,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         T: Send + Sync + 'static,
         F: Future<Output = Result<T, OwnedError>> + Send + 'static,
     {
-        self.intercept(CheckLater(check))
+        self.intercept(RefusingLater(check))
     }
 
     /// Limits the time of handlers that wait. One that takes longer is dropped and its request is

@@ -1,0 +1,38 @@
+//! Calls on one connection that are sent again, because the peer says that it has not done them.
+
+use antiphon::{OwnedOutcome, Retries, Retry};
+
+use crate::call_error::CallError;
+use crate::call_request::CallRequest;
+use crate::client::wait_to_resend;
+use crate::entropy::Entropy;
+use crate::peer::Peer;
+use crate::text::Text;
+
+impl Peer {
+    /// Makes a call, again and again while it is answered with a code of `retry`, and in its time.
+    pub(crate) async fn call_again(
+        &self,
+        call: CallRequest<'_>,
+        retry: &Retry,
+    ) -> Result<OwnedOutcome, CallError> {
+        let (params, runtime) = (call.params?, self.session().runtime());
+        let deadline = self.deadline(call.timeout);
+        let (mut retries, entropy) = (Retries::new(retry), Entropy::new(retry.seed));
+        loop {
+            let left = call
+                .timeout
+                .map(|_| deadline.saturating_since(runtime.now()));
+            let attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
+            let outcome = self.start(Some(attempt)).await?.await;
+            let delay = match &outcome {
+                OwnedOutcome::Err(_) => retries.judge(&outcome, false, entropy.next()),
+                // There is no other connection to send it on.
+                _ => None,
+            };
+            if !wait_to_resend(runtime, delay, deadline).await {
+                return Ok(outcome);
+            }
+        }
+    }
+}
