@@ -97,8 +97,7 @@ pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(inside) })
 }
 
-/// Returns the text, if it is UTF-8; otherwise the standard library's error. ASCII is checked as
-/// fast as memory is read.
+/// Returns the text, if it is UTF-8; otherwise the standard library's error.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     if is_ascii(
@@ -144,8 +143,7 @@ fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; 
     })
 }
 
-/// Returns, for each of the marks that `judge` makes, a bit for each byte of a long block, the
-/// first byte's lowest.
+/// Returns a bit per byte of a long block, the first byte's lowest, for each of `judge`'s marks.
 #[inline]
 pub(super) fn masks<const N: usize>(
     block: &[u8; LONG],
@@ -160,8 +158,7 @@ pub(super) fn masks<const N: usize>(
     masks
 }
 
-/// Returns, for each of the marks that `judge` makes, a bit for each byte of a block, the first
-/// byte's lowest.
+/// Returns a bit per byte of a block, the first byte's lowest, for each of `judge`'s marks.
 #[inline]
 pub(super) fn short_masks<const N: usize>(
     block: &[u8; WIDTH],
@@ -191,8 +188,7 @@ pub(super) fn backslashes(bytes: __m128i) -> __m128i {
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
-/// Sets all bits of every byte that is a quote or a control character, with bit 1 flipped as in
-/// [`judge::marks`](super::judge::marks).
+/// Sets all bits of every byte that is a quote or a control character, with bit 1 flipped as in `judge`.
 #[inline]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
