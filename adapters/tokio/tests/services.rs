@@ -113,7 +113,7 @@ async fn a_trait_is_a_server_and_a_client() {
     );
 }
 
-// GEN-01 EXT-07
+// GEN-01 EXT-08
 #[test]
 fn a_router_by_hand_has_the_document_of_the_trait() {
     let by_macro = Router::new()

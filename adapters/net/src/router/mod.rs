@@ -1,6 +1,7 @@
 //! Serves methods by name: functions, and services of whole traits.
 
 mod check;
+mod described;
 mod extract;
 mod health;
 mod limit;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use antiphon::service::{
     Chain, Cx, Discovery, Failure, Handler, Implementation, Interceptor, MethodInfo, Naming,
-    RegisterError, Registry, described, names_of,
+    RegisterError, Registry, described,
 };
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
@@ -204,29 +205,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
     {
         expect(self.try_method(MethodInfo::notification(name, &[]), &names, handler));
-        self
-    }
-
-    /// Serves a method or a notification as it is described, under the names that its parameters have there:
-    /// with documentation, and with the types of parameters and result, as `#[service]` gives them.
-    ///
-    /// ```
-    /// use antiphon::{OwnedError, method_info};
-    /// use antiphon_net::Router;
-    /// let about = method_info!("add"("a": f64, "b": f64) -> f64).with_doc("Adds two numbers.");
-    /// let router = Router::new().method_with(about, |a: f64, b: f64| Ok::<_, OwnedError>(a + b));
-    /// # let _: Router = router;
-    /// ```
-    ///
-    /// # Panics
-    /// As [`method`](Self::method), or the handler takes other parameters.
-    #[track_caller]
-    pub fn method_with<A, K, H>(self, info: MethodInfo, handler: H) -> Self
-    where
-        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
-    {
-        let names = names_of::<Request, S, A, H>(&info);
-        expect(self.try_method(info, &names, handler));
         self
     }
 
