@@ -121,7 +121,7 @@ def picked(peer, transport="TCP"):
     return ratio(peer, sources.ECHO, f"antiphon tokio {transport}: crowd", f"{peer}: crowd")
 
 
-ROUTED = ["answer by a router and an interceptor", "answer by hand"]
+ROUTED = ["add by a router past an interceptor", "add by hand"]
 
 
 def added(label, names, beside=()):
@@ -235,7 +235,7 @@ ROWS = [
     Row(18, "what a router, typed params and an interceptor that does nothing add to an answer by hand, ns on the machine of the limits", 120, 60, [
         there("", "01", ROUTED, lambda routed, by_hand: routed - by_hand)]),
     Row(18, "the same in instructions", None, None, [
-        added("", ROUTED, beside=[added("without the interceptor", ["answer by a router", "answer by hand"])])]),
+        added("", ROUTED, beside=[added("without params and interceptor", ["answer by a router", "answer by hand"])])]),
     Row(18, "rows 15 to 16b with router and typed client against themselves", 1.15, None,
         typed("one", "one", RUNTIMES) + typed("64", "many", TASKS) + typed("batch", "batch", RUNTIMES) + typed("crowd", "crowd", RUNTIMES)),
     Row(19, "bytes of an idle connection, the core alone", 1024, 512, [

@@ -9,10 +9,10 @@ use std::io::Write;
 use std::mem;
 use std::sync::Mutex;
 
-use antiphon::service::LocalRouter;
+use antiphon::service::{Interceptor, LocalRequest, LocalRouter};
 use antiphon::{
-    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Payload,
-    Reader, ReplyToken,
+    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedError,
+    OwnedJson, Payload, Reader, ReplyToken, RequestRef,
 };
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -102,8 +102,13 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
         "dispatch notification, drained".into(),
         Box::new(Dispatch::new(notification)),
     );
-    add("answer by hand".into(), Box::new(Answer::new(false)));
-    add("answer by a router".into(), Box::new(Answer::new(true)));
+    add("answer by hand".into(), Box::new(Answer::ping(false)));
+    add("answer by a router".into(), Box::new(Answer::ping(true)));
+    add("add by hand".into(), Box::new(Answer::add(false)));
+    add(
+        "add by a router past an interceptor".into(),
+        Box::new(Answer::add(true)),
+    );
     add(
         "batch of 100, both sides".into(),
         Box::new(BatchOf100::new()),
@@ -479,43 +484,88 @@ impl Operation for Dispatch {
     }
 }
 
-/// A request to its answer: by hand, or by a router that finds the method by its name.
+/// A request to its answer.
 struct Answer {
     conn: Connection,
-    router: Option<LocalRouter>,
+    answering: Answering,
+    line: &'static [u8],
 }
 
+enum Answering {
+    ByHand(fn(&mut Connection, RequestRef<'_>)),
+    /// It finds the method by its name.
+    Router(LocalRouter),
+}
+
+/// An interceptor that does nothing.
+struct Passes;
+
+impl Interceptor<LocalRequest> for Passes {}
+
 impl Answer {
-    fn new(is_routed: bool) -> Self {
-        let others = ["one", "two", "three", "four", "five", "six", "seven"];
-        let router = LocalRouter::new().method("ping", [], || ());
-        let router = others
-            .into_iter()
-            .fold(router, |router, name| router.method(name, [], || ()));
+    fn new(answering: Answering, line: &'static [u8]) -> Self {
         Self {
             conn: Connection::new(Config::new()),
-            router: is_routed.then_some(router),
+            answering,
+            line,
         }
+    }
+
+    /// Nothing comes in and goes out.
+    fn ping(is_routed: bool) -> Self {
+        let answering = match is_routed {
+            true => Answering::Router(Self::router()),
+            false => Answering::ByHand(|conn, request| {
+                assert_eq!(request.method, "ping");
+                conn.respond(request.token, ()).expect("it is open");
+            }),
+        };
+        let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":7}\n";
+        Self::new(answering, line)
+    }
+
+    /// Two numbers come in and their sum goes out, past an interceptor where there is a router.
+    fn add(is_routed: bool) -> Self {
+        let answering = match is_routed {
+            true => {
+                let add = |a: i64, b: i64| Ok::<_, OwnedError>(a + b);
+                let router = Self::router().method("add", ["a", "b"], add);
+                Answering::Router(router.intercept(Passes))
+            }
+            false => Answering::ByHand(|conn, request| {
+                assert_eq!(request.method, "add");
+                let params = request.params.expect("two numbers");
+                let (a, b): (i64, i64) = params.decode().expect("two numbers");
+                conn.respond(request.token, &(a + b)).expect("it is open");
+            }),
+        };
+        let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"add\",\"params\":[10,5],\"id\":7}\n";
+        Self::new(answering, line)
+    }
+
+    fn router() -> LocalRouter {
+        let all = [
+            "ping", "one", "two", "three", "four", "five", "six", "seven",
+        ];
+        let router = LocalRouter::new();
+        let add = |router: LocalRouter, name| router.method(name, [], || ());
+        all.into_iter().fold(router, add)
     }
 }
 
 impl Operation for Answer {
     fn run(&mut self) {
-        const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":7}\n";
         for _ in 0..32 {
-            let mut input = Input::stream(black_box(LINE));
+            let mut input = Input::stream(black_box(self.line));
             while let Some(event) = self.conn.poll_event(&mut input) {
                 let Event::Request(request) = event else {
                     panic!("{event:?}")
                 };
-                match &mut self.router {
-                    Some(router) => router
+                match &mut self.answering {
+                    Answering::Router(router) => router
                         .respond(&mut self.conn, request)
                         .expect("it is served"),
-                    None if request.method == "ping" => {
-                        self.conn.respond(request.token, ()).expect("it is open");
-                    }
-                    None => panic!("{request:?}"),
+                    Answering::ByHand(answer) => answer(&mut self.conn, request),
                 }
             }
             let written = self.conn.poll_transmit().map_or(0, <[u8]>::len);
