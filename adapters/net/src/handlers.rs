@@ -166,8 +166,9 @@ impl Handlers {
     pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
         let running = self.running.as_ref().map_or(0, |running| running.len());
         let capacity = max_running_requests.saturating_sub(running);
-        let notified = self.notified.as_ref().map_or(0, FuturesUnordered::len);
-        let is_held = self.ordered.is_some() || notified >= max_running_requests.max(1);
+        let is_full =
+            |notified: &FuturesUnordered<Task>| notified.len() >= max_running_requests.max(1);
+        let is_held = self.ordered.is_some() || self.notified.as_ref().is_some_and(is_full);
         (!is_held).then_some(capacity)
     }
 
@@ -181,7 +182,9 @@ impl Handlers {
     /// Polls the running handlers.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.poll_running(cx);
-        self.poll_notified(cx);
+        if self.notified.is_some() {
+            self.poll_notified(cx);
+        }
         self.poll_ordered(cx);
         self.release_permits();
     }
@@ -241,6 +244,7 @@ impl Handlers {
         }
     }
 
+    #[inline(never)]
     fn poll_notified(&mut self, cx: &mut Context<'_>) {
         while let Some(notified) = self.notified.as_mut().filter(|all| !all.is_empty()) {
             match catch_unwind(AssertUnwindSafe(|| Pin::new(notified).poll_next(cx))) {
