@@ -187,6 +187,9 @@ macro_rules! schema_of {
     };
 }
 
+#[doc(hidden)]
+pub use schema_of;
+
 #[cfg(feature = "openrpc")]
 #[cfg(test)]
 mod tests {
