@@ -42,21 +42,21 @@ pub struct MethodInfo {
 /// ```
 #[macro_export]
 macro_rules! method_info {
-    ($name:literal($($param:literal: $type:ty),* $(,)?) -> $result:ty) => {
-        $crate::service::MethodInfo::request($name, $crate::method_info!(@ $($param $type),*))
-            .with_result($crate::schema_of!($result))
-    };
-    ($name:literal($($param:literal: $type:ty),* $(,)?)) => {
-        $crate::service::MethodInfo::notification($name, $crate::method_info!(@ $($param $type),*))
-    };
-    (@ $($param:literal $type:ty),*) => {
-        const {
-            &[$(
-                $crate::service::ParamInfo::of::<$type>($param)
-                    .with_schema($crate::schema_of!($type))
-            ),*]
-        }
-    };
+    ($name:literal($($param:literal: $type:ty),* $(,)?) -> $result:ty) => {{
+        const PARAMS: &[$crate::service::ParamInfo] = &[$(
+            $crate::service::ParamInfo::of::<$type>($param)
+                .with_schema($crate::service::schema_of!($type))
+        ),*];
+        $crate::service::MethodInfo::request($name, PARAMS)
+            .with_result($crate::service::schema_of!($result))
+    }};
+    ($name:literal($($param:literal: $type:ty),* $(,)?)) => {{
+        const PARAMS: &[$crate::service::ParamInfo] = &[$(
+            $crate::service::ParamInfo::of::<$type>($param)
+                .with_schema($crate::service::schema_of!($type))
+        ),*];
+        $crate::service::MethodInfo::notification($name, PARAMS)
+    }};
 }
 
 impl MethodInfo {

@@ -57,5 +57,7 @@ pub use schema::SchemaOf;
 #[cfg(feature = "openrpc")]
 #[doc(hidden)]
 pub use schema::probe;
+#[doc(hidden)]
+pub use schema::schema_of;
 pub use trace_context::TraceContext;
 pub use tracing::{SpanFields, Tracer, Tracing};

@@ -189,6 +189,9 @@ macro_rules! schema_of {
     };
 }
 
+#[doc(hidden)]
+pub use schema_of;
+
 #[cfg(feature = "openrpc")]
 #[cfg(test)]
 mod tests {
