@@ -160,7 +160,9 @@ impl ToInbox {
 
 impl Service for ToInbox {
     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        self.put(InboxEvent::Request(request.detach())).await;
+        // It has begun when it has been received. What comes behind it would compete for its place.
+        let put = pin!(self.put(InboxEvent::Request(request.detach())));
+        request.postponed(put).await;
         Ok(Answer::deferred())
     }
 

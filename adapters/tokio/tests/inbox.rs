@@ -1,4 +1,4 @@
-//! Messages that a program receives from an inbox, in virtual time.
+//! Messages that a program pulls.
 
 use std::time::Duration;
 
@@ -176,4 +176,45 @@ async fn the_end_comes_last_and_reports_are_counted_where_too_many_wait() {
     ));
     assert!(matches!(events[66], InboxEvent::Closed(Closed::EndOfInput)));
     assert!(inbox.recv().await.is_none() && inbox.try_recv().is_none());
+}
+
+/// The number that a message has as its one parameter.
+fn number(event: InboxEvent) -> u32 {
+    let [number] = match event {
+        InboxEvent::Request(request) => {
+            let params = request.params();
+            request.answer(Ok(().into())).unwrap();
+            params.unwrap()
+        }
+        InboxEvent::Notification(notification) => notification.params().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    number
+}
+
+// USE-19 USE-01
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_are_received_in_order_while_others_come_in() {
+    const MESSAGES: u32 = 6000;
+    let (near, _far, mut inbox) = sides();
+    let told = tokio::spawn(async move {
+        let mut calls = Vec::new();
+        for at in 0..MESSAGES {
+            match at % 2 {
+                0 => near.notify("tell", &[at]).await.unwrap(),
+                _ => calls.push(near.call("ask", &[at]).start().await.unwrap()),
+            }
+            if calls.len() == 50 {
+                for call in calls.drain(..) {
+                    call.result::<()>().await.unwrap();
+                }
+            }
+        }
+        near
+    });
+    for at in 0..MESSAGES {
+        let event = timeout(10 * SECOND, inbox.recv()).await;
+        assert_eq!(number(event.unwrap().unwrap()), at);
+    }
+    told.await.unwrap();
 }
