@@ -367,3 +367,16 @@ impl fmt::Debug for OwnedParts {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::first_bytes;
+
+    #[test]
+    fn the_first_bytes_of_what_was_said_are_text_on_one_line() {
+        assert_eq!(first_bytes(b" a\r\nb ", 9), "a  b");
+        assert_eq!(first_bytes("a\u{e9}b".as_bytes(), 3), "a\u{e9}");
+        assert_eq!(first_bytes("a\u{e9}b".as_bytes(), 2), "a");
+        assert_eq!(first_bytes(b"a\xffb", 9), "a\u{fffd}b");
+    }
+}

@@ -391,14 +391,17 @@ fn a_fixed_configuration_is_obeyed() {
 
 #[test]
 fn batches_of_ours_are_remembered_only_where_somebody_asks() {
-    for (null_id_error, calls, kept) in [
-        (NullIdError::Report, 2, false),
-        (NullIdError::FailAll, 2, false),
-        (NullIdError::FailSole, 0, false),
-        (NullIdError::FailSole, 2, true),
+    for (null_id_error, joined, calls, kept) in [
+        (NullIdError::Report, 1, 2, false),
+        (NullIdError::FailAll, 1, 2, false),
+        (NullIdError::FailSole, 1, 0, false),
+        (NullIdError::FailSole, 1, 2, true),
+        // Calls that leave together may fail together, and so may those of a batch beside them.
+        (NullIdError::Report, 2, 2, true),
     ] {
         let mut config = Config::new();
         config.dialect.null_id_error = null_id_error;
+        config.limits.max_joined_calls = joined;
         let mut conn: Connection<u32> = Connection::new(config);
         let mut batch = conn.batch(None);
         batch.notify("m", ()).unwrap();

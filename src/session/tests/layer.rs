@@ -160,6 +160,16 @@ fn raw_output(session: &mut Session<u32>) -> Vec<u8> {
 }
 
 #[test]
+fn nothing_is_told_before_a_layer_is_open() {
+    let mut session = layered(Bytes::default());
+    assert!(!session.has_opened());
+    assert!(session.poll_work(true).is_none());
+    session.handle_input(b"O");
+    assert!(session.has_opened());
+    assert_eq!(work(&mut session), ["opened"]);
+}
+
+#[test]
 fn through_a_layer_messages_go_both_ways_once_it_is_open() {
     let input = [&b"O"[..], &framed(M1), &framed(N), &[0xff]].concat();
     for size in [1, 2, input.len()] {
