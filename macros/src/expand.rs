@@ -137,7 +137,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     }
 }
 
-/// Generates the table of methods.
+/// Generates the description of the service and of each method.
 fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, prefix, doc) = (&options.root, &options.prefix, &service.doc);
     let name = service.item.ident.to_string();

@@ -71,7 +71,8 @@ pub(crate) fn sentence(variant: &str) -> String {
     sentence
 }
 
-/// Refuses names that are not allowed for methods or parameters, and names that are taken.
+/// The names on the wire of a trait's methods, or of one method's parameters. Refuses names that
+/// are not allowed, and a name that another of them has.
 pub(crate) struct Names {
     what: &'static str,
     seen: Vec<String>,

@@ -6,9 +6,9 @@
 //!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
 //! ```
 //!
-//! Over a socket, a thread that is about to wait first reads and writes itself: a caller waits for
-//! its answer, the service thread for more work. The reading and the writing thread work only when
-//! no other thread does.
+//! On Unix, if the transport is a socket, a thread that is about to wait first reads and writes
+//! itself: a caller waits for its answer, the service thread for more work. The reading and the
+//! writing thread work only when no other thread does.
 //!
 //! No thread reads, writes or runs the service while it holds the lock. So a peer that does not
 //! read, a peer that does not answer and a service that does not return block no other thread.
@@ -304,7 +304,7 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
 enum Next {
     /// Work, and how many permits of the server it has.
     Work(Work, usize),
-    /// The connection has ended, which the service learns by its last method.
+    /// The connection has ended: the service's method `closed` is called, and nothing after it.
     Closed(Closed),
 }
 
@@ -321,8 +321,8 @@ fn next_work(session: &Session) -> Next {
             return Next::Closed(why);
         }
         if state.conn.has_work() {
-            // The next work waits until all work before it has begun. The thread that begins it
-            // wakes this one.
+            // The next work has to wait, for a permit of the server or for earlier requests to
+            // begin or to end. This thread is woken when that may have changed.
             session.want_reader(&mut state);
             state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;

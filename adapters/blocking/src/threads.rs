@@ -1,5 +1,6 @@
-//! The threads that move the bytes of a connection: one reads, one writes. Other threads also write
-//! to a socket, as long as it has space: see [`Outlet`](antiphon_net::Outlet).
+//! The threads that move the bytes of a connection: one reads, one writes. On Unix other threads
+//! also read from a socket, and write to it as long as it has space: see
+//! [`Inlet`](antiphon_net::Inlet) and [`Outlet`](antiphon_net::Outlet).
 //!
 //! No thread reads or writes while it blocks another. So a peer that does not read and a peer that
 //! does not answer stop no other thread. If a reader or writer of the application fails or panics,
@@ -18,8 +19,8 @@ use crate::transport::link::{
     Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
 };
 
-/// How long a thread other than the writing thread waits for space in a socket at most. Because of
-/// the system's clock it may be some milliseconds.
+/// How long a thread other than the writing thread waits for space in a socket at most. The system
+/// rounds it up to a tick of its clock, which may be some milliseconds.
 const MOMENT: Duration = Duration::from_micros(1);
 
 /// How long a thread other than the reading thread waits for input at most.
@@ -31,7 +32,8 @@ const SMALL_BYTES: usize = 512;
 /// How many bytes are read at once while much arrives.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// After this many shorter reads in a row little arrives on a connection.
+/// After this many reads in a row that return fewer than [`SMALL_BYTES`], little arrives: the small
+/// buffer is used.
 const QUIET_READS: u32 = 16;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -144,7 +146,8 @@ struct Intake<R> {
     large: Vec<u8>,
     /// How many reads in a row were small.
     quiet: u32,
-    /// For a reader that returns "would block", and that the system cannot wait for.
+    /// The pauses after reads that return "would block": the system cannot wake the thread when
+    /// there is input.
     later: Later,
     is_over: bool,
 }
@@ -161,8 +164,8 @@ impl<R: Read> Intake<R> {
         }
     }
 
-    /// Reads once, and passes the bytes to the receiver. If `is_hasty`, the reader need not wait
-    /// for bytes.
+    /// Reads once, and passes the bytes to the receiver. If the reader returns "would block",
+    /// pauses, unless `is_hasty`.
     fn read<M: Receiver + ?Sized>(&mut self, receiver: &M, is_hasty: bool) -> Came {
         if self.is_over {
             return Came::End;

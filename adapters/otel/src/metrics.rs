@@ -1,4 +1,4 @@
-//! Durations of calls and counts of connections.
+//! Durations of calls, sizes of batches and the number of open connections.
 
 use antiphon::service::conventions::{
     BATCH_BOUNDS, CLIENT_BATCH_SIZE, DURATION_BOUNDS, ERROR_TYPE, RPC_CLIENT_CALL_DURATION,

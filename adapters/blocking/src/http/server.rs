@@ -1,4 +1,4 @@
-//! A server over HTTP: that of `antiphon-net`, on the thread for HTTP.
+//! A server over HTTP: the one of `antiphon-net`, run on the background thread for HTTP.
 
 use std::io;
 use std::net::TcpListener;

@@ -62,7 +62,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Takes the output of the TLS state, under its lock.
+    /// Takes the output of the TLS state, whose lock the caller holds.
     fn collect(&mut self, tls: &mut Connection) -> io::Result<()> {
         while tls.wants_write() {
             tls.write_tls(&mut self.out)?;
@@ -131,8 +131,8 @@ impl Read for Reader {
                 self.end = self.socket.read(&mut self.wire)?;
             }
             let decrypted = self.decrypt();
-            // If the peer cannot be sent anything any more, it may still have sent something
-            // before.
+            // A failure to write is ignored here, because input that the peer sent before can still
+            // be read.
             let _ = self.shared.send_rest();
             decrypted?;
         }
@@ -160,7 +160,7 @@ impl Write for Writer {
         let mut wire = self.shared.wire();
         let n = {
             let mut tls = self.shared.tls();
-            // Its buffer is empty now, so it accepts some bytes.
+            // The buffer of the TLS state is empty now, so it accepts some bytes.
             let n = tls.writer().write(buf).map_err(explain)?;
             wire.collect(&mut tls)?;
             n
