@@ -206,7 +206,8 @@ impl<W> Session<W> {
         about
     }
 
-    /// Returns the details of an open request for a report.
+    /// Returns the details of an open request for a report; `None` if it is not open or the peer
+    /// has cancelled it.
     pub(super) fn about(
         &self,
         key: RequestKey,
@@ -236,10 +237,11 @@ impl<W> Session<W> {
     }
 }
 
-/// Answers for a request if writing its answer panics.
+/// Answers *internal error* to a request if writing its answer panics.
 struct Unwinding<'s, W> {
     session: &'s mut Session<W>,
-    /// `None` after the answer was written.
+    /// The request's key, its size, its method, and when it began; `None` after the answer was
+    /// written.
     request: Option<(RequestKey, usize, Method, Instant)>,
 }
 
