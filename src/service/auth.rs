@@ -137,7 +137,7 @@ impl BearerAuth {
         }
     }
 
-    /// Asks for a token, and awaits it if the source does not have it at once.
+    /// Asks for a token, and awaits it if the source is [`from_async`](Self::from_async).
     ///
     /// # Errors
     /// Why the source has failed, as it says itself; or [`InvalidToken`].

@@ -54,7 +54,7 @@ impl LocalRequest {
     /// The attributes that interceptors keep for later calls of the same connection.
     ///
     /// # Panics
-    /// It is borrowed already.
+    /// The attributes are borrowed already.
     pub fn connection_attributes(&self) -> RefMut<'_, Attributes> {
         self.of_connection.borrow_mut()
     }
@@ -62,7 +62,7 @@ impl LocalRequest {
     /// The attributes that interceptors keep for later calls of all connections of the router.
     ///
     /// # Panics
-    /// It is borrowed already.
+    /// The attributes are borrowed already.
     pub fn router_attributes(&self) -> RefMut<'_, Attributes> {
         self.of_router.borrow_mut()
     }

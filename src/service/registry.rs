@@ -212,7 +212,8 @@ pub enum RegisterError {
     BlankParam(String),
     /// Two parameters of this method have the same name.
     RepeatedParam(String, &'static str),
-    /// This method has as many parameters as the first number, but names for as many as the second.
+    /// The handler of this method takes as many parameters as the first number, but the second is
+    /// how many names were given.
     WrongNumberOfNames(String, usize, usize),
     /// The handler of this method takes all params as one argument, and single parameters too.
     WholeAndParts(String),

@@ -66,7 +66,8 @@ pub struct Scheduler<W> {
 }
 
 impl<W> Scheduler<W> {
-    /// Lets `max_running` requests run at once, and `max_waiting` wait. At least one runs.
+    /// Lets at most `max_running` requests run at the same time, but at least one, and at most
+    /// `max_waiting` wait.
     pub const fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
             max_running: if max_running == 0 { 1 } else { max_running },

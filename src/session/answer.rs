@@ -62,7 +62,7 @@ impl<W> Session<W> {
     pub fn refuse(&mut self, ticket: Ticket) {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let busy = self.conn.config().dialect.error_profile.busy();
-        // It fails only if no answer is awaited any more.
+        // Answering fails only if no answer is awaited any more.
         let _ = self.respond_err(ticket, &busy);
         if let Some(about) = about {
             self.report(Report::NoCapacity(about));
@@ -98,7 +98,7 @@ impl<W> Session<W> {
             return Err(ticket);
         }
         self.queue.remove_cancelled(ticket.key());
-        // It fails only if no answer is awaited any more.
+        // Answering fails only if no answer is awaited any more.
         let _ = self.respond_cancelled(ticket);
         Ok(())
     }
@@ -253,7 +253,7 @@ impl<W> Drop for Unwinding<'_, W> {
         let session = &mut *self.session;
         session.lost = session.about(key, &method, begun);
         session.let_go(key, bytes);
-        // It fails only if no answer is awaited any more.
+        // Answering fails only if no answer is awaited any more.
         session.conn.abandon(key);
         session.poll_end();
     }

@@ -209,7 +209,7 @@ impl<W> Session<W> {
                     let id = request.id.into();
                     let about = RequestDetails::new(&request.method, id, Default::default());
                     let busy = self.conn.config().dialect.error_profile.busy();
-                    // It fails only if no answer is awaited any more.
+                    // Answering fails only if no answer is awaited any more.
                     let _ = self.conn.respond_err(request.token, &busy);
                     self.report(Report::QueueFull(about));
                 }
@@ -229,7 +229,7 @@ impl<W> Session<W> {
             Event::Cancelled(cancelled) => {
                 if let Some(request) = self.queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
-                        // It fails only if no answer is awaited any more.
+                        // Answering fails only if no answer is awaited any more.
                         let _ = self.conn.respond_cancelled(request.into_token());
                     }
                 } else if !self.cancelled.contains(&cancelled.key) {

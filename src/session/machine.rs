@@ -475,7 +475,8 @@ impl<W> Session<W> {
         self.poll_end();
     }
 
-    /// Closes the session at once. Queued output is still written.
+    /// Closes the session without a drain: open calls and requests are given up. Queued output is
+    /// still written.
     pub fn close(&mut self, reason: CloseReason) {
         self.close_now(reason);
         self.advance();

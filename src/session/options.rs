@@ -58,9 +58,9 @@ pub enum WhenFull {
     Drop,
 }
 
-/// Which of a service's work waits until other work has ended. Always, requests and notifications begin in
-/// the order in which they came, entries of a batch too, and cancels and the answers to calls of ours
-/// never wait.
+/// Which of a service's work waits until other work has ended. Under each of them requests and
+/// notifications begin in the order in which they came, entries of a batch too; cancels and the answers to
+/// calls of ours never wait.
 ///
 /// A notification has ended when its handler has, a request when it is answered, by its handler or later,
 /// or when the peer has cancelled it and the dialect wants no answer to it.

@@ -27,7 +27,8 @@ pub trait Service: Send + 'static {
     }
 
     /// The peer has sent a request. The returned value is the answer, unless the request was
-    /// [deferred](Request::defer). The error is sent to the peer unchanged.
+    /// [deferred](Request::defer). An error is sent as the error object that it holds, without its
+    /// cause.
     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let _ = peer;
         Err(request.unknown_method())

@@ -26,10 +26,11 @@ const MOMENT: Duration = Duration::from_micros(1);
 /// How long a thread other than the reading thread waits for input at most.
 const READ_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// How many bytes are read at once while little arrives, so that an idle connection holds no more.
+/// How many bytes one read takes at most while little arrives. An idle connection holds a buffer of
+/// this size only.
 const SMALL_BYTES: usize = 512;
 
-/// How many bytes are read at once while much arrives.
+/// How many bytes one read takes at most while much arrives.
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// After this many reads in a row that return fewer than [`SMALL_BYTES`], little arrives: the small

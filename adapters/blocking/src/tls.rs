@@ -108,7 +108,7 @@ impl Acceptor {
     }
 
     /// Calls `report` for each connection whose handshake failed, with the error: a [`TlsError`],
-    /// or [`TimedOut`](io::ErrorKind::TimedOut) if the client was too slow.
+    /// for example, or [`TimedOut`](io::ErrorKind::TimedOut) if the client was too slow.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self {

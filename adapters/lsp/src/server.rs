@@ -85,7 +85,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     /// Serves a request.
     ///
     /// # Panics
-    /// It has a handler already.
+    /// The method has a handler already.
     #[track_caller]
     pub fn on<R: gen_lsp_types::Request + 'static>(
         mut self,
@@ -98,7 +98,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     /// Serves a notification. `exit` and `$/setTrace` are served here.
     ///
     /// # Panics
-    /// It has a handler already.
+    /// The method has a handler already.
     #[track_caller]
     pub fn on_notification<N: gen_lsp_types::Notification + 'static>(
         mut self,

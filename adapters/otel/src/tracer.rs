@@ -19,7 +19,7 @@ use crate::SCOPE;
 
 /// Makes a span of OpenTelemetry of each call, for [`Tracing`](antiphon::service::Tracing).
 /// Handlers run in the span's context, so the calls that they make, and spans that other libraries
-/// make meanwhile, belong to the span.
+/// make in them, belong to the span.
 ///
 /// A span has the method, the status code and the kind of error, never params, results or messages
 /// of errors. If the method is unknown, the span's name is `jsonrpc`, its attribute `rpc.method` is

@@ -19,7 +19,7 @@ use super::rustls;
 use crate::Context;
 use crate::transport::link::Link;
 
-/// How many bytes are read from the socket at once: the largest record.
+/// How many bytes one read of the socket takes at most: as many as the largest record has.
 const WIRE_BYTES: usize = 16 * 1024 + 256;
 
 /// The largest output buffer that is kept for the next time, in bytes.
