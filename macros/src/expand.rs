@@ -54,6 +54,7 @@ fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
     quote!(#may_be_unused #item)
 }
 
+/// Generates the type that serves the methods.
 fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, item) = (&options.root, &service.item);
     let (name, visibility) = (&item.ident, &item.vis);
@@ -212,6 +213,7 @@ fn value(root: &syn::Path, method: &Method) -> TokenStream {
     }
 }
 
+/// Generates the typed client.
 fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, item, prefix) = (&options.root, &service.item, &options.prefix);
     let (name, visibility) = (&item.ident, &item.vis);

@@ -84,6 +84,7 @@ impl Names {
         Self { what, seen }
     }
 
+    /// Adds a name, or returns why it is refused.
     pub(crate) fn take(&mut self, name: &str, span: Span) -> Result<()> {
         let what = self.what;
         if name.trim().is_empty() {

@@ -149,6 +149,7 @@ impl MethodInfo {
 #[derive(Clone, Copy)]
 pub struct ParamInfo {
     name: &'static str,
+    /// Finds out at run time whether the parameter may be left out.
     is_optional: fn() -> bool,
     schema: SchemaOf,
 }

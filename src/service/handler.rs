@@ -82,6 +82,7 @@ pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
 pub struct CallParts<'c, R: ?Sized, S: ?Sized> {
     params: Option<Json<'c>>,
     arguments: Option<Arguments<'c, 'c>>,
+    /// The index of the next single parameter.
     next: usize,
     request: &'c R,
     state: &'c S,

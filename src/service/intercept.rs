@@ -17,6 +17,7 @@ use crate::json::OwnedJson;
 pub struct Reply {
     outcome: Option<Result<ResultText, Failure>>,
     duration: Duration,
+    /// Whether an interceptor has replaced the outcome.
     is_replaced: bool,
 }
 
@@ -101,6 +102,7 @@ impl Reply {
     }
 }
 
+/// Converts the answer of an interceptor to an outcome.
 fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failure> {
     match answer {
         Ok(result) => Ok(result.into_string().into_bytes()),

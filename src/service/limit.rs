@@ -92,6 +92,7 @@ impl Bucket {
         self.missing(now).saturating_sub(most)
     }
 
+    /// Returns how much is missing in the bucket at the time `now`.
     fn missing(&self, now: Instant) -> u128 {
         let span = now.saturating_since(self.since);
         let come_back = span.as_nanos() * u128::from(self.rate);

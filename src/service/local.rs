@@ -125,6 +125,7 @@ pub struct LocalRateLimit {
     /// A full bucket, to be copied. Its address also distinguishes the buckets of this limit from
     /// those of other limits.
     full: Arc<Bucket>,
+    /// Whether all connections of the router share one bucket.
     is_shared: bool,
 }
 

@@ -123,6 +123,7 @@ impl<L: CallLog> Logging<L> {
         call
     }
 
+    /// Returns what is logged of a payload, if anything.
     fn shown(&self, method: &str, payload: Option<&str>) -> Option<String> {
         match self.payloads {
             Payloads::Hidden => None,

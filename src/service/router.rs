@@ -70,6 +70,7 @@ struct Served<S> {
     place: usize,
 }
 
+/// Runs the method at an index of a service; the index is 0 for a single method.
 type Run<S> =
     dyn Fn(usize, Option<Json<'_>>, &S, &mut ResultText) -> Result<(), Failure> + Send + Sync;
 
@@ -465,6 +466,7 @@ fn name_unknown(config: &Config, method: &str, failure: &mut Failure) {
     }
 }
 
+/// Returns the router, or panics with the error's text.
 #[track_caller]
 fn expect<S>(registered: Result<LocalRouter<S>, RegisterError>) -> LocalRouter<S> {
     match registered {

@@ -167,6 +167,7 @@ impl<W> Scheduler<W> {
         self.waiting
     }
 
+    /// Takes the permit that is reserved for a connection in `called`. Returns false if none is.
     fn take_call(&mut self, member: &mut Member) -> bool {
         let found = self
             .called

@@ -116,6 +116,8 @@ impl<W> Session<W> {
         self.lost.take()
     }
 
+    /// Writes an answer, and ends the request if that has succeeded. If it fails, answers *internal
+    /// error* instead.
     fn answer(
         &mut self,
         ticket: Ticket,

@@ -96,6 +96,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
+    /// Handles the end of the input while the session is open.
     fn end_input(&mut self) {
         let is_asked = self.conn.requests_open() > 0
             || self.writing != Writing::Idle
@@ -112,6 +113,7 @@ impl<W> Session<W> {
         self.phase = Phase::InputEnded { since: self.now };
     }
 
+    /// Tells the layer, if there is one, that its input has ended.
     fn end_layer_input(&mut self) {
         if let Wire::Layered(layer) = &mut self.wire {
             layer.handle_eof();
@@ -285,6 +287,7 @@ impl<W> Session<W> {
         }
     }
 
+    /// Ends the current phase, whose deadline has passed.
     fn end_phase(&mut self) {
         match self.phase {
             Phase::InputEnded { .. } => self.tell_end(),
@@ -299,6 +302,7 @@ impl<W> Session<W> {
     }
 }
 
+/// Returns the time `span` after `start`; the far future without a span.
 fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }

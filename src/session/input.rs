@@ -45,6 +45,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
+    /// Takes bytes of a stream, and keeps those of an unfinished message.
     fn handle_stream(&mut self, bytes: &[u8]) {
         if self.rest.is_empty() {
             let consumed = self.take_stream(bytes);
@@ -130,6 +131,7 @@ impl<W> Session<W> {
         self.wire = Wire::Layered(layer);
     }
 
+    /// Closes the session because its layer has ended, and drops output that cannot be sent.
     fn end_with_layer(&mut self, end: LayerEnd) {
         let reason = match end {
             LayerEnd::Local => CloseReason::Done,
@@ -196,6 +198,7 @@ impl<W> Session<W> {
         }
     }
 
+    /// Handles one event of the connection.
     fn take(&mut self, event: Event<'_, W>) {
         self.has_heard |= is_of_the_peer(&event);
         if is_of_a_batch(&event) {
@@ -263,6 +266,7 @@ impl<W> Session<W> {
         true
     }
 
+    /// Passes on a call that has ended: in order with the service's work, or directly.
     fn settle(&mut self, settled: Settled<W>) {
         if let Some(progress) = &mut self.progress {
             progress.end(settled.call);

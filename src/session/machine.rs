@@ -55,6 +55,7 @@ pub struct Session<W> {
     pub(super) conn: Connection<W>,
     /// How long input is read and dropped after the end.
     pub(super) linger: Duration,
+    /// Which work waits until other work has ended.
     order: Order,
     pub(super) wire: Wire,
     pub(super) phase: Phase,
@@ -228,6 +229,7 @@ impl<W> Session<W> {
         told.map(core::mem::take).unwrap_or_default()
     }
 
+    /// Splits a request into its message and the ticket to answer it, and notes that it begins now.
     pub(super) fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {
         let bytes = request.origin().bytes;
         let method = Method::new(request.method());

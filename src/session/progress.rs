@@ -26,6 +26,7 @@ impl Extend {
     }
 }
 
+/// The watched calls, and the progress of them that waits to be taken.
 #[derive(Default)]
 pub(super) struct Progress {
     watched: Vec<Watched>,
@@ -33,6 +34,7 @@ pub(super) struct Progress {
     told: VecDeque<(CallId, OwnedJson)>,
 }
 
+/// A call whose progress is watched.
 pub(super) struct Watched {
     pub(super) call: CallId,
     pub(super) token: String,

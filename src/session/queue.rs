@@ -58,6 +58,7 @@ enum Item<W> {
     Other(Box<Other<W>>, usize),
 }
 
+/// Work other than requests, notifications and beginnings of batches.
 enum Other<W> {
     Opened,
     Cancelled(RequestKey, Option<OwnedJson>),
@@ -327,6 +328,7 @@ impl<W> Queue<W> {
         self.items.push_back(Item::Other(Box::new(other), bytes));
     }
 
+    /// Updates the counts for an item that was removed, and converts it to work.
     fn take_out(&mut self, item: Item<W>) -> Next<W> {
         Next::Work(match item {
             // The request's bytes count until it is answered.

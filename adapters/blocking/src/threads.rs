@@ -43,10 +43,15 @@ const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 /// Which threads of a connection have ended, and whether they must stop.
 #[derive(Default)]
 pub(crate) struct Threads {
+    /// Whether the service thread has ended.
     pub(crate) served: Arc<AtomicBool>,
+    /// Whether the reading thread has ended.
     pub(crate) reader_done: Arc<AtomicBool>,
+    /// Whether the writing thread has ended.
     pub(crate) writer_done: Arc<AtomicBool>,
+    /// Whether a write has failed.
     pub(crate) writer_failed: AtomicBool,
+    /// Whether the reading and the writing thread must stop.
     pub(crate) stop: AtomicBool,
 }
 
@@ -128,6 +133,7 @@ pub(crate) fn start(
     builder.spawn(run).map(drop)
 }
 
+/// Runs the reading thread of a reader without a timeout.
 fn read_on(session: &Session, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(reader);
     while intake.read(session, false) != Came::End {
@@ -150,6 +156,7 @@ struct Intake<R> {
     /// The pauses after reads that return "would block": the system cannot wake the thread when
     /// there is input.
     later: Later,
+    /// Whether the input has ended, or a read has failed.
     is_over: bool,
 }
 
@@ -245,6 +252,7 @@ impl Inlet for Inward {
     }
 }
 
+/// Runs the reading thread of a transport of whole messages.
 fn receive_on(session: &Session, threads: &Threads, mut receive: Receive) {
     loop {
         match receive() {
@@ -272,6 +280,7 @@ impl Write for WholeMessages {
     }
 }
 
+/// Runs the writing thread.
 fn write_on(session: &Session, threads: &Threads, mut writer: impl Write) {
     let mut chunk = Vec::new();
     while session.wait_output(&mut chunk, || is(&threads.stop)) {

@@ -158,6 +158,7 @@ impl Drop for Beginning<'_> {
     }
 }
 
+/// Returns the dialect's error for a request before `initialize`.
 fn not_initialized(peer: &Peer) -> OwnedError {
     let dialect = &peer.session().options().config.dialect;
     dialect.error_profile.not_initialized().into_owned()

@@ -25,6 +25,7 @@ pub struct OtelMetrics {
     server_batches: Histogram<u64>,
     client_batches: Histogram<u64>,
     connections: UpDownCounter<i64>,
+    /// The name of the attribute for the code of an error.
     status_code: &'static str,
 }
 

@@ -27,7 +27,9 @@ use crate::SCOPE;
 #[derive(Clone)]
 pub struct OtelTracer {
     tracer: Arc<BoxedTracer>,
+    /// Reads and writes the fields; `None` for W3C's.
     propagator: Option<Arc<dyn TextMapPropagator + Send + Sync>>,
+    /// The name of the attribute for the code of an error.
     status_code: &'static str,
 }
 

@@ -188,6 +188,7 @@ impl WebSocketConfig {
         self.request.is_none()
     }
 
+    /// Returns the URL of a client if it has the wanted scheme; `otherwise` is the error's text.
     fn url_of(&self, is_tls: bool, otherwise: &str) -> io::Result<&WebSocketUrl> {
         let (kind, what) = match self.url() {
             Some(url) if url.is_tls() == is_tls => return Ok(url),

@@ -54,6 +54,7 @@ pub(crate) enum Fault {
 
 const BAD_TEXT: Fault = Fault::Broken(CloseCode::BAD_TEXT, "text that is not UTF-8");
 
+/// Returns the fault for input that breaks the protocol.
 const fn protocol(reason: &'static str) -> Fault {
     Fault::Broken(CloseCode::PROTOCOL_ERROR, reason)
 }
@@ -81,6 +82,7 @@ struct Message {
     valid: usize,
     /// The size of its frames that have begun.
     declared: u64,
+    /// How many frames of it have begun.
     fragments: u64,
 }
 

@@ -169,6 +169,7 @@ impl WebSocket {
         !self.options.is_server()
     }
 
+    /// Takes the next event of the current phase out of `input`.
     fn read(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
         match &mut self.phase {
             Phase::Handshake(head, _) => {
@@ -220,6 +221,7 @@ impl WebSocket {
         Some(LayerEvent::Opened(handshake))
     }
 
+    /// Reads frames up to the next event, while the WebSocket is open.
     fn read_open(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
         loop {
             let received = self.reader.poll(input);
@@ -259,10 +261,12 @@ impl WebSocket {
         own.map(|(method, _)| method)
     }
 
+    /// Returns the deadline of a message that begins now; `None` without `message_timeout`.
     fn message_due_from_now(&self) -> Option<Instant> {
         self.message_timeout.map(|span| self.now + span)
     }
 
+    /// Does what is due: sends a ping, or ends the WebSocket because a deadline has passed.
     fn act_on_time(&mut self) {
         match self.phase {
             Phase::Handshake(..) if self.keep_alive.poll_action(self.judged).is_some() => {
@@ -320,11 +324,13 @@ impl WebSocket {
         mem::replace(&mut self.phase, Phase::Ended)
     }
 
+    /// Puts a control frame into the output.
     fn say(&mut self, what: Control, payload: &[u8]) {
         let is_masked = self.is_masked();
         write::frame(&mut self.output, OpCode::Control(what), payload, is_masked);
     }
 
+    /// Puts a close frame into the output, in place of a pong that waits.
     fn say_close(&mut self, code: Option<CloseCode>, reason: &str) {
         self.pong = None;
         self.say(Control::Close, &write::close_payload(code, reason));

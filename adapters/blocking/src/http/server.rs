@@ -12,6 +12,7 @@ use super::tasks::runtime;
 use crate::serve::Service;
 use crate::server::running::Running;
 
+/// Starts a server on `listener`. `prepare` sets the server's limits, hooks and TLS.
 pub(crate) fn start<S: Service>(
     listener: TcpListener,
     options: HttpConfig,

@@ -56,13 +56,17 @@ pub(crate) struct Accepting {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the accepting thread and the server share.
 #[derive(Default)]
 struct Shared {
+    /// Whether the thread must end.
     is_over: AtomicBool,
+    /// Wakes the server when a connection was accepted.
     waiter: Mutex<Option<Waker>>,
 }
 
 impl Shared {
+    /// Sets the waiter, and returns the earlier one.
     fn set_waiter(&self, waiter: Option<Waker>) -> Option<Waker> {
         let known = self.waiter.lock();
         let mut known = known.unwrap_or_else(PoisonError::into_inner);

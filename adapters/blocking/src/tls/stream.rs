@@ -49,6 +49,7 @@ pub(super) fn link(tls: Connection, stream: TcpStream, context: Context) -> io::
     }))
 }
 
+/// What the two halves share.
 struct Shared {
     tls: Mutex<Connection>,
     /// It is locked before `tls` by a thread that needs both, so that records are written in their
@@ -56,6 +57,7 @@ struct Shared {
     wire: Mutex<Wire>,
 }
 
+/// The writing side of the socket, and the output that was taken from the TLS state for it.
 struct Wire {
     socket: TcpStream,
     out: Vec<u8>,

@@ -326,6 +326,7 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes reads and writes of a socket wait for ever: blocking, and without timeouts.
 fn wait_for_ever(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(None)?;
