@@ -57,8 +57,8 @@ macro_rules! entries {
         /// variant is one. Named fields are the members of `data`, a single unnamed field is `data`.
         ///
         /// A received error object becomes the variant that has its code, if its `data` has the
-        /// variant's fields and no other members. A code that JSON-RPC itself uses, such as −32602,
-        /// needs the same message too. Any other error object becomes the variant that has
+        /// variant's fields and no other members; a variant without fields accepts any `data`. A code
+        /// that JSON-RPC itself uses, such as −32602, needs the same message too. Any other error object becomes the variant that has
         /// `#[rpc(other)]` and holds an `OwnedError`. Without such a variant it is not converted: a
         /// typed client returns it as `CallError::Unexpected`.
         ///

@@ -146,8 +146,8 @@ impl<W> Session<W> {
     /// Returns the service's next work, in the order of arrival; a request only if `may_begin_request`.
     /// It must not be called while a notification is being served; under [`Order::Free`] it may be
     /// called then if work [waits](Self::has_work). If it returns `None` and no work waits, the service
-    /// counts as idle. Only then is the connection told that the input has ended, so that until then
-    /// the service can still call and notify.
+    /// counts as idle. Until then the connection does not learn that the input has ended, unless a call
+    /// of ours is open or `drain_timeout` has passed, so the service can still call and notify.
     pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work<W>> {
         let was_paused = self.is_paused();
         let next = match self.phase {
