@@ -10,10 +10,11 @@ use syn::{
 use crate::names::Names;
 use crate::options::{RpcOptions, ServiceOptions, doc};
 
-/// The most parameters of a method for typed clients.
+/// The most parameters of a method. A typed client passes them as a tuple, and tuples of at most
+/// ten implement `Values`.
 const MAX_PARAMS: usize = 10;
 
-/// Names that the service and its client have already.
+/// Names that generated functions have, and that no method may have.
 const GENERATED: [&str; 4] = ["new", "by_position", "with_prefix", "into_service"];
 
 /// A declared service.
@@ -32,7 +33,7 @@ pub(crate) struct Method {
     pub(crate) doc: String,
     pub(crate) is_async: bool,
     pub(crate) is_notification: bool,
-    /// Whether it runs to its end, although nobody waits for it.
+    /// Whether it runs to its end even if its request is cancelled or its connection ends.
     pub(crate) finishes: bool,
     pub(crate) arguments: Vec<Argument>,
     /// The return type; `()` if there is none.
@@ -235,7 +236,8 @@ enum Kind {
     Other,
 }
 
-/// Returns whether the return type is that of a request or a notification, and its types.
+/// Returns whether a method with this return type is answered or is a notification. If the type is
+/// a `Result<T, E>`, returns `T` and `E` too.
 fn returned(output: &Type) -> (Kind, Option<(Type, Type)>) {
     let last = match output {
         Type::Tuple(tuple) if tuple.elems.is_empty() => return (Kind::Answered, None),
@@ -248,8 +250,8 @@ fn returned(output: &Type) -> (Kind, Option<(Type, Type)>) {
     if last.ident == "NotificationOk" {
         return (Kind::Notification, None);
     }
-    // An alias such as `io::Result<T>` or `MyResult<T>` counts as a `Result`; if it is none, the
-    // compiler reports that.
+    // An alias such as `io::Result<T>` or `MyResult<T>` counts as a `Result`; if it is an alias of
+    // another type, the compiler reports that.
     if !last.ident.to_string().ends_with("Result") {
         return (Kind::Other, None);
     }

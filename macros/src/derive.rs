@@ -13,6 +13,7 @@ const RESERVED: std::ops::RangeInclusive<i64> = -32768..=-32000;
 /// The reserved codes that a program may use.
 const STANDARD: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 
+/// Generates the implementations for an enum. `root` is the path of the crate whose types are used.
 pub(crate) fn expand(root: &str, tokens: TokenStream) -> Result<TokenStream> {
     let item: DeriveInput = syn::parse2(tokens)?;
     let said = RpcOptions::read(&item.attrs, &["crate", "display"])?;
@@ -115,6 +116,7 @@ struct Part {
     shown: TokenStream,
 }
 
+/// What a variant was read as: one with a code, or the one with `#[rpc(other)]`.
 enum Read {
     Part(Part),
     Other,

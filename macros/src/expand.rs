@@ -54,6 +54,7 @@ fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
     quote!(#may_be_unused #item)
 }
 
+/// Generates the type that serves the methods.
 fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, item) = (&options.root, &service.item);
     let (name, visibility) = (&item.ident, &item.vis);
@@ -137,7 +138,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     }
 }
 
-/// Generates the table of methods.
+/// Generates the description of the service and of each method.
 fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, prefix, doc) = (&options.root, &options.prefix, &service.doc);
     let name = service.item.ident.to_string();
@@ -212,6 +213,7 @@ fn value(root: &syn::Path, method: &Method) -> TokenStream {
     }
 }
 
+/// Generates the typed client.
 fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (root, item, prefix) = (&options.root, &service.item, &options.prefix);
     let (name, visibility) = (&item.ident, &item.vis);

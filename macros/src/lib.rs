@@ -36,16 +36,16 @@ macro_rules! entries {
         /// | option | default | what it does |
         /// |---|---|---|
         /// | `rename_all = "camelCase"` | none | names of methods and parameters on the wire; also `snake_case`, `PascalCase`, `kebab-case` |
-        /// | `prefix = "calc"` | none | `calc.add` on the wire, on both sides |
-        /// | `client = false` | `true` | no typed client |
-        /// | `server = false` | `true` | no `into_service` |
-        /// | `finish` | not so | `async` methods run to their end when their request is cancelled or its connection ends; otherwise they are dropped. On threads they always do |
-        /// | `crate = "path"` | this adapter | where the types are |
+        /// | `prefix = "calc"` | none | names on the wire are `calc.add`, in the server and in the client |
+        /// | `client = false` | `true` | makes no typed client |
+        /// | `server = false` | `true` | makes no server: the trait has no `into_service` |
+        /// | `finish` | off | `async` methods run to their end even if their request is cancelled or its connection ends; without `finish` their futures are dropped then. Methods on threads always run to their end |
+        /// | `crate = "path"` | `antiphon`, or the adapter that re-exports the macro | the crate whose types the generated code uses, if your dependency has another name |
         ///
         /// On a method or a parameter: `#[rpc(name = "…")]` is its name on the wire; on a parameter,
-        /// `#[rpc(context)]` takes it from the request (`FromCall`), and the client leaves it out.
-        /// On an `async` method, `#[rpc(finish)]` has it alone run to its end.
-        /// A method that returns `NotificationOk` is a notification.
+        /// `#[rpc(context)]` makes the server take it from the request (`FromCall`); the client has
+        /// no such parameter. On an `async` method, `#[rpc(finish)]` does for this method what the
+        /// option `finish` does for all. A method that returns `NotificationOk` is a notification.
         #[proc_macro_attribute]
         pub fn $service(options: TokenStream, item: TokenStream) -> TokenStream {
             service_in(Target { root: $root, may_wait: $may_wait }, options, item)
@@ -55,11 +55,15 @@ macro_rules! entries {
         ///
         /// Each variant has `#[rpc(code = 1001, message = "…")]`; without a message the name of the
         /// variant is one. Named fields are the members of `data`, a single unnamed field is `data`.
-        /// `#[rpc(other)]` on a variant that holds an `OwnedError` takes every other error. An error whose
-        /// `data` has other members than the fields is none of them.
+        ///
+        /// A received error object becomes the variant that has its code, if its `data` has the
+        /// variant's fields and no other members; a variant without fields accepts any `data`. A code
+        /// that JSON-RPC itself uses, such as −32602, needs the same message too. Any other error object becomes the variant that has
+        /// `#[rpc(other)]` and holds an `OwnedError`. Without such a variant it is not converted: a
+        /// typed client returns it as `CallError::Unexpected`.
         ///
         /// On the enum, `#[rpc(display = false)]` leaves `Display` and `Error` to you or another derive, and
-        /// `#[rpc(crate = "path")]` says where the types are.
+        /// `#[rpc(crate = "path")]` names the crate whose types the generated code uses.
         #[proc_macro_derive($error, attributes(rpc))]
         pub fn $derive(item: TokenStream) -> TokenStream {
             error_in(Target { root: $root, may_wait: $may_wait }, item)

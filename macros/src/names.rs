@@ -71,7 +71,8 @@ pub(crate) fn sentence(variant: &str) -> String {
     sentence
 }
 
-/// Refuses names that are not allowed for methods or parameters, and names that are taken.
+/// The names on the wire of a trait's methods, or of one method's parameters. Refuses names that
+/// are not allowed, and a name that another of them has.
 pub(crate) struct Names {
     what: &'static str,
     seen: Vec<String>,
@@ -83,6 +84,7 @@ impl Names {
         Self { what, seen }
     }
 
+    /// Adds a name, or returns why it is refused.
     pub(crate) fn take(&mut self, name: &str, span: Span) -> Result<()> {
         let what = self.what;
         if name.trim().is_empty() {

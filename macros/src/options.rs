@@ -7,11 +7,12 @@ use syn::{Attribute, Error, LitBool, LitInt, LitStr, Path, Result};
 
 use crate::names::Rename;
 
-/// Where generated code finds its types, and where it runs.
+/// The crate for which a macro generates code.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
+    /// The path of the crate whose types the generated code uses.
     pub(crate) root: &'static str,
-    /// Whether methods may be `async`.
+    /// Whether methods may be `async`: not on threads.
     pub(crate) may_wait: bool,
 }
 
@@ -78,18 +79,19 @@ impl ServiceOptions {
 pub(crate) struct RpcOptions {
     pub(crate) name: Option<LitStr>,
     pub(crate) is_context: bool,
-    /// Where `finish` stands.
+    /// The position of `finish` in the source, for error messages; `None` if it is not set.
     pub(crate) finishes: Option<proc_macro2::Span>,
     pub(crate) code: Option<(i64, proc_macro2::Span)>,
     pub(crate) message: Option<LitStr>,
     pub(crate) is_other: bool,
     pub(crate) root: Option<Path>,
+    /// The value of `display`.
     pub(crate) shows: Option<bool>,
 }
 
 impl RpcOptions {
-    /// Reads and removes the `#[rpc(…)]` attributes. `known` are the options that are allowed
-    /// there.
+    /// Reads and removes the `#[rpc(…)]` attributes. `known` are the options that are allowed on
+    /// this item.
     pub(crate) fn take(attributes: &mut Vec<Attribute>, known: &[&str]) -> Result<Self> {
         let (ours, others) = attributes
             .drain(..)

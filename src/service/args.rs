@@ -27,7 +27,7 @@ use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
 #[derive(Clone, Debug)]
 pub struct Arguments<'a, 'n> {
     names: &'n [&'static str],
-    /// As many as there are names, or fewer: those that are not there were left out.
+    /// The arguments in the order of `names`. One that is `None`, or after the end, was left out.
     values: SmallVec<[Option<Json<'a>>; 8]>,
 }
 
@@ -51,7 +51,7 @@ impl<'a, 'n> Arguments<'a, 'n> {
                     if name.eq_str(META) {
                         continue;
                     }
-                    // The peer has made the name up: it may be anything.
+                    // The error does not name it: the peer may have sent any text.
                     return Err(DecodeError::about(DecodeErrorKind::Unknown, ""));
                 };
                 if slot.replace(value).is_some() {

@@ -22,7 +22,7 @@ impl Attributes {
         self.values.is_empty()
     }
 
-    /// Leaves a value, in the place of the one of its type.
+    /// Stores a value, and replaces an earlier one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.remove::<T>();
         self.values.push((TypeId::of::<T>(), Box::new(value)));

@@ -95,18 +95,18 @@ enum Source {
 }
 
 impl BearerAuth {
-    /// Asks `source` for tokens, on the thread or task that calls, so it must not wait: for a token that
-    /// is kept in memory.
+    /// Asks `source` for tokens. It runs on the thread or task that calls, so it must not wait: for a
+    /// token that is kept in memory.
     pub fn new(source: impl Fn() -> Token + Send + Sync + 'static) -> Self {
         Self {
             source: Source::AtOnce(Arc::new(source)),
         }
     }
 
-    /// Asks `source` for tokens, and awaits what it gives: for a token that is fetched, and renewed when it
-    /// is over. The call waits meanwhile, and its deadline holds: what has not come by then is dropped, and
-    /// the call ends unsent. Calls that cannot wait, as `try_notify`, fail. A source that is asked by
-    /// several calls at once is to fetch once itself.
+    /// Asks `source` for tokens, and awaits them: for a token that is fetched, and renewed when it expires.
+    /// A call waits for its token until the call's deadline; then the future is dropped, and the call ends
+    /// unsent. Calls that cannot wait, such as `try_notify`, fail. Several calls may ask at the same time;
+    /// that they share one fetch is up to `source`.
     ///
     /// ```
     /// use antiphon::service::BearerAuth;
@@ -137,7 +137,7 @@ impl BearerAuth {
         }
     }
 
-    /// Asks for a token, and awaits it if the source does not have it at once.
+    /// Asks for a token, and awaits it if the source is [`from_async`](Self::from_async).
     ///
     /// # Errors
     /// Why the source has failed, as it says itself; or [`InvalidToken`].
@@ -154,7 +154,7 @@ fn bearer(token: Token) -> Result<Option<Authorization>, Failed> {
     Ok(bearer.transpose()?)
 }
 
-/// Leaves what was found with the call.
+/// Stores the token in the call's attributes. If there is none, removes an earlier one.
 fn leave(found: Result<Option<Authorization>, Failed>, cx: &mut Cx) -> Decision {
     match found {
         Ok(Some(authorization)) => cx.attributes_mut().insert(authorization),

@@ -16,13 +16,13 @@ pub struct CallEnd {
     /// Set if there was no answer: `cancelled` or `panicked`; for a call of this side also the
     /// names of [`NoAnswer::as_str`](super::NoAnswer::as_str).
     pub instead: Option<&'static str>,
-    /// How many bytes of JSON the result or the error object has, before the router maps failures; 0 if
-    /// there is none.
+    /// How many bytes of JSON the result or the error object has; 0 if there is no answer. If the
+    /// router replaces the error afterwards, this is the size of the error before.
     pub answer_bytes: usize,
 }
 
 impl CallEnd {
-    /// Makes one without an answer's bytes.
+    /// Makes the end of a call, with 0 as the size of the answer.
     pub const fn new(duration: Duration, code: Option<i64>, instead: Option<&'static str>) -> Self {
         Self {
             duration,

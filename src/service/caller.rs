@@ -34,7 +34,7 @@ pub trait Caller {
     where
         Self: 'c;
 
-    /// The only encoding that the other side understands, if there is one: JSON-RPC 1.0 has no names.
+    /// The encoding that the protocol demands, if it does: JSON-RPC 1.0 has params by position only.
     fn encoding(&self) -> Option<Encoding> {
         None
     }
@@ -102,7 +102,7 @@ impl<C: Caller> Stub<C> {
         }
     }
 
-    /// Sets how params are sent, if the other side accepts both encodings.
+    /// Sets how params are sent, unless the caller demands an [encoding](Caller::encoding).
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
@@ -114,7 +114,7 @@ impl<C: Caller> Stub<C> {
         self
     }
 
-    /// Calls a method. The arguments have these names.
+    /// Calls a method with these arguments, whose names are `names`.
     pub fn call<'c, R, E>(
         &'c self,
         method: &'static str,
@@ -160,7 +160,7 @@ impl<C: Caller> Stub<C> {
     }
 }
 
-/// Arguments and their names.
+/// Arguments and their names, to be serialized in an encoding.
 pub(super) struct Named<'v, V> {
     pub(super) names: &'static [&'static str],
     pub(super) values: &'v V,
@@ -189,7 +189,7 @@ pub trait Values {
     /// Writes each value with its name.
     ///
     /// # Errors
-    /// Those of the map.
+    /// An error of `map`.
     fn write_named<M: SerializeMap>(
         &self,
         names: &[&'static str],
@@ -199,7 +199,7 @@ pub trait Values {
     /// Writes the values in their order.
     ///
     /// # Errors
-    /// Those of the sequence.
+    /// An error of `seq`.
     fn write_in_order<Q: SerializeSeq>(&self, seq: &mut Q) -> Result<(), Q::Error>;
 }
 

@@ -22,11 +22,11 @@ pub enum Decision {
     /// called. A notification gets no answer.
     Answer(Result<OwnedJson, OwnedError>),
     /// The interceptor itself has failed. A request is answered *internal error*, and the cause is
-    /// reported here; a call of ours is not sent, and ends with the cause.
+    /// reported on this side; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
-    /// It is decided later, by what this comes to: a router waits for it, and so does a call of ours, until
-    /// its deadline; those behind are asked then. If the call is given up meanwhile, this is dropped. Where
-    /// nothing can wait, as in `try_notify`, the call fails.
+    /// The interceptor decides later, by this future. A router waits for it, and a call of ours waits until
+    /// its deadline; the interceptors after this one are called afterwards. If the call is given up
+    /// meanwhile, the future is dropped. A call that cannot wait, such as `try_notify`, fails.
     Defer(Deferred),
 }
 
@@ -53,7 +53,7 @@ impl Deferred {
         })
     }
 
-    /// Decides by what `future` gives.
+    /// Decides by calling the function that `future` returns.
     pub(super) fn deciding<R: FnOnce(&mut Cx) -> Decision + Send + 'static>(
         future: impl Future<Output = R> + Send + 'static,
     ) -> Self {
@@ -91,7 +91,7 @@ pub enum Asked {
     Deferred(Deferred),
 }
 
-/// A refusal.
+/// The call is refused: the error is its answer.
 impl From<OwnedError> for Decision {
     fn from(error: OwnedError) -> Self {
         Self::Answer(Err(error))

@@ -30,8 +30,9 @@ pub struct MethodInfo {
 }
 
 /// Describes a method: its name, the names and types of its parameters in their order, the type of its
-/// result. Without a result it is a notification. Types have schemas in the document of `rpc.discover` where
-/// the feature `openrpc` is on and they implement `schemars::JsonSchema`; others may stand here too.
+/// result. Without a result it is a notification. A type has a schema in the document of `rpc.discover` if
+/// the feature `openrpc` is on and the type implements `schemars::JsonSchema`. Other types are allowed, and
+/// have no schema.
 ///
 /// ```
 /// use antiphon::method_info;
@@ -93,7 +94,7 @@ impl MethodInfo {
         self
     }
 
-    /// Has its handler run to its end, even when nobody waits for the answer any more.
+    /// Makes its handler run to its end, even if its request is cancelled or its connection ends.
     pub const fn finishing(mut self) -> Self {
         self.finishes = true;
         self
@@ -131,8 +132,9 @@ impl MethodInfo {
         self.doc
     }
 
-    /// Whether its handler runs to its end, even when nobody waits for the answer any more. Routers of
-    /// tasks heed it of methods of a service; others always let a handler finish.
+    /// Whether its handler runs to its end, even if its request is cancelled or its connection ends.
+    /// Only routers of async runtimes use this, and only for the methods of a service. On threads and
+    /// in a [`LocalRouter`](super::LocalRouter) every handler runs to its end.
     pub const fn finishes(&self) -> bool {
         self.finishes
     }
@@ -147,6 +149,7 @@ impl MethodInfo {
 #[derive(Clone, Copy)]
 pub struct ParamInfo {
     name: &'static str,
+    /// Finds out at run time whether the parameter may be left out.
     is_optional: fn() -> bool,
     schema: SchemaOf,
 }

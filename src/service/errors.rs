@@ -31,7 +31,7 @@ pub trait RpcError: Into<OwnedError> {
     /// Converts the error of a peer.
     ///
     /// # Errors
-    /// The error itself, if it is none of the known ones.
+    /// Returns `error` if no value of this type stands for it.
     fn from_error(error: OwnedError) -> Result<Self, OwnedError>;
 }
 
@@ -117,8 +117,8 @@ impl Failure {
         }
     }
 
-    /// Whether the method itself says that it is unknown: an extension passes a request to the next
-    /// one in this way.
+    /// Whether the method itself says that it is unknown: an extension that answers so passes the
+    /// request to the next extension.
     pub fn declines(&self) -> bool {
         matches!(self, Self::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
     }
@@ -167,11 +167,11 @@ pub(super) fn unknown_method() -> Failure {
 
 /// Turns any error into an *internal error*, of which the peer is not sent the cause.
 pub trait Internal<T> {
-    /// Answers *internal error* (−32603) if the result is an error. The cause is reported here, and
-    /// not sent.
+    /// Answers *internal error* (−32603) if the result is an error. The cause is reported on this
+    /// side, and not sent.
     ///
     /// # Errors
-    /// The error to return.
+    /// The error for the handler to return.
     fn internal(self) -> Result<T, OwnedError>;
 }
 

@@ -27,12 +27,12 @@ impl Default for Discovery {
 }
 
 impl Discovery {
-    /// The name of the first extension.
+    /// The method that returns the names of the server's methods.
     pub const LIST_METHODS: &str = "rpc.listMethods";
-    /// The name of the second.
+    /// The method that returns the OpenRPC document.
     pub const DISCOVER: &str = "rpc.discover";
 
-    /// Sets the server's name and version, for the `info` of its document.
+    /// Answers both methods. The document's `info` has this name and version of the server.
     pub fn new(title: impl Into<Cow<'static, str>>, version: impl Into<Cow<'static, str>>) -> Self {
         Self {
             title: title.into(),
@@ -56,7 +56,7 @@ impl Discovery {
     /// sorted by name.
     ///
     /// # Errors
-    /// *Method not found* for any other method; *invalid params* if there are any.
+    /// *Method not found* for any other method; *invalid params* if there are params.
     pub fn write<'m>(
         &self,
         method: &str,

@@ -25,7 +25,7 @@ pub trait FromCall<R: ?Sized, S: ?Sized>: Sized {
     /// Makes the argument.
     ///
     /// # Errors
-    /// The answer to the request, whose handler is then not called.
+    /// The error with which the request is answered; its handler is not called.
     fn from_call(request: &R, state: &S) -> Result<Self, OwnedError>;
 }
 
@@ -59,12 +59,13 @@ pub mod marker {
     label = "a parameter implements `DeserializeOwned`, anything else `FromCall`"
 )]
 pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
-    /// How many names of parameters it needs: 1 for a parameter.
+    /// How many names of parameters it needs: 1 for a parameter, otherwise 0.
     const NAMES: usize = 0;
     /// Whether it takes all params.
     const IS_WHOLE: bool = false;
 
-    /// Describes its parameters.
+    /// Appends the descriptions of its parameters to `params`. Takes the name of a single parameter
+    /// from `names`.
     fn describe(names: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
         let _ = (names, params);
     }
@@ -81,6 +82,7 @@ pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
 pub struct CallParts<'c, R: ?Sized, S: ?Sized> {
     params: Option<Json<'c>>,
     arguments: Option<Arguments<'c, 'c>>,
+    /// The index of the next single parameter.
     next: usize,
     request: &'c R,
     state: &'c S,
@@ -98,7 +100,8 @@ impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::OneParam>
         call.next += 1;
         match &call.arguments {
             Some(arguments) => Ok(arguments.get(place)?),
-            // All params are taken by another argument; `Handler` refuses such functions.
+            // Another argument takes all params; [`described`] refuses such handlers, so this does
+            // not happen.
             None => Err(OwnedError::internal("the params are taken twice".into()).into()),
         }
     }
@@ -137,7 +140,7 @@ pub trait Handler<R: ?Sized, S: ?Sized, M>: 'static {
     /// Whether it takes all params as one.
     const IS_WHOLE: bool;
 
-    /// Describes its parameters.
+    /// Returns the descriptions of its parameters, which have these names.
     fn describe(names: &[&'static str]) -> Vec<ParamInfo>;
 
     /// Makes the arguments and calls the function.
@@ -203,10 +206,10 @@ functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8);
 functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9);
 functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9, A10 M10);
 
-/// Completes what is known of a method by its handler's parameters, unless it says what they are.
+/// Returns `info` with the parameters that the handler takes, if `info` has none.
 ///
 /// # Errors
-/// The names do not fit the handler.
+/// The names do not fit the handler, or `info` has other parameters than the handler takes.
 pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     info: MethodInfo,
     names: &[&'static str],
@@ -233,8 +236,8 @@ pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     }
 }
 
-/// The names of the parameters that a handler takes one by one, where the method is described: none if it
-/// takes all of them as one.
+/// Returns the names that a description has for the parameters that the handler takes one by one; none if
+/// the handler takes all params as one argument.
 pub fn names_of<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     info: &MethodInfo,
 ) -> Vec<&'static str> {

@@ -17,6 +17,7 @@ use crate::json::OwnedJson;
 pub struct Reply {
     outcome: Option<Result<ResultText, Failure>>,
     duration: Duration,
+    /// Whether an interceptor has replaced the outcome.
     is_replaced: bool,
 }
 
@@ -42,7 +43,7 @@ impl Reply {
         core::str::from_utf8(text).ok()
     }
 
-    /// Why there is no result, with the cause that is known here.
+    /// Why there is no result, with the cause, which is not sent to the peer.
     pub fn failure(&self) -> Option<&Failure> {
         self.outcome.as_ref()?.as_ref().err()
     }
@@ -95,12 +96,13 @@ impl Reply {
         self.is_replaced
     }
 
-    /// Returns the answer.
+    /// Returns the outcome; `None` if the handler answers later.
     pub fn into_outcome(self) -> Option<Result<ResultText, Failure>> {
         self.outcome
     }
 }
 
+/// Converts the answer of an interceptor to an outcome.
 fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failure> {
     match answer {
         Ok(result) => Ok(result.into_string().into_bytes()),
@@ -139,7 +141,7 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
     }
 
     /// Called before an answer is sent, or passed to the caller, if [`request`](Self::request) was
-    /// called. Also when a call of ours ends without an answer: see [`Reply::no_answer`]. A
+    /// called. Also called when a call of ours ends without an answer: see [`Reply::no_answer`]. A
     /// notification has the result `null`.
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let _ = (cx, request, reply);
@@ -164,18 +166,19 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = connection;
     }
 
-    /// A connection has ended. Called once for each that has begun.
+    /// Called when a connection has ended, once for each that has begun.
     fn closed(&self, connection: u32) {
         let _ = connection;
     }
 
-    /// The peer has sent a batch of so many items, those included that are not valid. Those that are calls
-    /// come next, each by itself.
+    /// Called when the peer has sent a batch. `items` also counts invalid items. The calls of the batch
+    /// follow, one by one.
     fn batch_received(&self, connection: u32, items: usize) {
         let _ = (connection, items);
     }
 
-    /// A batch of so many calls and notifications of ours goes out: those that no interceptor has answered.
+    /// Called when this side sends a batch. `items` counts the calls and notifications in it, without those
+    /// that an interceptor has answered.
     fn batch_sent(&self, connection: u32, items: usize) {
         let _ = (connection, items);
     }
@@ -221,7 +224,7 @@ impl<R: ?Sized + 'static> Chain<R> {
     }
 
     /// Calls the interceptors in their order until one answers, and counts the called ones in
-    /// `asked`. An interceptor that would decide later fails.
+    /// `asked`. If one would decide later, the call fails.
     pub fn request(
         &self,
         asked: &mut usize,
@@ -267,8 +270,8 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Passes the answer to the first `asked` of them, in reverse order, and subtracts each from
-    /// the count before it is called.
+    /// Passes the answer to the first `asked` interceptors, in reverse order. Each is subtracted
+    /// from `asked` before it is called.
     pub fn response(&self, asked: &mut usize, cx: &Cx, request: &R, reply: &mut Reply) {
         while let Some(place) = asked.checked_sub(1) {
             *asked = place;
@@ -278,49 +281,51 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Reports to the first `asked` of them, in reverse order, an answer that came later.
+    /// Reports to the first `asked` interceptors, in reverse order, how a call has ended that was
+    /// answered after its handler had returned.
     pub fn answered(&self, asked: usize, cx: &Cx, request: &R, end: &CallEnd) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.answered(cx, request, end);
         }
     }
 
-    /// Reports to the first `asked` of them, in reverse order, that there is no answer.
+    /// Reports to the first `asked` interceptors, in reverse order, that the call was given up.
     pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.given_up(cx, request);
         }
     }
 
-    /// Reports to all of them, in their order, that a connection has begun.
+    /// Reports to all interceptors, in their order, that a connection has begun.
     pub fn opened(&self, connection: u32) {
         for interceptor in self.all.iter() {
             interceptor.opened(connection);
         }
     }
 
-    /// Reports to all of them, in reverse order, that a connection has ended.
+    /// Reports to all interceptors, in reverse order, that a connection has ended.
     pub fn closed(&self, connection: u32) {
         for interceptor in self.all.iter().rev() {
             interceptor.closed(connection);
         }
     }
 
-    /// Tells all of them, in their order, that the peer has sent a batch.
+    /// Reports to all interceptors, in their order, that the peer has sent a batch.
     pub fn batch_received(&self, connection: u32, items: usize) {
         for interceptor in self.all.iter() {
             interceptor.batch_received(connection, items);
         }
     }
 
-    /// Tells all of them, in their order, that a batch of ours goes out.
+    /// Reports to all interceptors, in their order, that this side sends a batch.
     pub fn batch_sent(&self, connection: u32, items: usize) {
         for interceptor in self.all.iter() {
             interceptor.batch_sent(connection, items);
         }
     }
 
-    /// Does a step of the handler inside all of them.
+    /// Runs a step of the handler within the `scope` of every interceptor, that of the first
+    /// outermost.
     pub fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
         fn inside<R: ?Sized + 'static>(
             rest: &[Arc<dyn Interceptor<R>>],

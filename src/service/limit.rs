@@ -1,15 +1,16 @@
-//! How many calls a second, and what they may cost: a bucket that fills with time.
+//! Limits on the rate and the cost of calls: a bucket that fills with tokens over time, and the
+//! prices of calls in tokens.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// A token, in the unit in which a bucket counts: a rate of one a second gives one of these each
-/// nanosecond, so nothing is lost by rounding.
+/// How many of the units in which a bucket counts make a token. At a rate of one token a second,
+/// one unit comes back each nanosecond, so nothing is lost by rounding.
 const TOKEN: u128 = 1_000_000_000;
 
 /// Tokens that come back at a steady rate. Each call takes one, and is refused while there is none; or it
-/// is [charged](Self::charge) what it costs, and further ones are refused until that has come back.
+/// is [charged](Self::charge) what it costs, and further calls are refused until that has come back.
 ///
 /// ```
 /// use core::time::Duration;
@@ -28,11 +29,13 @@ const TOKEN: u128 = 1_000_000_000;
 pub struct Bucket {
     /// Tokens a second.
     rate: u64,
-    /// How many there are when it is full.
+    /// How many tokens a full bucket has.
     burst: u64,
-    /// What was missing to a full one, in parts of a [`TOKEN`]; more than there can be is a debt.
+    /// How much was missing in the bucket at the time `since`, in units of which [`TOKEN`] make a
+    /// token. What exceeds the size of the bucket is a debt.
     missing: u128,
-    /// When that was: the latest time that was told, so that a clock that steps back gives nothing away.
+    /// The time to which `missing` belongs. It never goes back, so a clock that steps back brings no
+    /// tokens.
     since: Instant,
 }
 
@@ -57,15 +60,15 @@ impl Bucket {
         is_there
     }
 
-    /// Takes so many tokens, whether they are there or not: for what is known only when it is done. What
-    /// was not there has to come back before there is a token again.
+    /// Takes this many tokens, even if the bucket has fewer: for a cost that is known only afterwards.
+    /// The tokens that it did not have must come back before it has a token again.
     pub fn charge(&mut self, now: Instant, tokens: u64) {
         let missing = self.missing(now);
         self.missing = missing.saturating_add(u128::from(tokens) * TOKEN);
         self.since = self.since.max(now);
     }
 
-    /// Whether there is not a whole token.
+    /// Whether the bucket has no whole token.
     pub fn is_empty(&self, now: Instant) -> bool {
         self.over(now) > 0
     }
@@ -78,17 +81,18 @@ impl Bucket {
         }
         let nanos = over.div_ceil(u128::from(self.rate));
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-        // A clock that has stepped back has to come to where it was first.
+        // If the clock has stepped back, nothing comes back until it has reached `since` again.
         let behind = self.since.saturating_since(now);
         Duration::from_nanos(nanos).saturating_add(behind)
     }
 
-    /// What has to come back before there is a token.
+    /// How much has to come back before there is a token, in units of which [`TOKEN`] make one.
     fn over(&self, now: Instant) -> u128 {
         let most = u128::from(self.burst - 1) * TOKEN;
         self.missing(now).saturating_sub(most)
     }
 
+    /// Returns how much is missing in the bucket at the time `now`.
     fn missing(&self, now: Instant) -> u128 {
         let span = now.saturating_since(self.since);
         let come_back = span.as_nanos() * u128::from(self.rate);
@@ -109,17 +113,17 @@ impl Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prices {
-    /// For each byte of the message that calls, or of its part of a batch. Default 1.
+    /// The price of each byte of the call's message, or of its entry in a batch. Default 1.
     pub per_byte_in: u64,
-    /// For each byte of the result or of the error object. Default 1.
+    /// The price of each byte of the result or of the error object. Default 1.
     pub per_byte_out: u64,
-    /// For each millisecond from the beginning of a call to its answer, waiting included; parts of one cost
-    /// their part. Default 1000: as much as a thousand bytes.
+    /// The price of each millisecond from the beginning of a call to its answer, waiting included; a part
+    /// of a millisecond costs its part. Default 1000: as much as a thousand bytes.
     pub per_millisecond: u64,
 }
 
 impl Prices {
-    /// Takes the defaults.
+    /// Returns the default prices.
     pub const fn new() -> Self {
         Self {
             per_byte_in: 1,
@@ -128,12 +132,13 @@ impl Prices {
         }
     }
 
-    /// What a call of so many bytes costs before it is served.
+    /// Returns what a call of this many bytes costs before it is served.
     pub const fn of_call(&self, bytes: usize) -> u64 {
         self.per_byte_in.saturating_mul(bytes as u64)
     }
 
-    /// What it costs besides, when it has taken so long and is answered with so many bytes.
+    /// Returns what a call costs in addition, once it is answered: `bytes` is the size of the
+    /// answer, `duration` the time that the call took.
     pub const fn of_answer(&self, bytes: usize, duration: Duration) -> u64 {
         let nanos = duration.as_nanos();
         let time = nanos.saturating_mul(self.per_millisecond as u128) / 1_000_000;

@@ -1,4 +1,5 @@
-//! What a router without a runtime shows of a call to its interceptors, and the limit on how many pass.
+//! Calls as the interceptors of a router without a runtime see them, and an interceptor that limits the
+//! rate of calls.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,7 +22,7 @@ use crate::time::Instant;
 pub struct LocalRequest {
     pub(super) method: Kept<40>,
     pub(super) params: Option<OwnedJson>,
-    /// None for a notification.
+    /// `None` for a notification.
     pub(super) id: Option<OwnedId>,
     pub(super) origin: Origin,
     pub(super) config: Config,
@@ -30,37 +31,38 @@ pub struct LocalRequest {
     pub(super) of_router: RefCell<Attributes>,
 }
 
-/// What tells the time of a call.
+/// The clock of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Clock {
-    /// The connection's: it stands still meanwhile.
+    /// The connection's time, which does not change while the call is served.
     At(Instant),
+    /// The clock that the router was given.
     Running(fn() -> Instant),
 }
 
 impl LocalRequest {
-    /// Where it stood: how many bytes it has, and whether in a batch.
+    /// Where the call was in the input: how many bytes it has, and whether it is in a batch.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// What the connection was made with.
+    /// The configuration of the connection.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What interceptors have left for later calls of the same connection.
+    /// The attributes that interceptors keep for later calls of the same connection.
     ///
     /// # Panics
-    /// It is borrowed already.
+    /// The attributes are borrowed already.
     pub fn connection_attributes(&self) -> RefMut<'_, Attributes> {
         self.of_connection.borrow_mut()
     }
 
-    /// What interceptors have left for later calls of all connections of the router.
+    /// The attributes that interceptors keep for later calls of all connections of the router.
     ///
     /// # Panics
-    /// It is borrowed already.
+    /// The attributes are borrowed already.
     pub fn router_attributes(&self) -> RefMut<'_, Attributes> {
         self.of_router.borrow_mut()
     }
@@ -107,8 +109,9 @@ impl fmt::Debug for LocalRequest {
     }
 }
 
-/// An interceptor of a [`LocalRouter`](super::LocalRouter) that refuses calls beyond a rate: *rate limit
-/// exceeded*, in the code that the dialect has for a busy server. Notifications beyond it are not served.
+/// An interceptor of a [`LocalRouter`](super::LocalRouter) that refuses calls beyond a rate. They are
+/// answered *rate limit exceeded*, with the code that the dialect has for it. Notifications beyond the
+/// rate are not served.
 ///
 /// ```
 /// use antiphon::service::{Bucket, LocalRateLimit, LocalRouter};
@@ -119,19 +122,21 @@ impl fmt::Debug for LocalRequest {
 /// ```
 #[derive(Debug)]
 pub struct LocalRateLimit {
-    /// Names its buckets too: they are told from those of others by it.
+    /// A full bucket, to be copied. Its address also distinguishes the buckets of this limit from
+    /// those of other limits.
     full: Arc<Bucket>,
+    /// Whether all connections of the router share one bucket.
     is_shared: bool,
 }
 
-/// The bucket of a limit, for a connection or for all of them.
+/// The bucket of a limit, for one connection or for all, stored in attributes.
 struct Filled {
     limit: Arc<Bucket>,
     bucket: Bucket,
 }
 
 impl LocalRateLimit {
-    /// Has each connection take from a bucket of its own, that begins as `full`.
+    /// Limits each connection by a bucket of its own, which begins as a copy of `full`.
     pub fn per_connection(full: Bucket) -> Self {
         Self {
             full: Arc::new(full),
@@ -139,7 +144,7 @@ impl LocalRateLimit {
         }
     }
 
-    /// Has all connections of a router take from one bucket, that begins as `full`.
+    /// Limits all connections of a router together by one bucket, which begins as `full`.
     pub fn per_router(full: Bucket) -> Self {
         Self {
             full: Arc::new(full),
@@ -147,7 +152,8 @@ impl LocalRateLimit {
         }
     }
 
-    /// Takes a token from its bucket among these attributes. False if there is none.
+    /// Takes a token from this limit's bucket among these attributes. Returns false if the bucket
+    /// has none.
     fn take(&self, attributes: &mut Attributes, now: Instant) -> bool {
         let mut all: Vec<Filled> = attributes.remove().unwrap_or_default();
         let known = all

@@ -24,8 +24,8 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, params);
     }
 
-    /// It has a result. `result` is there only if payloads are wanted, and as it was redacted; and not where
-    /// the answer came after the handler had returned.
+    /// A call has a result. `result` is set only if payloads are wanted, and is redacted. It is `None` if
+    /// the handler had returned before the call was answered.
     fn response(&self, call: &LoggedCall<'_>, duration: Duration, result: Option<&str>) {
         let _ = (call, duration, result);
     }
@@ -35,14 +35,14 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, duration, why);
     }
 
-    /// The call ended without an answer: it was cancelled, the connection closed, or its handler
-    /// panicked.
+    /// A call was given up: it was cancelled, its connection closed, or its handler panicked.
     fn given_up(&self, call: &LoggedCall<'_>) {
         let _ = call;
     }
 
-    /// It has failed. `error` is what the peer is told, or has told; `cause` what is known here. Where the
-    /// answer came after the handler had returned, `error` has the code only, and there is no cause.
+    /// A call has failed. `error` is the error that the peer is sent, or has sent; `cause` is not sent. If
+    /// the handler had returned before the call was answered, `error` has only the code, and `cause` is
+    /// `None`.
     fn error(
         &self,
         call: &LoggedCall<'_>,
@@ -64,8 +64,8 @@ pub struct LoggedCall<'c> {
     pub is_registered: bool,
     /// Whether this side calls the peer.
     pub is_outgoing: bool,
-    /// The id as the peer wrote it; none for a notification and for a call of ours. Once the request is
-    /// answered or given up, only [`Logging`] still has it.
+    /// The id as the peer wrote it; none for a notification and for a call of ours. After the request
+    /// is answered or given up, only [`Logging`] still sets it.
     pub id: Option<OwnedId>,
     /// The number of the connection. Together with the id it identifies the call.
     pub connection: u32,
@@ -82,15 +82,16 @@ pub struct LoggedCall<'c> {
 /// How params and results are logged.
 #[derive(Clone, Copy, Debug, Default)]
 enum Payloads {
-    /// They are not logged.
+    /// Neither is logged.
     #[default]
     Hidden,
-    /// What this makes of the method and its payload; nothing where it gives none.
+    /// What is logged is the text that this function makes of a method and its payload; nothing if
+    /// it returns `None`.
     Redacted(fn(&str, &str) -> Option<String>),
 }
 
-/// An interceptor that tells a logger of every call: of the peer's in a router, of ours in a client. A call
-/// whose handler returns without an answer is told when the answer is given.
+/// An interceptor that passes every call to a logger: the peer's in a router, ours in a client. If a
+/// handler returns before its call is answered, the end of the call is logged when it is answered.
 #[derive(Clone, Debug)]
 pub struct Logging<L> {
     log: L,
@@ -112,7 +113,7 @@ impl<L: CallLog> Logging<L> {
         self
     }
 
-    /// The call, with the id that it came with also once it is answered.
+    /// Returns the call for the logger, with its id even after it was answered.
     fn call<'r, R: AnyRequest + ?Sized>(cx: &Cx, request: &'r R) -> LoggedCall<'r> {
         let mut call = LoggedCall::of(cx, request);
         if call.id.is_none() {
@@ -122,6 +123,7 @@ impl<L: CallLog> Logging<L> {
         call
     }
 
+    /// Returns what is logged of a payload, if anything.
     fn shown(&self, method: &str, payload: Option<&str>) -> Option<String> {
         match self.payloads {
             Payloads::Hidden => None,
@@ -130,7 +132,7 @@ impl<L: CallLog> Logging<L> {
     }
 }
 
-/// The id that a call came with, among its attributes.
+/// The id of a call, stored in the call's attributes, because it is gone when the call is answered.
 struct FirstId(OwnedId);
 
 impl<'c> LoggedCall<'c> {
@@ -178,9 +180,10 @@ pub enum FieldValue<'f> {
 }
 
 impl LoggedCall<'_> {
-    /// Gives `put` the fields that the span of the call has from the beginning, in their order: for a
-    /// [`Tracer`](super::Tracer). The names are those of [`conventions`](super::conventions). The server is
-    /// the one that is called, or this end of the connection where the peer calls. Params are in no field.
+    /// Passes the fields that the span of the call has from the beginning to `put`, in their order: for a
+    /// [`Tracer`](super::Tracer). The names are those of [`conventions`](super::conventions). The server's
+    /// address is that of the server that is called, or of this end of the connection if the peer calls.
+    /// Params are in no field.
     pub fn fields(&self, put: &mut dyn FnMut(&'static str, FieldValue<'_>)) {
         use FieldValue::{Number, Text};
         put(RPC_SYSTEM_NAME, Text(SYSTEM_NAME));
@@ -242,7 +245,7 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         if reply.is_deferred() {
-            // It is told when it is answered.
+            // `answered` or `given_up` logs its end.
             return;
         }
         let (call, duration) = (Self::call(cx, request), reply.duration());

@@ -17,7 +17,8 @@ use crate::json::{DecodeError, DecodeErrorKind, Json};
 /// The buffer for the result of a method, as JSON text.
 pub type ResultText = Vec<u8>;
 
-/// A set of methods that answer at once. `#[service]` implements it for a trait of plain functions.
+/// A set of methods that are plain functions and return the result. `#[service]` implements it for
+/// a trait without `async fn`s.
 pub trait Methods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     /// Describes the set.
     fn info(&self) -> &'static ServiceInfo;
@@ -36,7 +37,7 @@ pub trait Methods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     ) -> Result<(), Failure>;
 }
 
-/// A set of methods that may wait. `#[service]` implements it for a trait of `async fn`s.
+/// A set of methods that may wait. `#[service]` implements it for a trait that has `async fn`s.
 pub trait AsyncMethods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
     /// Describes the set.
     fn info(&self) -> &'static ServiceInfo;

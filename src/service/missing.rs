@@ -13,6 +13,7 @@ pub(super) fn absent<'de, T: Deserialize<'de>>() -> Option<T> {
     T::deserialize(Absent).ok()
 }
 
+/// The deserializer of a missing value.
 struct Absent;
 
 /// The error for a type that has no such value. It is never shown.
@@ -67,6 +68,7 @@ pub(super) fn field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str]
     }
 }
 
+/// The deserializer that fails with the names of the fields it is asked for.
 struct Names;
 
 /// Carries the names out of the deserialisation, as its error.

@@ -106,7 +106,7 @@ impl<'de> MapAccess<'de> for &mut Fields<'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Failed> {
-        // More elements than fields are noticed when the struct is read.
+        // `decode` checks whether there are more elements than fields.
         let Some(name) = self.names.next() else {
             return Ok(None);
         };

@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::describe::{MethodInfo, ServiceInfo, with_prefix};
 
-/// How the names of a service's methods are made.
+/// How the names under which a service's methods are registered are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
     /// The bare name: `add`.
@@ -20,7 +20,7 @@ pub enum Naming {
 }
 
 impl Naming {
-    /// The name of a service's method.
+    /// Returns the name under which a method of a service is registered.
     ///
     /// # Errors
     /// [`RegisterError::BlankPrefix`] for a prefix without text.
@@ -35,8 +35,8 @@ impl Naming {
 }
 
 impl ServiceInfo {
-    /// Returns its methods with the names under which they are registered: with its own prefix, if
-    /// it has one, else as `naming` says.
+    /// Returns its methods with the names under which they are registered: with `prefix`, else with
+    /// its declared prefix, else as `naming` says.
     ///
     /// # Errors
     /// The prefix is blank.
@@ -92,7 +92,7 @@ impl<H> Registry<H> {
         }
     }
 
-    /// Makes a registry for names that begin with `rpc.`.
+    /// Makes a registry that also takes names that begin with `rpc.`.
     pub const fn reserved() -> Self {
         Self {
             methods: BTreeMap::new(),
@@ -100,7 +100,8 @@ impl<H> Registry<H> {
         }
     }
 
-    /// Allows names that begin with `rpc.`: for a server without extensions.
+    /// Sets whether names that begin with `rpc.` may be registered: for a server without
+    /// extensions.
     pub fn take_reserved(&mut self, takes_reserved: bool) {
         self.takes_reserved = takes_reserved;
     }
@@ -211,7 +212,8 @@ pub enum RegisterError {
     BlankParam(String),
     /// Two parameters of this method have the same name.
     RepeatedParam(String, &'static str),
-    /// This method has as many parameters as the first number, but names for as many as the second.
+    /// The handler of this method takes as many parameters as the first number, but the second is
+    /// how many names were given.
     WrongNumberOfNames(String, usize, usize),
     /// The handler of this method takes all params as one argument, and single parameters too.
     WholeAndParts(String),

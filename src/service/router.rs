@@ -25,8 +25,8 @@ use crate::id::Id;
 use crate::json::{Json, Kept, OwnedJson};
 use crate::time::Instant;
 
-/// Serves requests and notifications of a [`Connection`], at once and without a runtime. For
-/// microcontrollers and loops of your own; adapters have a router for tasks and threads.
+/// Serves requests and notifications of a [`Connection`], without waiting and without a runtime.
+/// For microcontrollers and loops of your own; adapters have a router for tasks and threads.
 ///
 /// ```
 /// use antiphon::service::LocalRouter;
@@ -54,8 +54,9 @@ pub struct LocalRouter<S = ()> {
     state: S,
     discovery: Option<Discovery>,
     chain: Option<Chain<LocalRequest>>,
-    /// What interceptors have left, by the number of the connection.
+    /// The attributes that interceptors keep for each connection, by the connection's number.
     of_connections: BTreeMap<u32, Attributes>,
+    /// The attributes that interceptors keep for all connections.
     of_router: Attributes,
     clock: Option<fn() -> Instant>,
     /// The result of the last request, whose memory the next one uses.
@@ -69,6 +70,7 @@ struct Served<S> {
     place: usize,
 }
 
+/// Runs the method at an index of a service; the index is 0 for a single method.
 type Run<S> =
     dyn Fn(usize, Option<Json<'_>>, &S, &mut ResultText) -> Result<(), Failure> + Send + Sync;
 
@@ -135,7 +137,7 @@ impl<S: 'static> LocalRouter<S> {
         expect(self.try_method(MethodInfo::notification(name, &[]), names, handler))
     }
 
-    /// Serves a method or a notification as it is described, under the names that its parameters have there.
+    /// Serves the method or notification that `info` describes. Its parameters have their names from `info`.
     ///
     /// ```
     /// use antiphon::service::LocalRouter;
@@ -235,14 +237,14 @@ impl<S: 'static> LocalRouter<S> {
         self
     }
 
-    /// Has every call pass an interceptor, behind those that are here already: requests, notifications,
-    /// entries of batches, extensions, and what nobody serves. For them each call is copied. One that would
-    /// [decide later](super::Decision::Defer) fails, for nothing waits here: the peer is answered *internal
-    /// error*.
+    /// Adds an interceptor after the others. It sees every call: requests, notifications, entries of
+    /// batches, extensions and calls of unknown methods. A router with interceptors makes a copy of each
+    /// call. If an interceptor would [decide later](super::Decision::Defer), the call is answered *internal
+    /// error*, because this router cannot wait.
     ///
-    /// The time of a call is the latest that its connection was [told](Connection::handle_timeout), unless
-    /// there is a [clock](Self::clock). What interceptors keep of a connection is kept under its
-    /// [number](Config), until it has [closed](Self::closed).
+    /// The time of a call is the latest that its connection was [given](Connection::handle_timeout),
+    /// unless the router has a [clock](Self::clock). What interceptors store for a connection is kept
+    /// under the connection's number, [`Config::connection`], until [`closed`](Self::closed).
     ///
     /// ```
     /// use antiphon::OwnedError;
@@ -268,23 +270,24 @@ impl<S: 'static> LocalRouter<S> {
         self
     }
 
-    /// Has interceptors measure by a clock. Without it every call takes no time, for that of its
-    /// connection stands still meanwhile.
+    /// Sets the clock by which interceptors measure how long a call takes. Without it every
+    /// duration is zero, because the connection's time does not change while a call is served.
     #[must_use]
     pub fn clock(mut self, now: fn() -> Instant) -> Self {
         self.clock = Some(now);
         self
     }
 
-    /// Tells interceptors of a connection, before anything that its peer says is served.
+    /// Reports a new connection to the interceptors. To be called before anything from its peer is
+    /// served.
     pub fn opened<T, C: Settings>(&self, conn: &Connection<T, C>) {
         if let Some(chain) = &self.chain {
             chain.opened(conn.config().connection);
         }
     }
 
-    /// Tells interceptors that a connection has ended, and drops what they have kept of it. Where many come
-    /// and go, this is to be called for each.
+    /// Reports to the interceptors that a connection has ended, and drops what they have stored for it. To
+    /// be called for each connection; otherwise what they store remains.
     pub fn closed<T, C: Settings>(&mut self, conn: &Connection<T, C>) {
         let connection = conn.config().connection;
         if let Some(chain) = &self.chain {
@@ -294,12 +297,11 @@ impl<S: 'static> LocalRouter<S> {
         drop(left);
     }
 
-    /// Answers a request, at once. Neither the router nor the connection allocates for it, once both have
-    /// answered one as large and if there are no interceptors.
+    /// Runs the handler of a request, and answers the request. Without interceptors neither the router
+    /// nor the connection allocates for it, once both have answered a request of this size.
     ///
     /// # Errors
-    /// Why the answer is not the handler's result, for logs; the peer has been told as much of it as it
-    /// may know.
+    /// Why the answer is not the handler's result, for logs. The peer was sent [`Failure::as_error`].
     pub fn respond<T, C: Settings>(
         &mut self,
         conn: &mut Connection<T, C>,
@@ -356,8 +358,8 @@ impl<S: 'static> LocalRouter<S> {
         }
     }
 
-    /// Serves a call past interceptors: its method, its params, and its id if it is a request. Kept out of
-    /// the way of those that have none.
+    /// Serves a call, given as its method, its params, and its id if it is a request, and lets the
+    /// interceptors see it. Not inlined, so that it does not slow down routers without interceptors.
     #[cold]
     #[inline(never)]
     fn intercepted(
@@ -408,15 +410,14 @@ impl<S: 'static> LocalRouter<S> {
             let connection = request.config.connection;
             self.of_connections.insert(connection, left);
         }
-        // There is an outcome, for nothing is answered later here.
+        // There always is an outcome, because no handler of this router answers later.
         let outcome = reply
             .into_outcome()
             .unwrap_or_else(|| Err(unknown_method()));
         outcome.map(|text| *result = text)
     }
 
-    /// Writes the result of a method to the end of `result`, or says why there is none. No interceptor sees
-    /// it.
+    /// Runs a method, and appends its result to `result`. No interceptor sees the call.
     ///
     /// # Errors
     /// Why there is no result; [`Failure::as_error`] is the error for the peer.
@@ -429,8 +430,8 @@ impl<S: 'static> LocalRouter<S> {
         self.find_and_run(method, params, result)
     }
 
-    // Where it stands in line with what answers, a request by a router costs 30 instructions of 1480 less
-    // (`benches/instructions`). The compiler did so itself when there was no other caller.
+    // Inlined into `respond`, it makes a request take 30 instructions of 1480 less
+    // (`benches/instructions`). The compiler does not inline it itself, because `run` calls it too.
     #[inline(always)]
     fn find_and_run(
         &self,
@@ -455,7 +456,7 @@ impl<S: 'static> LocalRouter<S> {
     }
 }
 
-/// Names a method that nobody serves in the error about it, where the peer may know of it.
+/// Adds the name of an unknown method to the error for it, if the dialect has `echo_method_names`.
 #[cold]
 fn name_unknown(config: &Config, method: &str, failure: &mut Failure) {
     if let (Failure::UnknownMethod(error), true) = (failure, config.dialect.echo_method_names) {
@@ -465,6 +466,7 @@ fn name_unknown(config: &Config, method: &str, failure: &mut Failure) {
     }
 }
 
+/// Returns the router, or panics with the error's text.
 #[track_caller]
 fn expect<S>(registered: Result<LocalRouter<S>, RegisterError>) -> LocalRouter<S> {
     match registered {

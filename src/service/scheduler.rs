@@ -13,7 +13,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether it is in line, or was called and has not come yet.
+    /// Whether it is in line, or was called and has not asked for its permit since.
     pub const fn is_in_line(&self) -> bool {
         self.is_in_line
     }
@@ -28,8 +28,9 @@ impl Member {
 /// the number of waiting requests are limited.
 ///
 /// It gives permits and starts nothing itself. A connection that gets no permit stands in line,
-/// only once however many requests it has. When a permit is free, the first in line is called, by
-/// its `W`. So a connection that floods the server delays each other one only by its turn.
+/// only once however many requests it has. When a permit is free, the first in line is called by
+/// the value `W` with which it joined the line. So a connection that floods the server delays each
+/// other one only by its turn.
 ///
 /// ```
 /// use antiphon::service::Scheduler;
@@ -53,19 +54,20 @@ impl Member {
 pub struct Scheduler<W> {
     max_running: usize,
     max_waiting: usize,
-    /// How many permits are taken, including those of connections that were called and have not
-    /// come yet.
+    /// How many permits are taken, including those that are reserved for the connections in
+    /// `called`.
     running: usize,
     waiting: usize,
     /// The connections in line, and how each is called.
     line: VecDeque<(u64, W)>,
-    /// The connections that were called and have not come yet.
+    /// The connections that were called and have not asked for their permit since.
     called: Vec<u64>,
     next_number: u64,
 }
 
 impl<W> Scheduler<W> {
-    /// Lets `max_running` requests run at once, and `max_waiting` wait. At least one runs.
+    /// Lets at most `max_running` requests run at the same time, but at least one, and at most
+    /// `max_waiting` wait.
     pub const fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
             max_running: if max_running == 0 { 1 } else { max_running },
@@ -107,13 +109,14 @@ impl<W> Scheduler<W> {
         permits
     }
 
-    /// Counts one more that runs, even if too many do: a handler that goes on when its permit has been given
-    /// back, until [`end`](Self::end).
+    /// Counts one more running request, even above the limit, until [`end`](Self::end): for a handler that
+    /// goes on after its permit was given back.
     pub const fn exceed(&mut self) {
         self.running += 1;
     }
 
-    /// Takes permits back, and puts what calls those that get them into `called`.
+    /// Takes permits back, and gives them to the first connections in line. Appends the values that
+    /// call these connections to `called`.
     pub fn end(&mut self, permits: usize, called: &mut impl Extend<W>) {
         self.running = self.running.saturating_sub(permits);
         while self.running < self.max_running {
@@ -126,7 +129,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Removes a connection from the line that has no more requests to begin.
+    /// Removes a connection that has no more requests to begin from the line.
     pub fn step_out(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
         if !member.is_in_line {
             return;
@@ -164,6 +167,7 @@ impl<W> Scheduler<W> {
         self.waiting
     }
 
+    /// Takes the permit that is reserved for a connection in `called`. Returns false if none is.
     fn take_call(&mut self, member: &mut Member) -> bool {
         let found = self
             .called

@@ -74,7 +74,7 @@ impl TraceContext {
         self
     }
 
-    /// Reads both fields, with a function that looks them up.
+    /// Reads `traceparent` and `tracestate`, with a function that looks a field up by name.
     pub fn extract(field: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let context = Self::parse(&field(Self::TRACEPARENT)?)?;
         Some(match field(Self::TRACESTATE) {
@@ -83,7 +83,7 @@ impl TraceContext {
         })
     }
 
-    /// Writes both fields, the second only if it is not empty.
+    /// Writes `traceparent`, and `tracestate` if it is not empty.
     pub fn inject(&self, put: &mut dyn FnMut(&str, &str)) {
         put(Self::TRACEPARENT, &alloc::format!("{self}"));
         if !self.state.is_empty() {

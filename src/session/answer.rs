@@ -62,7 +62,7 @@ impl<W> Session<W> {
     pub fn refuse(&mut self, ticket: Ticket) {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let busy = self.conn.config().dialect.error_profile.busy();
-        // It fails only if no answer is awaited any more.
+        // Answering fails only if no answer is awaited any more.
         let _ = self.respond_err(ticket, &busy);
         if let Some(about) = about {
             self.report(Report::NoCapacity(about));
@@ -98,7 +98,7 @@ impl<W> Session<W> {
             return Err(ticket);
         }
         self.queue.remove_cancelled(ticket.key());
-        // It fails only if no answer is awaited any more.
+        // Answering fails only if no answer is awaited any more.
         let _ = self.respond_cancelled(ticket);
         Ok(())
     }
@@ -116,6 +116,8 @@ impl<W> Session<W> {
         self.lost.take()
     }
 
+    /// Writes an answer, and ends the request if that has succeeded. If it fails, answers *internal
+    /// error* instead.
     fn answer(
         &mut self,
         ticket: Ticket,
@@ -206,7 +208,8 @@ impl<W> Session<W> {
         about
     }
 
-    /// Returns the details of an open request for a report.
+    /// Returns the details of an open request for a report; `None` if it is not open or the peer
+    /// has cancelled it.
     pub(super) fn about(
         &self,
         key: RequestKey,
@@ -236,10 +239,11 @@ impl<W> Session<W> {
     }
 }
 
-/// Answers for a request if writing its answer panics.
+/// Answers *internal error* to a request if writing its answer panics.
 struct Unwinding<'s, W> {
     session: &'s mut Session<W>,
-    /// `None` after the answer was written.
+    /// The request's key, its size, its method, and when it began; `None` after the answer was
+    /// written.
     request: Option<(RequestKey, usize, Method, Instant)>,
 }
 
@@ -251,7 +255,7 @@ impl<W> Drop for Unwinding<'_, W> {
         let session = &mut *self.session;
         session.lost = session.about(key, &method, begun);
         session.let_go(key, bytes);
-        // It fails only if no answer is awaited any more.
+        // Answering fails only if no answer is awaited any more.
         session.conn.abandon(key);
         session.poll_end();
     }

@@ -7,7 +7,7 @@
 //!
 //! Input that has arrived is read before a deadline ends anything: a driver calls
 //! [`handle_timeout`](Session::handle_timeout) only after it has read. If the clock has jumped, the
-//! process may have been stopped, and the peer with it, so deadlines are extended once.
+//! process may have been stopped, and the peer with it, so each deadline is extended once.
 
 use core::time::Duration;
 
@@ -61,7 +61,7 @@ impl<W> Session<W> {
             layer.handle_timeout(now);
             self.handle_layer(&[]);
         }
-        // The end of one phase may begin another, whose deadline has passed too.
+        // When a phase ends, the next one may have a deadline that has passed too.
         while self.phase_due() <= now {
             let before = self.phase;
             self.end_phase();
@@ -96,6 +96,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
+    /// Handles the end of the input while the session is open.
     fn end_input(&mut self) {
         let is_asked = self.conn.requests_open() > 0
             || self.writing != Writing::Idle
@@ -105,12 +106,14 @@ impl<W> Session<W> {
             let Some(fault) = half_closed else {
                 return self.end_layer_input();
             };
-            // It ended without a close, but its requests are answered.
+            // The peer ended its stream without the layer's close, but its requests are still
+            // answered.
             self.note_fault(fault);
         }
         self.phase = Phase::InputEnded { since: self.now };
     }
 
+    /// Tells the layer, if there is one, that its input has ended.
     fn end_layer_input(&mut self) {
         if let Wire::Layered(layer) = &mut self.wire {
             layer.handle_eof();
@@ -162,13 +165,13 @@ impl<W> Session<W> {
             self.throw_output_away();
         }
         if self.phase == Phase::Draining {
-            // Open calls and requests may just have been answered or given up, and output been
-            // written.
+            // An answer, a cancel or a finished write may have been what the drain was waiting for.
             self.pump(&mut Input::none());
         }
         if let Phase::InputEnded { .. } = self.phase {
-            // Input that arrived before is handled first, so that its handlers can still send.
-            // Handlers that wait for an answer of the peer are not waited for.
+            // Input that arrived before is handled first, so that its handlers can still send. If a
+            // call of ours is open, the handlers may be waiting for the peer's answer, which will
+            // not come; so they are not waited for.
             let is_served = self.queue.is_empty() && !self.is_serving;
             if is_served || self.conn.calls_open() > 0 {
                 self.tell_end();
@@ -206,17 +209,18 @@ impl<W> Session<W> {
         self.pump(&mut Input::none());
     }
 
-    /// Takes the end of the connection.
+    /// Moves to [`Phase::Closing`], because the connection has ended.
     pub(super) fn note_closed(&mut self, why: Closed) {
         let since = self.phase.ended_at().unwrap_or(self.now);
         self.phase = Phase::Closing { why, since };
         if is_unread(why) {
-            // The bytes that are being written will never be taken.
+            // The peer will never take the bytes that are being written.
             self.writing = Writing::Failed;
         }
     }
 
-    /// Takes an end that was caused by a command, because no input will report it.
+    /// Moves on if a command, such as an answer, has ended the connection. Otherwise only the next
+    /// input would show that.
     pub(super) fn poll_end(&mut self) {
         if self.conn.has_ended() && self.phase.closed().is_none() {
             self.pump(&mut Input::none());
@@ -224,7 +228,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Stores the error of the transport, unless this side was already closing.
+    /// Stores and reports the first error of the transport, unless this side was already closing.
     pub(super) fn note_fault(&mut self, fault: Fault) {
         let is_meant = matches!(
             self.phase.closed(),
@@ -249,7 +253,7 @@ impl<W> Session<W> {
         if now < granted {
             return Instant::from_nanos(due.as_nanos().saturating_sub(1));
         }
-        // Later deadlines get extra time of their own.
+        // A later deadline gets extra time of its own.
         self.granted = None;
         now
     }
@@ -283,6 +287,7 @@ impl<W> Session<W> {
         }
     }
 
+    /// Ends the current phase, whose deadline has passed.
     fn end_phase(&mut self) {
         match self.phase {
             Phase::InputEnded { .. } => self.tell_end(),
@@ -297,6 +302,7 @@ impl<W> Session<W> {
     }
 }
 
+/// Returns the time `span` after `start`; the far future without a span.
 fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }

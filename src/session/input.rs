@@ -17,7 +17,7 @@ use crate::http::{Opening, opening};
 use crate::input::Input;
 use crate::websocket::Heartbeat;
 
-/// The most capacity for unfinished input that is kept while there is no such input.
+/// The largest buffer for unfinished input, in bytes, that is kept when it is empty.
 const REST_BYTES_KEPT: usize = 64 * 1024;
 
 impl<W> Session<W> {
@@ -45,6 +45,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
+    /// Takes bytes of a stream, and keeps those of an unfinished message.
     fn handle_stream(&mut self, bytes: &[u8]) {
         if self.rest.is_empty() {
             let consumed = self.take_stream(bytes);
@@ -77,10 +78,11 @@ impl<W> Session<W> {
     }
 
     /// Returns how many of the first bytes of a stream may be read as messages. If the stream
-    /// begins like an HTTP request, closes it.
+    /// begins like an HTTP request, closes the session.
     fn look_at_start(&mut self, bytes: &[u8]) -> usize {
         match opening(bytes) {
-            // A frame of the greatest allowed length must not be held back.
+            // If a message of the greatest allowed length has arrived, it must be read, even if its
+            // beginning does not tell whether it is HTTP.
             Opening::Undecided(safe) if bytes.len() < self.conn.config().max_input_bytes() => safe,
             Opening::Undecided(_) | Opening::Other => {
                 self.is_at_start = false;
@@ -97,7 +99,8 @@ impl<W> Session<W> {
 
     /// Gives bytes to the layer, and handles its events.
     pub(super) fn handle_layer(&mut self, mut bytes: &[u8]) {
-        // It is put back below, because the rest of the session takes its messages.
+        // The layer is taken out of the session while its events are handled, because handling them
+        // borrows the whole session.
         let Wire::Layered(mut layer) = mem::replace(&mut self.wire, Wire::Messages) else {
             return;
         };
@@ -128,6 +131,7 @@ impl<W> Session<W> {
         self.wire = Wire::Layered(layer);
     }
 
+    /// Closes the session because its layer has ended, and drops output that cannot be sent.
     fn end_with_layer(&mut self, end: LayerEnd) {
         let reason = match end {
             LayerEnd::Local => CloseReason::Done,
@@ -135,7 +139,8 @@ impl<W> Session<W> {
                 if let Some(failure) = failure {
                     self.report(Report::Layer(failure));
                 }
-                // No more can be sent, so the end of the layer counts as the end of the input.
+                // Nothing more can be sent or received, so the end of the layer counts as the end
+                // of the input.
                 self.conn.handle_eof();
                 self.pump(&mut Input::none());
                 CloseReason::Done
@@ -184,7 +189,8 @@ impl<W> Session<W> {
         self.look_at_queue();
     }
 
-    /// Closes the session if twice the limits of the queue are exceeded although a call is open.
+    /// Closes the session if reading goes on, because a call is open, although the queue has
+    /// reached twice its limits.
     fn look_at_queue(&mut self) {
         if self.queue.is_overflowing() && !self.is_paused() && self.phase.is_listening() {
             self.report(Report::QueueOverflow);
@@ -192,6 +198,7 @@ impl<W> Session<W> {
         }
     }
 
+    /// Handles one event of the connection.
     fn take(&mut self, event: Event<'_, W>) {
         self.has_heard |= is_of_the_peer(&event);
         if is_of_a_batch(&event) {
@@ -205,7 +212,7 @@ impl<W> Session<W> {
                     let id = request.id.into();
                     let about = RequestDetails::new(&request.method, id, Default::default());
                     let busy = self.conn.config().dialect.error_profile.busy();
-                    // It fails only if no answer is awaited any more.
+                    // Answering fails only if no answer is awaited any more.
                     let _ = self.conn.respond_err(request.token, &busy);
                     self.report(Report::QueueFull(about));
                 }
@@ -225,7 +232,7 @@ impl<W> Session<W> {
             Event::Cancelled(cancelled) => {
                 if let Some(request) = self.queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
-                        // It fails only if no answer is awaited any more.
+                        // Answering fails only if no answer is awaited any more.
                         let _ = self.conn.respond_cancelled(request.into_token());
                     }
                 } else if !self.cancelled.contains(&cancelled.key) {
@@ -253,12 +260,13 @@ impl<W> Session<W> {
         };
         if let Some(extend) = watched.extend {
             let deadline = extend.deadline(self.now);
-            // A call that is watched is open.
+            // A call that is watched is open, so this does not fail.
             let _ = self.conn.set_deadline(watched.call, Some(deadline));
         }
         true
     }
 
+    /// Passes on a call that has ended: in order with the service's work, or directly.
     fn settle(&mut self, settled: Settled<W>) {
         if let Some(progress) = &mut self.progress {
             progress.end(settled.call);
@@ -288,7 +296,8 @@ impl<W> Session<W> {
         self.conn.restart_frame_time();
         match &mut self.wire {
             Wire::Layered(layer) => layer.restart_times(self.now),
-            // The time of a frame begins when its first byte is seen.
+            // The time limit of a message begins when the connection sees its first byte, so the
+            // unfinished input is passed to it again.
             Wire::Stream if !self.rest.is_empty() => self.handle_stream(&[]),
             Wire::Stream | Wire::Messages => {}
         }
@@ -313,7 +322,7 @@ fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
     }
 }
 
-/// Whether an event is an item of a batch in which the peer asks or tells something.
+/// Whether an event is an item of a batch of requests and notifications, not of responses.
 fn is_of_a_batch<W>(event: &Event<'_, W>) -> bool {
     let origin = match event {
         Event::Request(request) => request.origin,

@@ -55,22 +55,24 @@ pub struct Session<W> {
     pub(super) conn: Connection<W>,
     /// How long input is read and dropped after the end.
     pub(super) linger: Duration,
+    /// Which work waits until other work has ended.
     order: Order,
     pub(super) wire: Wire,
     pub(super) phase: Phase,
     /// Input that is not a whole message yet.
     pub(super) rest: Vec<u8>,
-    /// The first bytes may still begin an HTTP request.
+    /// Whether the bytes so far may still begin an HTTP request.
     pub(super) is_at_start: bool,
     pub(super) queue: Queue<W>,
-    /// The service was given work and has not asked for more since then.
+    /// Whether the service may be busy: the last [`poll_work`](Self::poll_work) gave it work, or
+    /// left work in the queue. True before the first one.
     pub(super) is_serving: bool,
     pub(super) settled: VecDeque<Settled<W>>,
     /// Open calls whose outcome is delivered in order with the service's work.
     pub(super) in_order: BTreeSet<u64>,
     /// Calls whose progress is awaited; `None` before the first one.
     pub(super) progress: Option<Box<Progress>>,
-    /// The data of the handshake; `None` before messages can be exchanged.
+    /// The data of the handshake; `None` before messages can be exchanged. Empty once it was taken.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
     pub(super) lost: Option<RequestDetails>,
@@ -141,17 +143,17 @@ impl<W> Session<W> {
         }
     }
 
-    /// The next thing for the service to do, in the order of arrival; a request only if
-    /// `may_begin_request`. Not to be called while a notification is being served; under
-    /// [`Order::Free`] not while one is being served and nothing [waits](Self::has_work). When it gives
-    /// `None` and nothing waits, the service is taken to have nothing to do: until then the end of the
-    /// input is kept from the connection, so that the service can still call and notify.
+    /// Returns the service's next work, in the order of arrival; a request only if `may_begin_request`.
+    /// It must not be called while a notification is being served; under [`Order::Free`] it may be
+    /// called then if work [waits](Self::has_work). If it returns `None` and no work waits, the service
+    /// counts as idle. Until then the connection does not learn that the input has ended, unless a call
+    /// of ours is open or `drain_timeout` has passed, so the service can still call and notify.
     pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work<W>> {
         let was_paused = self.is_paused();
         let next = match self.phase {
-            // At the end nothing has to wait any more.
+            // After the end no work has to wait for other work.
             Phase::Over(_) => self.queue.pop(),
-            // The first work of all is `Work::Opened`.
+            // `Work::Opened` comes first, after the handshake.
             Phase::Opening => None,
             _ => self.queue.pop_in_order(may_begin_request, self.is_held()),
         };
@@ -175,7 +177,7 @@ impl<W> Session<W> {
     pub fn poll_cancelled(&mut self) -> Option<Work<W>> {
         match self.queue.pop_cancelled()? {
             Next::Work(work) => Some(work),
-            // Only cancels are taken here.
+            // `pop_cancelled` returns no requests.
             Next::Request(_) => None,
         }
     }
@@ -196,8 +198,9 @@ impl<W> Session<W> {
         is_open && self.queue.is_request_next() && !self.is_held()
     }
 
-    /// Whether nothing may begin, because it waits for the end of a request that has begun. A cancel that
-    /// the service has not seen yet may be of one whose handler still runs.
+    /// Whether no request or notification may begin, because under [`Order::Serial`] it waits until a
+    /// request that has begun has ended. A cancel that the service has not seen holds them up too,
+    /// because the handler of the cancelled request may still run.
     fn is_held(&self) -> bool {
         self.order == Order::Serial
             && (self.conn.requests_open() > self.queue.requests() || self.queue.has_cancels())
@@ -213,7 +216,8 @@ impl<W> Session<W> {
         self.queue.has_cancels()
     }
 
-    /// Whether messages can be, or could be, exchanged.
+    /// Whether messages can be exchanged, or could be before the end: there is no handshake, or it
+    /// has succeeded.
     pub fn has_opened(&self) -> bool {
         self.handshake.is_some()
     }
@@ -225,6 +229,7 @@ impl<W> Session<W> {
         told.map(core::mem::take).unwrap_or_default()
     }
 
+    /// Splits a request into its message and the ticket to answer it, and notes that it begins now.
     pub(super) fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {
         let bytes = request.origin().bytes;
         let method = Method::new(request.method());
@@ -278,8 +283,8 @@ impl<W> Session<W> {
         Ok(call)
     }
 
-    /// Has the progress of an open call returned by [`poll_progress`](Self::poll_progress), until
-    /// the call ends or is cancelled. The call's params must ask for progress under `token`: see
+    /// Makes [`poll_progress`](Self::poll_progress) return the progress of an open call, until the
+    /// call ends or is cancelled. The call's params must ask for progress under `token`: see
     /// [`ProgressStyle::ask`](crate::ProgressStyle::ask). Progress under other tokens, or later, is
     /// an ordinary notification.
     ///
@@ -388,13 +393,14 @@ impl<W> Session<W> {
         self.phase
     }
 
-    /// Whether the driver should read. False while too much waits for the service.
+    /// Whether the driver should read. False while too much waits for the service and no call of
+    /// ours is open.
     pub fn may_read(&self) -> bool {
         !self.is_paused()
     }
 
-    /// Whether input is still of use. For a while after the end it is read and dropped, so that a
-    /// peer that is still writing notices the end.
+    /// Whether input is still of use. For a while after the end, which [`SessionConfig::linger`]
+    /// sets, it is read and dropped, so that a peer that is still writing notices the end.
     pub fn wants_input(&self) -> bool {
         match self.phase {
             Phase::InputEnded { .. } | Phase::Over(_) => false,
@@ -471,15 +477,16 @@ impl<W> Session<W> {
         self.poll_end();
     }
 
-    /// Closes the session at once. Queued output is still written.
+    /// Closes the session without a drain: open calls and requests are given up. Queued output is
+    /// still written.
     pub fn close(&mut self, reason: CloseReason) {
         self.close_now(reason);
         self.advance();
     }
 }
 
-/// Whether the session ended because the peer does not read. Then nothing more can be sent, and its
-/// input is of no use.
+/// Whether the session ended because the peer does not read. Then nothing more can be sent, and the
+/// peer's input is of no use.
 pub(super) fn is_unread(why: Closed) -> bool {
     matches!(
         why,

@@ -18,8 +18,9 @@ pub struct SessionConfig {
     /// The protocol. Its `drain_timeout` is also the time for running requests after the input has
     /// ended, and its `write_timeout` the time for one write.
     pub config: Config,
-    /// The most notifications and reports that wait for the service. [`when_full`](Self::when_full)
-    /// sets what happens at the limit. Default 16 384. Each needs its own bytes and about 100 more.
+    /// The most notifications, beginnings of batches and reports that wait for the service.
+    /// [`when_full`](Self::when_full) sets what happens at the limit. Default 16 384. Each needs
+    /// its own bytes and about 100 more.
     pub max_queued_messages: usize,
     /// The most bytes of messages that wait for the service, and of requests that are not answered
     /// yet. One message is always accepted. [`when_full`](Self::when_full) sets what happens at the
@@ -30,7 +31,7 @@ pub struct SessionConfig {
     /// How long input is still read after a write has failed, and how long it is read and dropped
     /// after the end, so that a peer that is still writing notices the end. Default 1 s.
     pub linger: Duration,
-    /// What of the work waits until other work has ended. Default [`Order::Notifications`].
+    /// Which work waits until other work has ended. Default [`Order::Notifications`].
     pub order: Order,
     /// Whether a stream that begins like an HTTP request is closed before anything of it runs.
     /// A page in a browser can have such a request sent to any port. For listeners. Default off.
@@ -57,25 +58,25 @@ pub enum WhenFull {
     Drop,
 }
 
-/// What of a service's work waits until other work has ended. In any order, requests and notifications
-/// begin in the order in which they came, entries of a batch too. Cancels and the answers to calls of ours
-/// never wait.
+/// Which of a service's work waits until other work has ended. Under each of them requests and
+/// notifications begin in the order in which they came, entries of a batch too; cancels and the answers to
+/// calls of ours never wait.
 ///
 /// A notification has ended when its handler has, a request when it is answered, by its handler or later,
-/// or when the peer has given it up and wants no answer.
+/// or when the peer has cancelled it and the dialect wants no answer to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
     /// Nothing waits for the end of anything. For services whose handlers do not depend on each other, or
-    /// see to it themselves.
+    /// keep their order themselves.
     Free,
     /// A notification ends before anything behind it begins; requests run side by side. So later requests
     /// see what a notification has changed.
     #[default]
     Notifications,
-    /// Each request and each notification ends before the next begins. A handler that calls the peer waits
-    /// for its answer as long as a call may: if the peer has to ask something back for it, that waits for
-    /// this handler.
+    /// Each request and each notification ends before the next begins. If a handler calls the peer, and
+    /// the peer sends a request before it answers, that request waits for the handler, and the handler for
+    /// the answer, until its call times out.
     Serial,
 }
 

@@ -66,8 +66,8 @@ impl<W> Session<W> {
         true
     }
 
-    /// Reports that a write has to wait, or that a part of the output was written: the write
-    /// timeout starts again now.
+    /// Reports that a write begins to wait for space, or that a part of the output was written: the
+    /// write timeout starts again now.
     pub fn handle_write_progress(&mut self, now: Instant) {
         self.handle_time(now);
         if let Writing::Busy(since) = &mut self.writing {

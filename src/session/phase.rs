@@ -68,7 +68,8 @@ impl Phase {
         )
     }
 
-    /// When the end began to which this phase belongs; `None` before an end.
+    /// When the end began to which this phase belongs; `None` before an end, and for
+    /// [`Over`](Self::Over).
     pub(super) fn ended_at(self) -> Option<Instant> {
         match self {
             Self::InputEnded { since }

@@ -11,10 +11,10 @@ use crate::json::{Json, OwnedJson};
 use crate::progress::ProgressStyle;
 use crate::time::Instant;
 
-/// How progress moves the deadline of its call.
+/// How each progress of a call moves the call's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extend {
-    /// The time from the progress to the new deadline.
+    /// The time from the progress to the new deadline of the call.
     pub timeout: Duration,
     /// The latest possible deadline.
     pub until: Instant,
@@ -26,12 +26,15 @@ impl Extend {
     }
 }
 
+/// The watched calls, and the progress of them that waits to be taken.
 #[derive(Default)]
 pub(super) struct Progress {
     watched: Vec<Watched>,
+    /// Progress that was reported and has not been taken.
     told: VecDeque<(CallId, OwnedJson)>,
 }
 
+/// A call whose progress is watched.
 pub(super) struct Watched {
     pub(super) call: CallId,
     pub(super) token: String,
@@ -43,7 +46,8 @@ impl Progress {
         self.watched.push(watched);
     }
 
-    /// Takes the progress of a watched call from a notification. `None` if it is another one.
+    /// Takes the progress of a watched call from a notification, and returns the call. `None` for
+    /// any other notification.
     pub(super) fn take(
         &mut self,
         style: ProgressStyle,

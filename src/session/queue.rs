@@ -22,7 +22,8 @@ use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 pub enum Work<W> {
     /// Messages can be exchanged: see [`Session::take_handshake`](super::Session::take_handshake).
     Opened,
-    /// The peer has sent a batch of so many items. Those that are for the service come next.
+    /// The peer has sent a batch with this many items. The requests and notifications among them
+    /// follow.
     Batch(usize),
     /// A request to answer: what was asked, and the right to answer.
     Request(OwnedNotification, Ticket),
@@ -51,12 +52,13 @@ pub struct Settled<W> {
 enum Item<W> {
     Request(OwnedRequest),
     Notification(OwnedNotification),
-    /// A batch of so many items begins.
+    /// A batch with this many items begins.
     Batch(usize),
-    /// Something rare, and how many of the peer's bytes it holds.
+    /// Other work, in a box because it is rare, and how many of the peer's bytes it holds.
     Other(Box<Other<W>>, usize),
 }
 
+/// Work other than requests, notifications and beginnings of batches.
 enum Other<W> {
     Opened,
     Cancelled(RequestKey, Option<OwnedJson>),
@@ -75,17 +77,17 @@ pub(super) enum Next<W> {
 /// The work that waits, and how many of the peer's bytes it holds.
 pub(super) struct Queue<W> {
     items: VecDeque<Item<W>>,
-    /// How many of them are requests.
+    /// How many of the items are requests.
     requests: usize,
-    /// Notifications, beginnings of batches and reports among them.
+    /// How many of the items are notifications, beginnings of batches or reports.
     messages: usize,
-    /// The bytes of the messages in the queue, and of the requests that are being handled.
+    /// How many bytes the messages in the queue and the requests that are being handled have.
     bytes: usize,
-    /// How many messages were dropped since the last report of this.
+    /// How many messages were dropped since the last [`Report::Dropped`].
     dropped: u64,
-    /// How many of them are cancels.
+    /// How many of the items are cancels.
     cancels: usize,
-    /// How many of them are cancels and outcomes of calls, which may overtake other work.
+    /// How many of the items are cancels or outcomes of calls, which may overtake other work.
     urgent: usize,
     /// How many requests the driver has taken that wait for a thread.
     unbegun: usize,
@@ -119,14 +121,15 @@ impl<W> Queue<W> {
         self.items.push_front(opened);
     }
 
-    /// Adds the outcome of one of our calls. The connection limits how many there are.
+    /// Adds the outcome of one of our calls. The queue needs no limit for them, because the
+    /// connection limits how many calls are open.
     pub(super) fn push_settled(&mut self, settled: Settled<W>) {
         self.urgent += 1;
         self.push_other(Other::Settled(settled), 0);
     }
 
-    /// Adds a copy of a request, or returns the request if too many bytes wait already. The
-    /// connection limits the number of requests. The bytes count until they are
+    /// Adds a copy of a request, or returns the request if too many bytes wait already. Only the
+    /// connection limits the number of requests. Their bytes count until they are
     /// [released](Self::release).
     pub(super) fn push_request<'a>(
         &mut self,
@@ -160,7 +163,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Takes a report that holds `bytes` of the peer's words.
+    /// Adds a report that holds this many of the peer's bytes, if it is allowed.
     pub(super) fn push_report(&mut self, (report, bytes): (Report, usize)) {
         if self.may_take_message(bytes) {
             self.push_other(Other::Report(report), bytes);
@@ -225,14 +228,14 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Removes the next work, even if it should wait for other work.
+    /// Removes and returns the first work, even if it should wait for other work.
     pub(super) fn pop(&mut self) -> Option<Next<W>> {
         self.items.pop_front().map(|item| self.take_out(item))
     }
 
-    /// The next thing to do, for a service that begins requests only if `may_begin`, and neither
-    /// requests nor notifications if it `is_held`. If the first entry has to wait, those behind it
-    /// wait, too. Cancels and the ends of calls do not, because the first entry may depend on them.
+    /// Removes and returns the next work: a request only if `may_begin`, and neither a request nor
+    /// a notification if `is_held`. If the first entry has to wait, the entries after it wait too,
+    /// except cancels and outcomes of calls: the first entry may be waiting for one of them.
     pub(super) fn pop_in_order(&mut self, may_begin: bool, is_held: bool) -> Option<Next<W>> {
         let is_next_free = match self.items.front()? {
             Item::Request(_) => may_begin && !is_held,
@@ -287,7 +290,8 @@ impl<W> Queue<W> {
         self.when_full == WhenFull::Pause && self.is_beyond(1)
     }
 
-    /// Whether so much waits that reading has to pause even while a call is open.
+    /// Whether so much waits that reading cannot go on even while a call is open: then the session
+    /// closes.
     pub(super) fn is_overflowing(&self) -> bool {
         self.when_full == WhenFull::Pause && self.is_beyond(2)
     }
@@ -299,7 +303,7 @@ impl<W> Queue<W> {
         self.messages >= max_messages.max(1) || self.bytes >= max_bytes.max(1)
     }
 
-    /// Whether this many more bytes are allowed. One message always is.
+    /// Whether a message of this many bytes may be added. Always true while no bytes are held.
     fn fits(&self, bytes: usize) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.max_bytes
     }
@@ -324,9 +328,10 @@ impl<W> Queue<W> {
         self.items.push_back(Item::Other(Box::new(other), bytes));
     }
 
+    /// Updates the counts for an item that was removed, and converts it to work.
     fn take_out(&mut self, item: Item<W>) -> Next<W> {
         Next::Work(match item {
-            // Its bytes count until it is answered.
+            // The request's bytes count until it is answered.
             Item::Request(request) => {
                 self.requests -= 1;
                 return Next::Request(request);

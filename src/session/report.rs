@@ -50,8 +50,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Something that went wrong, for a log. Neither text nor debug output quotes what came in, but for names
-/// of methods, ids and the messages of errors; nor the text of a [malformed message](Self::Malformed).
+/// Something that went wrong, for a log. Of what the peer has sent, its text and debug output quote only
+/// names of methods, ids and messages of errors, and nothing of a [malformed message](Self::Malformed).
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Report {
@@ -108,8 +108,8 @@ pub enum Report {
     /// The session was closed, because twice as much waits for the service as allowed while one of
     /// our calls was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
     QueueOverflow,
-    /// The service was too slow: this many notifications and reports were dropped here, under
-    /// [`WhenFull::Drop`](super::WhenFull::Drop).
+    /// The service was too slow: this many notifications and reports were dropped, the first of
+    /// them where this report stands, under [`WhenFull::Drop`](super::WhenFull::Drop).
     Dropped {
         /// How many.
         messages: u64,
@@ -122,7 +122,8 @@ pub enum Report {
     /// A stream began like an HTTP request, and was closed before anything of it ran. See
     /// [`SessionConfig::refuse_http`](super::SessionConfig::refuse_http).
     HttpRequest,
-    /// The driver refused a connection beyond its limit, before anything of it ran.
+    /// The driver refused a connection beyond a limit on connections, before it handled anything
+    /// from it.
     LimitReached(LimitReached),
 }
 
@@ -247,7 +248,7 @@ impl fmt::Display for UnmatchedDetails {
     }
 }
 
-/// In words, as `Display`: messages may be secrets.
+/// Prints the text of `Display` instead of the fields, because messages may be secrets.
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Report")

@@ -37,7 +37,7 @@ impl fmt::Debug for Ticket {
 
 /// A method's name, kept for a report, which is seldom needed.
 pub(super) enum Method {
-    /// The bytes, and how many of them are the name.
+    /// The length of the name, and the bytes that begin with it.
     Short(u8, [u8; INLINE]),
     Long(Box<str>),
 }

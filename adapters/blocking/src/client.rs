@@ -15,7 +15,7 @@ use crate::transport::link::Link;
 /// makes a connection, on a thread of its own; every connection gets a service from `make`.
 ///
 /// # Errors
-/// The strategy of `client` is not valid.
+/// The strategy in [`ReconnectConfig::reconnect`] is not valid.
 pub fn reconnect<S: Service>(
     connect: impl Fn() -> io::Result<Link> + Send + Sync + 'static,
     client: ReconnectConfig,

@@ -6,9 +6,9 @@
 //!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
 //! ```
 //!
-//! Over a socket, a thread that is about to wait first reads and writes itself: a caller waits for
-//! its answer, the service thread for more work. The reading and the writing thread work only when
-//! no other thread does.
+//! On Unix, if the transport is a socket, a thread that is about to wait first reads and writes
+//! itself: a caller waits for its answer, the service thread for more work. The reading and the
+//! writing thread work only when no other thread does.
 //!
 //! No thread reads, writes or runs the service while it holds the lock. So a peer that does not
 //! read, a peer that does not answer and a service that does not return block no other thread.
@@ -136,18 +136,23 @@ pub struct Driver {
     stage: Stage,
     threads: Arc<Threads>,
     hang_up: Option<HangUp>,
+    /// As [`Link`]'s: whether to wait for the other side's end of stream after ours.
     awaits_end: bool,
     timer: Box<dyn Timer>,
 }
 
+/// How far the connection has come, as the timekeeper sees it.
 enum Stage {
+    /// Not started: the threads get the link and the service.
     New(Box<(Link, Box<dyn Service>)>),
+    /// The threads run, and deadlines are awaited.
     Open,
     /// The rest of the output is being written, and we wait for the other side's end, until this
     /// time at most.
     Lingering(Instant),
     /// The transport was dropped; received messages are still handled, until this time at most.
     Serving(Instant),
+    /// The result was returned.
     Done,
 }
 
@@ -161,6 +166,7 @@ impl Driver {
         block_on(self)
     }
 
+    /// Starts the threads that serve, read and write.
     fn start(&mut self, link: Link, service: Box<dyn Service>) -> io::Result<()> {
         self.hang_up = link.hang_up;
         self.awaits_end = link.awaits_end;
@@ -183,6 +189,7 @@ impl Driver {
         is(writer_done) && (!self.awaits_end || is(reader_done)) || is(writer_failed)
     }
 
+    /// Ends a read that waits, and notes in the session that the transport is dropped.
     fn let_go(&mut self) {
         if let Some(hang_up) = self.hang_up.take() {
             hang_up();
@@ -304,7 +311,7 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
 enum Next {
     /// Work, and how many permits of the server it has.
     Work(Work, usize),
-    /// The connection has ended, which the service learns by its last method.
+    /// The connection has ended: the service's method `closed` is called, and nothing after it.
     Closed(Closed),
 }
 
@@ -321,8 +328,8 @@ fn next_work(session: &Session) -> Next {
             return Next::Closed(why);
         }
         if state.conn.has_work() {
-            // The next work waits until all work before it has begun. The thread that begins it
-            // wakes this one.
+            // The next work has to wait, for a permit of the server or for earlier requests to
+            // begin or to end. This thread is woken when that may have changed.
             session.want_reader(&mut state);
             state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;
@@ -335,6 +342,7 @@ fn next_work(session: &Session) -> Next {
     }
 }
 
+/// Calls the method of the service for one piece of work, and answers a request.
 fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, work: Work) {
     match work {
         Work::Opened => service.opened(peer),

@@ -65,7 +65,8 @@ pub use server::listen::TcpServer;
 #[cfg(unix)]
 pub use server::listen::UnixServer;
 pub use server::running::Running;
-/// Serves methods by name, on threads: [`antiphon_net::Routes`] whose handlers answer at once.
+/// Serves methods by name, on threads: [`antiphon_net::Routes`] whose handlers are plain functions,
+/// not `async` ones.
 pub type Router<S = ()> = antiphon_net::Routes<S, antiphon_net::OnThreads>;
 
 pub use transport::child::Child;

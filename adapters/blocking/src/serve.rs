@@ -14,19 +14,21 @@ use antiphon_net::{
 /// A panic in a method is caught: the request is answered *internal error*, and the service is used
 /// further. `()` is the service that knows no method.
 pub trait Service: Send + 'static {
-    /// The connection is open, after its handshake if it has one. The first method that is called.
-    /// If the handshake fails, only [`closed`](Self::closed) is called.
+    /// Called first: the connection is open, and its handshake has ended if it has one. If the
+    /// handshake fails, only [`closed`](Self::closed) is called.
     fn opened(&mut self, peer: &Peer) {
         let _ = peer;
     }
 
-    /// The peer has sent a batch of so many items. Those that are for the service come next, each by itself.
+    /// The peer has sent a batch with this many items. The requests and notifications among them follow, one
+    /// by one.
     fn batch(&mut self, peer: &Peer, items: usize) {
         let _ = (peer, items);
     }
 
-    /// The peer asks something. What this returns is the answer, unless the request was
-    /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
+    /// The peer has sent a request. The returned value is the answer, unless the request was
+    /// [deferred](Request::defer). An error is sent as the error object that it holds, without its
+    /// cause.
     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let _ = peer;
         Err(request.unknown_method())
@@ -50,7 +52,7 @@ pub trait Service: Send + 'static {
         let _ = (peer, report);
     }
 
-    /// The connection has ended. The last method that is called.
+    /// Called last: the connection has ended.
     fn closed(&mut self, peer: &Peer, why: Closed) {
         let _ = (peer, why);
     }
@@ -60,7 +62,7 @@ impl Service for () {}
 
 impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
     fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        // Its handlers answer at once, so this never waits.
+        // Its handlers are plain functions. This waits only for an interceptor that decides later.
         block_on(self.serve(request))
     }
 

@@ -1,5 +1,6 @@
-//! The threads that move the bytes of a connection: one reads, one writes. Other threads also write
-//! to a socket, as long as it has space: see [`Outlet`](antiphon_net::Outlet).
+//! The threads that move the bytes of a connection: one reads, one writes. On Unix other threads
+//! also read from a socket, and write to it as long as it has space: see
+//! [`Inlet`](antiphon_net::Inlet) and [`Outlet`](antiphon_net::Outlet).
 //!
 //! No thread reads or writes while it blocks another. So a peer that does not read and a peer that
 //! does not answer stop no other thread. If a reader or writer of the application fails or panics,
@@ -18,20 +19,22 @@ use crate::transport::link::{
     Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
 };
 
-/// How long a thread other than the writing thread waits for space in a socket at most. Because of
-/// the system's clock it may be some milliseconds.
+/// How long a thread other than the writing thread waits for space in a socket at most. The system
+/// rounds it up to a tick of its clock, which may be some milliseconds.
 const MOMENT: Duration = Duration::from_micros(1);
 
 /// How long a thread other than the reading thread waits for input at most.
 const READ_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// How many bytes are read at once while little arrives, so that an idle connection holds no more.
+/// How many bytes one read takes at most while little arrives. An idle connection holds a buffer of
+/// this size only.
 const SMALL_BYTES: usize = 512;
 
-/// How many bytes are read at once while much arrives.
+/// How many bytes one read takes at most while much arrives.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// After this many shorter reads in a row little arrives on a connection.
+/// After this many reads in a row that return fewer than [`SMALL_BYTES`], little arrives: the small
+/// buffer is used.
 const QUIET_READS: u32 = 16;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -40,10 +43,15 @@ const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 /// Which threads of a connection have ended, and whether they must stop.
 #[derive(Default)]
 pub(crate) struct Threads {
+    /// Whether the service thread has ended.
     pub(crate) served: Arc<AtomicBool>,
+    /// Whether the reading thread has ended.
     pub(crate) reader_done: Arc<AtomicBool>,
+    /// Whether the writing thread has ended.
     pub(crate) writer_done: Arc<AtomicBool>,
+    /// Whether a write has failed.
     pub(crate) writer_failed: AtomicBool,
+    /// Whether the reading and the writing thread must stop.
     pub(crate) stop: AtomicBool,
 }
 
@@ -125,6 +133,7 @@ pub(crate) fn start(
     builder.spawn(run).map(drop)
 }
 
+/// Runs the reading thread of a reader without a timeout.
 fn read_on(session: &Session, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(reader);
     while intake.read(session, false) != Came::End {
@@ -144,8 +153,10 @@ struct Intake<R> {
     large: Vec<u8>,
     /// How many reads in a row were small.
     quiet: u32,
-    /// For a reader that returns "would block", and that the system cannot wait for.
+    /// The pauses after reads that return "would block": the system cannot wake the thread when
+    /// there is input.
     later: Later,
+    /// Whether the input has ended, or a read has failed.
     is_over: bool,
 }
 
@@ -161,8 +172,8 @@ impl<R: Read> Intake<R> {
         }
     }
 
-    /// Reads once, and passes the bytes to the receiver. If `is_hasty`, the reader need not wait
-    /// for bytes.
+    /// Reads once, and passes the bytes to the receiver. If the reader returns "would block",
+    /// pauses, unless `is_hasty`.
     fn read<M: Receiver + ?Sized>(&mut self, receiver: &M, is_hasty: bool) -> Came {
         if self.is_over {
             return Came::End;
@@ -241,6 +252,7 @@ impl Inlet for Inward {
     }
 }
 
+/// Runs the reading thread of a transport of whole messages.
 fn receive_on(session: &Session, threads: &Threads, mut receive: Receive) {
     loop {
         match receive() {
@@ -268,6 +280,7 @@ impl Write for WholeMessages {
     }
 }
 
+/// Runs the writing thread.
 fn write_on(session: &Session, threads: &Threads, mut writer: impl Write) {
     let mut chunk = Vec::new();
     while session.wait_output(&mut chunk, || is(&threads.stop)) {

@@ -5,8 +5,9 @@
 //! server requires client certificates, the client's is
 //! [`Context::client_certificate`](crate::Context::client_certificate).
 //!
-//! Each end of a stream is announced, so a stream that was cut differs from one that has ended:
-//! without the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+//! TLS announces the end of each direction, so a stream that was cut differs from one that has
+//! ended: without the announcement a read fails with
+//! [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
 //!
 //! ```no_run
 //! use antiphon::Config;
@@ -106,8 +107,8 @@ impl Acceptor {
         }
     }
 
-    /// Calls `report` for each connection whose handshake failed: with what a client sent or
-    /// refused, or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow.
+    /// Calls `report` for each connection whose handshake failed, with the error: a [`TlsError`],
+    /// for example, or [`TimedOut`](io::ErrorKind::TimedOut) if the client was too slow.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self {
@@ -144,7 +145,8 @@ impl Acceptor {
         stream::link(tls, stream, context)
     }
 
-    /// Adds TLS with this acceptor to a server whose connections are tasks.
+    /// Adds TLS with this acceptor to a server over HTTP, whose connections are tasks instead of
+    /// threads.
     #[cfg(feature = "http")]
     pub(crate) fn secure(self, server: antiphon_net::TcpServer) -> antiphon_net::TcpServer {
         let on_failure = self.on_failure;

@@ -21,9 +21,9 @@ pub(crate) enum Phase {
 pub(crate) struct Client {
     pub(crate) phase: Phase,
     pub(crate) trace: TraceValue,
-    /// Whether it shows progress under tokens of the server.
+    /// Whether the editor shows progress under tokens that the server makes.
     pub(crate) shows_progress: bool,
-    /// How many tokens the server has made.
+    /// How many progress tokens the server has made.
     pub(crate) begun: u64,
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn is_there(process: i32) -> bool {
     Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Whether a process exists: not known on this system.
+/// Returns false, because on this system it is not known whether a process exists.
 #[cfg(not(unix))]
 pub(crate) fn is_there(_: i32) -> bool {
     false

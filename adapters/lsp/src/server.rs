@@ -34,8 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// * `shutdown` is answered here, unless the router serves it.
 /// * `exit` ends the connection, after earlier requests have been answered.
 /// * The connection also ends when the editor's process ends, whose number is in `initialize`; this
-///   is checked every three seconds. On Windows it is not: there only the end of its input ends a
-///   server.
+///   is checked every three seconds. On Windows it is not checked: there only the end of its input
+///   ends a server.
 /// * `$/setTrace` sets the level of [`Trace`](crate::Trace).
 pub struct LanguageServer<S = ()> {
     router: Router<S>,
@@ -85,7 +85,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     /// Serves a request.
     ///
     /// # Panics
-    /// It has a handler already.
+    /// The method has a handler already.
     #[track_caller]
     pub fn on<R: gen_lsp_types::Request + 'static>(
         mut self,
@@ -98,7 +98,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     /// Serves a notification. `exit` and `$/setTrace` are served here.
     ///
     /// # Panics
-    /// It has a handler already.
+    /// The method has a handler already.
     #[track_caller]
     pub fn on_notification<N: gen_lsp_types::Notification + 'static>(
         mut self,
@@ -110,7 +110,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
 }
 
 impl<S: Send + Sync + 'static> LanguageServer<S> {
-    /// The router with the methods, to add to it.
+    /// The router with the methods. More can be registered with it.
     pub fn router(&self) -> &Router<S> {
         &self.router
     }
@@ -124,7 +124,8 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
     /// Serves `initialize`, in a task of its own that a cancel does not end.
     fn initialize(&self, peer: &Peer, request: &Request) -> Answer {
         let params = request.raw_params().unwrap_or(Json::NULL);
-        // No later message is handled before the answer, so the server may count as running now.
+        // The server counts as running before it has answered, because the protocol lets the editor
+        // send nothing more until it has the answer.
         Client::with(peer, |client| client.begin(params));
         self.was_shut_down.store(false, Ordering::Relaxed);
         let process = params.get("processId").and_then(|id| id.decode().ok());
@@ -145,7 +146,8 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
     }
 }
 
-/// A running `initialize`, and whether it has succeeded. If it fails or panics, it does not count.
+/// A running `initialize`, and whether it has succeeded. If it is dropped without success, after an
+/// error or a panic, the connection is [`New`](Phase::New) again.
 struct Beginning<'p>(&'p Peer, bool);
 
 impl Drop for Beginning<'_> {
@@ -156,13 +158,14 @@ impl Drop for Beginning<'_> {
     }
 }
 
+/// Returns the dialect's error for a request before `initialize`.
 fn not_initialized(peer: &Peer) -> OwnedError {
     let dialect = &peer.session().options().config.dialect;
     dialect.error_profile.not_initialized().into_owned()
 }
 
-/// Ends the connection when the process has ended. A process that does not exist now is that of
-/// another machine.
+/// Ends the connection when the editor's process has ended. If there is no such process now, the
+/// editor runs on another machine, and nothing is checked.
 fn end_with(process: i32, peer: &Peer) {
     if !is_there(process) {
         return;

@@ -1,4 +1,4 @@
-//! Durations of calls and counts of connections.
+//! Durations of calls, sizes of batches and the number of open connections.
 
 use antiphon::service::conventions::{
     BATCH_BOUNDS, CLIENT_BATCH_SIZE, DURATION_BOUNDS, ERROR_TYPE, RPC_CLIENT_CALL_DURATION,
@@ -25,6 +25,7 @@ pub struct OtelMetrics {
     server_batches: Histogram<u64>,
     client_batches: Histogram<u64>,
     connections: UpDownCounter<i64>,
+    /// The name of the attribute for the code of an error.
     status_code: &'static str,
 }
 

@@ -18,15 +18,18 @@ use opentelemetry::{Context, KeyValue};
 use crate::SCOPE;
 
 /// Makes a span of OpenTelemetry of each call, for [`Tracing`](antiphon::service::Tracing).
-/// Handlers run with its context, so their calls, and the spans of other libraries, belong to it.
+/// Handlers run in the span's context, so the calls that they make, and spans that other libraries
+/// make in them, belong to the span.
 ///
-/// A span has the method's name, the status code and the kind of error, never params, results or
-/// messages. An unknown method is `_OTHER`, and the name that the peer wrote is in another
-/// attribute.
+/// A span has the method, the status code and the kind of error, never params, results or messages
+/// of errors. If the method is unknown, the span's name is `jsonrpc`, its attribute `rpc.method` is
+/// `_OTHER`, and `rpc.method_original` is the name that the peer wrote.
 #[derive(Clone)]
 pub struct OtelTracer {
     tracer: Arc<BoxedTracer>,
+    /// Reads and writes the fields; `None` for W3C's.
     propagator: Option<Arc<dyn TextMapPropagator + Send + Sync>>,
+    /// The name of the attribute for the code of an error.
     status_code: &'static str,
 }
 
@@ -52,8 +55,9 @@ impl OtelTracer {
         }
     }
 
-    /// Links spans by other or further fields than W3C's `traceparent` and `tracestate`: by
-    /// `baggage` too, for example.
+    /// Links spans by the fields that `propagator` reads and writes, instead of W3C's `traceparent`
+    /// and `tracestate`. To keep these and add others, such as `baggage`, pass a propagator
+    /// composed of several.
     #[must_use]
     pub fn with_propagator(
         mut self,
@@ -81,7 +85,8 @@ impl fmt::Debug for OtelTracer {
 }
 
 impl Tracer for OtelTracer {
-    /// It holds the span, which ends with the last clone, if not before.
+    /// The context that holds the span. If the span was not ended before, it ends when the last
+    /// clone of the context is dropped.
     type Span = Context;
     type Parent = Context;
 
@@ -139,7 +144,7 @@ impl Tracer for OtelTracer {
         }
         if let Some(error) = end.error_type() {
             span.set_attribute(KeyValue::new(ERROR_TYPE, error));
-            // It has no text, because an error's message may be confidential.
+            // The status has no text, because an error's message may be confidential.
             span.set_status(Status::error(""));
         }
         span.end();

@@ -22,7 +22,7 @@ use crate::refused::Refused;
 /// Appends the request to `into`. Returns the key that the server must accept.
 ///
 /// # Errors
-/// The URL is not valid for a request, or the source of its token has failed.
+/// The URL is not valid for a request, or the source of the bearer token has failed.
 pub(crate) fn ask(
     asked: &Request,
     rules: &WebSocketRules,
@@ -39,7 +39,7 @@ pub(crate) fn ask(
     Ok(derive_accept_key(key.as_bytes()))
 }
 
-/// Checks the head of the answer.
+/// Checks the head of the answer, and returns the data of the handshake.
 pub(crate) fn judge(
     head: &[u8],
     accepted: &str,

@@ -2,8 +2,8 @@
 //! bytes to be sent. It is given the current time, and returns its deadlines.
 //!
 //! A [`WebSocket`] is a [`Layer`](antiphon::session::Layer) of a session, so the code that moves
-//! the bytes, over TCP or TLS, on a thread or a task, is the same as without it. It can also be
-//! driven by hand. tungstenite reads and writes handshakes and frame headers; the rules for
+//! the bytes, over TCP or TLS, on a thread or a task, is the same as without a WebSocket. It can
+//! also be driven by hand. tungstenite reads and writes handshakes and frame headers; the rules for
 //! accepting clients, the limits and the close codes are in [`antiphon::websocket`].
 //!
 //! ```text

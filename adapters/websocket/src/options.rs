@@ -56,11 +56,11 @@ impl Request {
     }
 }
 
-/// Sends this in place of headers of its name.
+/// Replaces the `authorization` among `headers`; `None` changes nothing.
 fn put(headers: &mut HeaderMap, authorization: Option<Authorization>) -> io::Result<()> {
     if let Some(authorization) = authorization {
         let value = HeaderValue::from_str(authorization.as_str());
-        // It has been checked for what HTTP allows.
+        // An `Authorization` has only characters that HTTP allows, so this does not fail.
         let mut value = value.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
@@ -145,8 +145,8 @@ impl WebSocketConfig {
         self
     }
 
-    /// Asks for the token of one handshake, and awaits it: for a source that
-    /// [has to be awaited](BearerAuth::from_async), before each handshake. Adapters that connect do so.
+    /// Fetches the token for one handshake, and puts it into the request. A source that [has to be
+    /// awaited](BearerAuth::from_async) needs this before each handshake; adapters that connect do it.
     ///
     /// # Errors
     /// Why the source has failed.
@@ -188,6 +188,7 @@ impl WebSocketConfig {
         self.request.is_none()
     }
 
+    /// Returns the URL of a client if it has the wanted scheme; `otherwise` is the error's text.
     fn url_of(&self, is_tls: bool, otherwise: &str) -> io::Result<&WebSocketUrl> {
         let (kind, what) = match self.url() {
             Some(url) if url.is_tls() == is_tls => return Ok(url),

@@ -20,13 +20,13 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use crate::write::apply_mask;
 
-/// The longest header of a frame (RFC 6455 clause 5.2).
+/// The longest header of a frame, in bytes (RFC 6455 clause 5.2).
 const MAX_HEADER_BYTES: usize = 14;
 
-/// After this many bytes of a frame that is still arriving its text is checked.
+/// The text of a frame that is still arriving is checked in steps of this many bytes.
 const CHECKED_BYTES: usize = 2048;
 
-/// The longest payload of a control frame (RFC 6455 clause 5.5).
+/// The longest payload of a control frame, in bytes (RFC 6455 clause 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 
 /// How many frames a message may have in any case, however small they are.
@@ -54,6 +54,7 @@ pub(crate) enum Fault {
 
 const BAD_TEXT: Fault = Fault::Broken(CloseCode::BAD_TEXT, "text that is not UTF-8");
 
+/// Returns the fault for input that breaks the protocol.
 const fn protocol(reason: &'static str) -> Fault {
     Fault::Broken(CloseCode::PROTOCOL_ERROR, reason)
 }
@@ -81,6 +82,7 @@ struct Message {
     valid: usize,
     /// The size of its frames that have begun.
     declared: u64,
+    /// How many frames of it have begun.
     fragments: u64,
 }
 
@@ -97,7 +99,8 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next item out of `input`; `None` once all bytes have been taken.
+    /// Takes the next item out of `input`. Returns `None` when all bytes have been taken and no
+    /// item is complete.
     ///
     /// # Errors
     /// No more can be read.
@@ -131,14 +134,14 @@ impl FrameReader {
         let taken = input.len().min(MAX_HEADER_BYTES - had);
         self.header.extend_from_slice(&input[..taken]);
         let mut cursor = Cursor::new(&self.header);
-        // Reading from memory fails only for this reason.
+        // Reading from memory cannot fail, so the only error is an unknown kind of frame.
         let parsed = FrameHeader::parse(&mut cursor);
         let parsed = parsed.map_err(|_| protocol("a frame of an unknown kind"))?;
         let Some((header, len)) = parsed else {
             *input = &input[taken..];
             return Ok(None);
         };
-        // It was incomplete before, so it ends within the bytes that were taken now.
+        // The header was incomplete before, so it ends within the bytes that were taken now.
         *input = &input[cursor.position() as usize - had..];
         self.header.clear();
         if header.rsv1 || header.rsv2 || header.rsv3 {
@@ -211,7 +214,7 @@ impl FrameReader {
                 mask.rotate_left(len % 4);
             }
         }
-        // When a message ends, all of it is checked.
+        // At the end of a message `finish` checks all of it.
         let is_last = is_whole && header.is_final;
         if let Some(message) = self.message.as_mut().filter(|_| !is_last) {
             message.check(if is_whole { 1 } else { CHECKED_BYTES })?;

@@ -24,7 +24,7 @@ pub(crate) struct Refused {
 impl Refused {
     /// Makes an answer of this status; `None` if it is not HTTP.
     pub(crate) fn new(status: Option<StatusCode>, reason: &str, mut headers: HeaderMap) -> Self {
-        // They may be secrets, so debug output must not show them.
+        // Headers may be secrets, so debug output must not show their values.
         for value in headers.values_mut() {
             value.set_sensitive(true);
         }

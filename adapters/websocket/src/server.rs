@@ -16,7 +16,8 @@ use tungstenite::http::header::{
 
 use crate::handshake::told;
 
-/// Checks the head of a request, and appends the answer to `into` if it is accepted.
+/// Checks the head of a request. If it is accepted, appends the answer to `into`, and returns the
+/// data of the handshake.
 pub(crate) fn answer(
     head: &[u8],
     rules: &WebSocketRules,
@@ -81,7 +82,8 @@ pub(crate) fn refuse(refused: Refusal, into: &mut Vec<u8>) {
         .header(CONNECTION, "close")
         .header(CONTENT_TYPE, "text/plain")
         .header(CONTENT_LENGTH, refused.reason.len() + 1);
-    // RFC 9110 clauses 15.5.6 and 15.5.22: the answer names what is allowed.
+    // RFC 9110 clauses 15.5.6 and 15.5.22: the answer names the allowed method, or the protocol to
+    // upgrade to.
     let response = match refused.status {
         405 => response.header(ALLOW, "GET"),
         426 => response

@@ -77,7 +77,7 @@ pub struct WebSocket {
     heartbeat_due: Option<Instant>,
     /// Handshake and control frames that are to be written.
     output: Vec<u8>,
-    /// The last ping that has not been answered.
+    /// The payload of the last ping that has not been answered.
     pong: Option<Vec<u8>>,
     /// How it ended.
     end: Option<Box<WebSocketEnd>>,
@@ -102,13 +102,13 @@ enum Phase {
 }
 
 impl WebSocket {
-    /// Begins a handshake, whose deadline counts from `now`. A client's request is output at once.
-    /// `config` has the limits on the size and the time of messages, and sets what happens to
-    /// binary messages.
+    /// Begins a handshake, whose deadline counts from `now`. A client's request is in the output
+    /// from then on. `config` has the limits on the size and the time of messages, and sets what
+    /// happens to binary messages.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made; or the
-    /// error of the source of its token.
+    /// error of the source of the bearer token.
     pub fn new(options: Arc<WebSocketConfig>, config: &Config, now: Instant) -> io::Result<Self> {
         let mut output = Vec::new();
         let request = options.request.as_ref();
@@ -138,8 +138,9 @@ impl WebSocket {
         })
     }
 
-    /// Closes it: at once if no answer of the other side is awaited, else when its close has
-    /// arrived or `close_timeout` has passed. No message can be sent any more.
+    /// Closes the WebSocket; no message can be sent any more. While it is open, a close frame is
+    /// sent, and the WebSocket ends when the other side's close frame has arrived or
+    /// `close_timeout` has passed. In any other phase it ends without waiting.
     pub fn close_with(&mut self, code: CloseCode, reason: &str) {
         match self.phase {
             Phase::Open => {
@@ -168,6 +169,7 @@ impl WebSocket {
         !self.options.is_server()
     }
 
+    /// Takes the next event of the current phase out of `input`.
     fn read(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
         match &mut self.phase {
             Phase::Handshake(head, _) => {
@@ -219,6 +221,7 @@ impl WebSocket {
         Some(LayerEvent::Opened(handshake))
     }
 
+    /// Reads frames up to the next event, while the WebSocket is open.
     fn read_open(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
         loop {
             let received = self.reader.poll(input);
@@ -248,19 +251,22 @@ impl WebSocket {
         }
     }
 
-    /// Returns the heartbeat of this side, if it is due. The next is due one interval from now.
+    /// Sets when the next application heartbeat is due: one interval from now. Returns the method
+    /// of the heartbeat, or `None` if this side sends none.
     fn next_heartbeat(&mut self) -> Option<&'static str> {
         let own = self.options.rules.own_heartbeat(self.options.is_server());
-        // With an interval of zero it would be due for ever.
+        // With an interval of zero the next heartbeat would always be due.
         let due = |span: Duration| self.now + span.max(Duration::from_millis(1));
         self.heartbeat_due = own.map(|(_, span)| due(span));
         own.map(|(method, _)| method)
     }
 
+    /// Returns the deadline of a message that begins now; `None` without `message_timeout`.
     fn message_due_from_now(&self) -> Option<Instant> {
         self.message_timeout.map(|span| self.now + span)
     }
 
+    /// Does what is due: sends a ping, or ends the WebSocket because a deadline has passed.
     fn act_on_time(&mut self) {
         match self.phase {
             Phase::Handshake(..) if self.keep_alive.poll_action(self.judged).is_some() => {
@@ -275,7 +281,8 @@ impl WebSocket {
             }
             Phase::Open => match self.keep_alive.poll_action(self.judged) {
                 None => {}
-                // It has no payload: whatever arrives after it answers it.
+                // The ping has no payload to be compared with a pong's, because any input after it
+                // counts as its answer.
                 Some(KeepAliveAction::SendPing) => self.say(Control::Ping, &[]),
                 Some(KeepAliveAction::PeerDead | KeepAliveAction::ConnectTimedOut) => {
                     let (code, reason) = CloseCode::after_silence();
@@ -284,18 +291,18 @@ impl WebSocket {
                 }
             },
             Phase::Closing(until) if until <= self.judged => self.finish(WebSocketEnd::Local),
-            // No ping is due.
+            // In the other phases there is no deadline, or it has not passed.
             _ => {}
         }
     }
 
-    /// Ends it because the other side broke a rule.
+    /// Ends the WebSocket because the other side broke a rule.
     fn fail(&mut self, code: CloseCode, reason: &'static str) {
         self.say_close(Some(code), reason);
         self.finish(WebSocketEnd::Broken { code, reason });
     }
 
-    /// Ends a handshake.
+    /// Ends a handshake. A server answers the request with this status and reason.
     fn refuse(&mut self, status: u16, reason: &'static str) {
         let is_server = self.options.is_server();
         if is_server {
@@ -317,11 +324,13 @@ impl WebSocket {
         mem::replace(&mut self.phase, Phase::Ended)
     }
 
+    /// Puts a control frame into the output.
     fn say(&mut self, what: Control, payload: &[u8]) {
         let is_masked = self.is_masked();
         write::frame(&mut self.output, OpCode::Control(what), payload, is_masked);
     }
 
+    /// Puts a close frame into the output, in place of a pong that waits.
     fn say_close(&mut self, code: Option<CloseCode>, reason: &str) {
         self.pong = None;
         self.say(Control::Close, &write::close_payload(code, reason));

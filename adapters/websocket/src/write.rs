@@ -43,7 +43,7 @@ pub(crate) fn close_payload(code: Option<CloseCode>, reason: &str) -> Vec<u8> {
     [&code.0.to_be_bytes(), &reason.as_bytes()[..end]].concat()
 }
 
-/// Masks, or unmasks, 32 bytes at once, which is ten times as fast as one by one.
+/// Masks, or unmasks, 32 bytes at a time, which is ten times as fast as byte by byte.
 pub(crate) fn apply_mask(mask: [u8; 4], payload: &mut [u8]) {
     let wide: [u8; 32] = array::from_fn(|n| mask[n % 4]);
     for piece in payload.chunks_exact_mut(32) {

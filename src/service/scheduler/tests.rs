@@ -35,7 +35,7 @@ fn those_in_line_take_turns() {
         let [next] = called[..] else {
             panic!("{called:?}");
         };
-        // Who was not called gets nothing, however often it asks.
+        // A connection that was not called gets no permit, however often it asks.
         assert_eq!(scheduler.begin(&mut members[(next + 1) % 3], 9, || 9), 0);
         assert_eq!(scheduler.begin(&mut members[next], 9, || 9), 1);
         assert_eq!(scheduler.begin(&mut members[next], 9, || next), 0);
@@ -53,7 +53,7 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
         scheduler.begin(member, 1, || number);
     }
     let mut called = Vec::new();
-    // One in line goes before it is called, the next after it was.
+    // Connection 1 leaves before it is called, connection 2 after it was called.
     scheduler.leave(&mut members.remove(1), &mut called);
     scheduler.end(1, &mut called);
     assert_eq!(called, [2]);
@@ -62,7 +62,7 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
     assert_eq!(scheduler.begin(&mut members[2], 1, || 3), 1);
     scheduler.end(1, &mut called);
     assert_eq!((scheduler.running(), called.len()), (0, 2));
-    // Who has stepped out may come again.
+    // A connection that has stepped out may stand in line again.
     assert_eq!(scheduler.begin(&mut members[1], 1, || 2), 1);
 }
 
@@ -79,12 +79,13 @@ fn what_waits_is_counted_over_all_connections() {
     assert_eq!(scheduler.set_waiting(&mut other, 20), 11);
     scheduler.leave(&mut one, &mut Vec::new());
     assert_eq!(scheduler.waiting(), 9);
-    // At least one runs.
+    // With a limit of 0 one request may still run.
     assert_eq!(scheduler.begin(&mut other, 1, || ()), 1);
 }
 
-/// Requests of two connections, over a thousand steps of a millisecond, of which each runs for ten
-/// steps: how long those of the second took, sorted. `flood` is how many the first has at once.
+/// Simulates requests of two connections over 1000 steps; each request runs for ten steps. Returns
+/// how many steps each request of the second connection took from its arrival to its end, sorted.
+/// `flood` is how many requests of the first connection wait at any time.
 fn durations(flood: usize) -> Vec<usize> {
     const RUNS: usize = 10;
     let mut scheduler = Scheduler::new(64, usize::MAX);
@@ -108,7 +109,7 @@ fn durations(flood: usize) -> Vec<usize> {
         if now % 7 == 0 {
             waiting[1].push(now);
         }
-        // The flood is asked first, and as often as it likes.
+        // The flooding connection asks first, and again until neither connection gets a permit.
         let mut idle = 0;
         for side in [0, 1].into_iter().cycle() {
             let wanted = waiting[side].len();
@@ -145,7 +146,7 @@ fn what_goes_on_without_a_permit_counts_and_gives_none_away() {
     let mut scheduler = Scheduler::new(1, 1024);
     let (mut one, mut other) = (scheduler.join(), scheduler.join());
     assert_eq!(scheduler.begin(&mut one, 1, || 1), 1);
-    // The permit is given back, and its handler goes on.
+    // The request's permit will be given back while its handler goes on.
     scheduler.exceed();
     assert_eq!(scheduler.running(), 2);
     assert_eq!(scheduler.begin(&mut other, 1, || 2), 0);

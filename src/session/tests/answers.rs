@@ -1,4 +1,4 @@
-//! Answers: of handlers, in place of handlers, and after a cancel.
+//! Answers by handlers, in place of handlers, and after a cancel.
 
 use super::*;
 
@@ -106,12 +106,12 @@ fn an_answer_that_came_too_late_is_an_error_and_one_that_is_unwanted_is_none() {
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());
     session.close(CloseReason::Done);
-    // The conversation is over, so silence is no answer to the peer.
+    // After a close no answer can be sent, so even one that the dialect would not send is an error.
     assert_eq!(session.respond(one, &1), Err(SendError::Closed));
     assert_eq!(session.respond(two, &1), Err(SendError::Closed));
     assert!(!session.phase().is_over());
 
-    // A result that cannot be written is an error, though the peer wants none.
+    // A result without a JSON form is an error, even if the peer has cancelled the request.
     let mut session = idle(lsp_cancels());
     line(&mut session, M1);
     let ticket = request(&mut session);

@@ -13,7 +13,8 @@ fn what_came_before_the_end_of_input_is_served_before_the_end_is_told() {
     let ticket = request(&mut session);
     session.notify("still here", ()).unwrap();
     assert_eq!(work(&mut session), ["notification n"]);
-    // The service had nothing more to do: the end is told, and the answer is still taken.
+    // The service has no more work, so the connection has learnt of the end; the open request may
+    // still be answered.
     assert!(matches!(session.phase(), Phase::Closing { .. }));
     assert!(!session.phase().is_over());
     session.respond(ticket, &1).unwrap();
@@ -39,7 +40,7 @@ fn an_end_inside_a_message_is_told_as_such() {
     assert_eq!(work(&mut session).len(), 0);
     let truncated = Closed::Failed(ConnectionError::Truncated);
     assert_eq!(session.phase().closed(), Some(truncated));
-    // Without a line feed a last message still counts.
+    // A last message without a line feed is still delivered.
     let mut session = idle(Config::new());
     session.handle_input(M1.as_bytes());
     session.handle_eof();
@@ -197,7 +198,7 @@ fn an_abort_is_over_whatever_waits() {
     session.notify("n", ()).unwrap();
     session.abort(Some(io::Error::from(io::ErrorKind::Other).into()));
     assert!(session.phase().is_over() && !session.has_transmit());
-    // A fault after the end is no fault.
+    // A fault after the end is not reported.
     session.abort(None);
     session.handle_read_failed(io::Error::from(io::ErrorKind::Other));
     assert_eq!(work(&mut session).len(), 1);
@@ -213,7 +214,7 @@ fn a_phase_that_is_late_takes_the_next_with_it() {
     session.handle_eof();
     assert_eq!(session.phase(), Phase::InputEnded { since: at(5) });
     assert_eq!(session.poll_timeout(), Some(at(2005)));
-    // Nobody has asked for work, so the end was never told.
+    // The service has not asked for work, so only the timeout ends the session.
     session.handle_timeout(at(2005));
     assert_eq!(session.phase(), Phase::Over(Closed::EndOfInput));
 }
@@ -260,7 +261,7 @@ fn the_end_of_input_waits_while_a_notification_is_served() {
     assert!(session.poll_work(true).is_some());
     session.handle_eof();
     assert_eq!(session.phase(), Phase::InputEnded { since: at(0) });
-    // What follows an end is nothing.
+    // Input after the end of the input is ignored.
     line(&mut session, N);
     session.notify("last words", ()).unwrap();
     assert_eq!(work(&mut session), [""; 0]);
@@ -293,7 +294,7 @@ fn what_was_not_written_when_writing_failed_never_will_be() {
     assert_eq!(session.phase(), Phase::LastWords { since: at(0) });
     assert_eq!(session.is_written(mark), Some(true));
     assert_eq!(session.is_written(2 * mark), None);
-    // A failure in the middle of last words changes nothing.
+    // A second failed write changes nothing.
     session.handle_write_failed(io::Error::from(io::ErrorKind::BrokenPipe));
     assert_eq!(session.phase(), Phase::LastWords { since: at(0) });
 
@@ -327,7 +328,7 @@ fn a_first_frame_that_says_too_little_is_not_waited_for_for_ever() {
     config.config.limits.max_message_bytes = 30;
     config.config.limits.max_header_bytes = 10;
     let max = config.config.max_input_bytes();
-    // Blank lines could all stand before a request.
+    // Blanks may come before an HTTP request, so they leave it undecided whether this is one.
     let blanks = |len: usize| " ".repeat(len);
     let mut session = idle(config.clone());
     session.handle_input(blanks(max - 1).as_bytes());

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// `O` opens, `C` closes, and a message is its length in one byte before it.
+/// A layer in which the byte `O` opens, `C` closes, and any other byte is the length of the message
+/// after it.
 #[derive(Debug, Default)]
 struct Bytes {
     is_open: bool,
@@ -192,7 +193,7 @@ fn through_a_layer_messages_go_both_ways_once_it_is_open() {
             }
         }
         let wanted: &[_] = if size == input.len() {
-            // The close came with the request, before it had begun.
+            // The close came in the same read as the request, so the request never began.
             &["opened", "notification n"]
         } else {
             &["opened", "request m", "notification n", "cancelled"]
@@ -256,7 +257,7 @@ fn a_stream_that_ends_without_a_close_is_a_fault_of_the_transport() {
     session.handle_eof();
     assert_eq!(outcomes(&mut session), [(1, OwnedOutcome::Aborted)]);
     assert!(session.fault().is_some());
-    // What fails to be read after that is none.
+    // A failure to read after a close is no fault.
     let mut session = layered(Bytes::default());
     session.handle_input(b"O");
     session.close(CloseReason::Done);
@@ -326,7 +327,7 @@ fn a_handshake_during_a_drain_does_not_open_again() {
     session.handle_input(b"O");
     assert!(session.phase().closed().is_none());
     assert_eq!(session.phase(), Phase::Draining);
-    // Nothing of a layer is heard once the session is over.
+    // After the session is over, the layer gets no input.
     let mut session = layered(Bytes::default());
     session.abort(None);
     session.handle_input(b"O");
@@ -356,7 +357,7 @@ fn messages_through_a_layer_are_written_together_up_to_a_limit() {
     }
     let size = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{text}"]}}"#).len() + 1;
     let full = (64 * 1024usize).next_multiple_of(size);
-    // What stood there before counts for nothing.
+    // Bytes that the buffer already held do not count against the limit of a write.
     let mut into = alloc::vec![0; 50_000];
     assert!(session.take_transmit(&mut into));
     assert_eq!(into.len(), 50_000 + full);

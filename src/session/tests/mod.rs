@@ -34,7 +34,7 @@ fn session(config: impl Into<SessionConfig>) -> Session<u32> {
     Session::new(config.into(), Wire::Stream, at(0))
 }
 
-/// A session that has been asked for work once and has none.
+/// A session whose service has taken `Opened` and has no more work.
 fn idle(config: impl Into<SessionConfig>) -> Session<u32> {
     let mut session = session(config);
     assert_eq!(work(&mut session), ["opened"]);
@@ -48,7 +48,7 @@ fn lsp_cancels() -> Config {
     config
 }
 
-/// What came in, one word or two for each.
+/// Describes work in a word or two, and returns the ticket if it is a request.
 fn describe(work: Work<u32>) -> (String, Option<Ticket>) {
     match work {
         Work::Opened => ("opened".into(), None),
@@ -61,7 +61,7 @@ fn describe(work: Work<u32>) -> (String, Option<Ticket>) {
     }
 }
 
-/// All work there is, without an answer to anything; tickets are kept nowhere.
+/// Takes all work, and describes it. Tickets are dropped, so no request is answered.
 fn work(session: &mut Session<u32>) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(work) = session.poll_work(true) {
@@ -70,7 +70,7 @@ fn work(session: &mut Session<u32>) -> Vec<String> {
     seen
 }
 
-/// The next work, which has to be a request.
+/// Takes work up to the next request, and returns the request's ticket.
 fn request(session: &mut Session<u32>) -> Ticket {
     loop {
         match session.poll_work(true).map(describe) {
@@ -81,7 +81,7 @@ fn request(session: &mut Session<u32>) -> Ticket {
     }
 }
 
-/// All output, told to be written.
+/// Takes all output, and reports it as written.
 fn output(session: &mut Session<u32>) -> String {
     let mut written = Vec::new();
     while session.take_transmit(&mut written) {

@@ -42,7 +42,8 @@ fn what_waits_behind_a_request_without_a_slot_keeps_its_order() {
     line(&mut session, N);
     assert!(session.poll_work(false).is_none());
     let ticket = request(&mut session);
-    // A request that waits for a thread keeps notifications back, and nothing else.
+    // While a request waits for a thread, later notifications wait; here a later request waits
+    // behind one.
     session.postpone();
     line(&mut session, M2);
     assert!(session.poll_work(true).is_none());
@@ -189,7 +190,8 @@ fn in_serial_order_a_request_that_is_not_answered_holds_all_behind_it() {
     let first = request(&mut session);
     assert!(session.has_work() && !session.is_request_next());
     assert_eq!(work(&mut session), [""; 0]);
-    // What settles goes past, in its place or not.
+    // The outcomes of both calls overtake the waiting work, whether a call was made in order or
+    // not.
     line(&mut session, r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
     line(&mut session, r#"{"jsonrpc":"2.0","id":2,"result":2}"#);
     assert_eq!(outcomes(&mut session).len(), 1);
@@ -203,7 +205,7 @@ fn in_serial_order_a_request_that_is_not_answered_holds_all_behind_it() {
     let second = request(&mut session);
     line(&mut session, M1);
     assert!(session.poll_work(true).is_none());
-    // An answer that is none frees it as well.
+    // A request that is abandoned or refused also lets the next begin.
     session.abandon(second);
     let third = request(&mut session);
     session.refuse(third);
@@ -215,7 +217,8 @@ fn in_serial_order_a_request_that_is_not_answered_holds_all_behind_it() {
 // SRV-22
 #[test]
 fn in_serial_order_a_request_that_is_given_up_holds_until_its_handler_knows() {
-    // It is answered when its handler has been told.
+    // In this dialect a cancelled request is answered. Its handler gets the cancel, and the
+    // notification waits for the answer.
     let mut session = idle(serial(lsp_cancels()));
     line(&mut session, M1);
     let ticket = request(&mut session);
@@ -224,7 +227,8 @@ fn in_serial_order_a_request_that_is_given_up_holds_until_its_handler_knows() {
     assert_eq!(work(&mut session), ["cancelled"]);
     session.respond_cancelled(ticket).unwrap();
     assert_eq!(work(&mut session), ["notification n"]);
-    // Where silence is the answer, it is over at once; the handler is told first.
+    // In this dialect a cancelled request is not answered. Once its handler has got the cancel, the
+    // next request may begin.
     let config = Config::mcp(McpRevision::V2025_06_18);
     let mut session = idle(serial(config));
     line(&mut session, M1);
@@ -238,7 +242,7 @@ fn in_serial_order_a_request_that_is_given_up_holds_until_its_handler_knows() {
     assert_eq!(next.as_deref(), Some("cancelled"));
     let second = request(&mut session);
     session.respond(second, &2).unwrap();
-    // The first one is not awaited any more.
+    // The answer to the first request is not sent.
     session.respond(ticket, &1).unwrap();
     assert!(!output(&mut session).contains(r#""id":1"#));
 }

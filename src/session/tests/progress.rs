@@ -36,7 +36,7 @@ fn progress_comes_to_its_call_and_no_other() {
     let (a, b) = (one.number(), two.number());
     let expected = [(b, "1.0"), (a, "[2]"), (b, "{}")].map(|(call, value)| (call, value.into()));
     assert_eq!(progress(&mut session), expected);
-    // What is of nobody, or has another form, is for the service.
+    // Progress under a token that no call has, or of another form, is passed to the service.
     let others = [
         told("\"c\"", "1"),
         told("7", "1"),
@@ -70,7 +70,7 @@ fn progress_of_a_call_that_has_ended_is_a_notification_like_others() {
     line(&mut session, &told("\"b\"", "3"));
     session.handle_timeout(at(1000));
     line(&mut session, &told("\"c\"", "4"));
-    // What came before the answer is still there to be taken.
+    // Progress that came before the answer can still be taken.
     assert_eq!(progress(&mut session), [(one.number(), "1".into())]);
     assert_eq!(work(&mut session), ["notification $/progress"; 3]);
 }
@@ -91,7 +91,7 @@ fn progress_moves_the_deadline_of_its_call_as_far_as_it_may() {
         session.handle_timeout(at(now));
         assert_eq!(outcomes(&mut session), []);
     }
-    // The other was not to be extended, and this one not past its last deadline.
+    // Progress does not extend call 2, and extends call 1 only up to its latest deadline.
     session.handle_timeout(at(2000));
     assert_eq!(outcomes(&mut session), [(2, OwnedOutcome::TimedOut)]);
     assert_eq!(session.poll_timeout(), Some(at(2500)));

@@ -67,7 +67,7 @@ fn the_size_of_a_batch_comes_before_its_items_and_counts_as_a_message() {
         "{seen:?}"
     );
     assert_eq!(seen[2..], ["request m", "notification n", "request m"]);
-    // What answers is no batch of the peer's, and hides none that comes behind it.
+    // A batch of responses is not reported as a batch, and does not hide the batch after it.
     let mut batch = session.batch(None);
     batch.call::<()>("c", (), 1).unwrap();
     batch.send().unwrap();
@@ -87,7 +87,7 @@ fn the_size_of_a_batch_comes_before_its_items_and_counts_as_a_message() {
     assert!(session.may_read());
 }
 
-/// A session whose queue pauses reading or drops at these limits.
+/// A session whose queue has these limits; `when_full` sets whether it pauses reading or drops.
 fn limited(when_full: WhenFull, messages: usize, bytes: usize) -> Session<u32> {
     let mut config = SessionConfig::from(Config::mcp(McpRevision::V2025_06_18));
     config.when_full = when_full;
@@ -113,7 +113,7 @@ fn reading_pauses_on_the_limit_of_bytes_and_not_before() {
 fn the_bytes_of_a_request_count_until_it_is_answered() {
     let mut session = limited(WhenFull::Pause, 100, M1.len());
     line(&mut session, M1);
-    // Nothing is lost where reading pauses.
+    // The second request is over the limit, but was read already, so it is kept.
     line(&mut session, M2);
     let (one, two) = (request(&mut session), request(&mut session));
     assert!(!session.may_read());
@@ -141,7 +141,7 @@ fn the_bytes_of_reports_count_until_they_are_taken() {
     let mut session = limited(WhenFull::Pause, 100, 2049);
     line(&mut session, &long);
     assert!(session.may_read());
-    // A report is a message.
+    // A report counts as a message.
     let mut session = limited(WhenFull::Pause, 2, 10_000);
     for _ in 0..3 {
         line(&mut session, "x");
@@ -182,13 +182,13 @@ fn the_reason_of_a_cancel_counts_and_a_cancel_that_waits_is_found_once() {
         };
         assert_eq!((key, text.as_str()), (ticket.key(), r#""no more""#));
         assert!(session.may_read());
-        // Nothing goes past what waits any more.
+        // The cancel was taken, so nothing overtakes the waiting request.
         line(&mut session, M2);
         line(&mut session, N);
         assert!(session.poll_work(false).is_none());
         session.respond(ticket, &1).unwrap();
     }
-    // A reason for which there is no room is left out, the cancel is not.
+    // If the reason of a cancel is over the limit, it is left out, and the cancel is kept.
     let mut session = limited(WhenFull::Pause, 100, M1.len() + reason - 1);
     line(&mut session, M1);
     let _ticket = request(&mut session);
@@ -214,7 +214,7 @@ fn what_fits_exactly_is_not_dropped() {
         line(&mut session, N);
     }
     assert_eq!(work(&mut session), wanted);
-    // It counts anew.
+    // After a report the count of dropped messages starts again.
     for _ in 0..4 {
         line(&mut session, N);
     }

@@ -26,7 +26,7 @@ fn a_peer_is_heard_once_a_message_of_its_was_one() {
     assert!(!session.has_heard());
     line(&mut session, "garbage");
     assert!(!session.has_heard());
-    // A call that settles by itself says nothing of the peer.
+    // A call that times out does not show that the peer has sent anything.
     session.call("c", (), Some(at(10)), 1).unwrap();
     output(&mut session);
     session.handle_timeout(at(10));
@@ -62,7 +62,7 @@ fn output_is_full_above_its_soft_limit_and_not_on_it() {
     assert!(session.is_full());
     assert_eq!(session.transmit_queued(), 3 * len as u64);
     assert_eq!(session.is_written(session.transmit_queued()), Some(false));
-    // What was written before takes no room.
+    // Output that was written does not count against the limit.
     output(&mut session);
     assert!(!session.is_full());
     assert_eq!(session.is_written(session.transmit_queued()), Some(true));
@@ -123,7 +123,7 @@ fn a_peer_that_does_not_read_is_not_read_either() {
     for ticket in tickets {
         refused += usize::from(session.respond(ticket, &"x".repeat(20)).is_err());
     }
-    // The end shows at once: nothing comes in that would show it.
+    // The session shows the end although no input follows.
     let full = Closed::Failed(ConnectionError::OutboxFull);
     assert_eq!(
         session.phase(),

@@ -37,7 +37,8 @@ fn a_frame_is_not_late_by_the_time_for_which_nothing_was_read() {
     assert_eq!(work(&mut session).len(), 1);
     session.handle_timeout(at(9900));
     assert_eq!(session.phase(), Phase::Open);
-    // The grace for a clock that has jumped over a deadline counts from when that is seen.
+    // Reading went on at 9 s, so the time limit ends at 10 s. That is noticed 1 ms late, which is
+    // no jump of the clock.
     session.handle_timeout(at(10_001));
     assert!(session.phase().closed().is_some());
 }
@@ -70,7 +71,7 @@ fn a_clock_that_has_jumped_over_a_deadline_grants_as_much_again_once() {
     assert_eq!(outcomes(&mut session), []);
     session.handle_timeout(at(7000));
     assert_eq!(outcomes(&mut session), [(1, OwnedOutcome::TimedOut)]);
-    // A little late is no jump, and 10 s is the most.
+    // Less than 100 ms late is no jump, and the extra time is 10 s at most.
     assert_eq!(grace(Duration::from_millis(99)), Duration::ZERO);
     assert_eq!(grace(100 * SECOND), 10 * SECOND);
 }
@@ -87,7 +88,8 @@ fn a_frame_has_its_time_anew_when_reading_goes_on() {
     session.handle_time(at(9900));
     assert_eq!(work(&mut session).len(), 1);
     assert_eq!(session.poll_timeout(), Some(at(10_900)));
-    // It has it once: work alone gives it none.
+    // Reading was paused and resumed once, so the time limit restarted once; asking for work again
+    // does not restart it.
     session.handle_time(at(10_400));
     assert_eq!(work(&mut session).len(), 0);
     session.call("c", (), None, 1).unwrap();

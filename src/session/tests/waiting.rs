@@ -1,4 +1,4 @@
-//! What a shell asks of a session: who waits, what is next, which id a request has.
+//! The getters for drivers: how many requests wait, whether one is next, which id a request has.
 
 use super::*;
 use crate::{Input, Json, OwnedError};
@@ -27,7 +27,7 @@ fn requests_that_wait_are_counted_and_told_from_the_rest() {
     line(&mut session, M3);
     assert_eq!(waiting(&session), (3, true, true));
     let ticket = request(&mut session);
-    // Who has taken something asks for more by itself.
+    // A service that was given work will ask for more, so it need not be woken.
     assert_eq!(waiting(&session), (2, true, false));
     drop(request(&mut session));
     assert_eq!(waiting(&session), (1, false, false));

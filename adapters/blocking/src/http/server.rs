@@ -1,4 +1,4 @@
-//! A server over HTTP: that of `antiphon-net`, on the thread for HTTP.
+//! A server over HTTP: the one of `antiphon-net`, run on the background thread for HTTP.
 
 use std::io;
 use std::net::TcpListener;
@@ -12,6 +12,7 @@ use super::tasks::runtime;
 use crate::serve::Service;
 use crate::server::running::Running;
 
+/// Starts a server on `listener`. `prepare` sets the server's limits, hooks and TLS.
 pub(crate) fn start<S: Service>(
     listener: TcpListener,
     options: HttpConfig,

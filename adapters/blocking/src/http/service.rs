@@ -37,7 +37,7 @@ where
             let peer = request.peer();
             make(peer.context()).request(&peer, request)
         });
-        // Until then it counts as a running request of the server.
+        // Until the job has ended, it counts as a running request of the server.
         let _ = is_done.recv().await;
         Ok(answer)
     }
@@ -79,8 +79,8 @@ impl<F> fmt::Debug for OnPool<F> {
     }
 }
 
-/// Runs a method of a service, and reports a panic to the service, because the exchange may have
-/// ended by then.
+/// Runs a method of a service, and reports a panic to this service directly: by then the HTTP
+/// exchange may have ended, and could report nothing.
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         let request = peer.session().take_panicked();

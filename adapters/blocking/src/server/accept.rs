@@ -50,19 +50,23 @@ pub(crate) struct Accepting {
     /// `None` once the thread must end.
     accepted: Option<Receiver<io::Result<Incoming>>>,
     shared: Arc<Shared>,
-    /// Connects to the listener, so that it wakes up and notices that it must stop. Returns whether
-    /// that worked.
+    /// Connects to the listener, so that the thread, which waits for a connection, notices that it
+    /// must stop. Returns whether the connection was made.
     knock: Box<dyn Fn() -> bool + Send>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the accepting thread and the server share.
 #[derive(Default)]
 struct Shared {
+    /// Whether the thread must end.
     is_over: AtomicBool,
+    /// Wakes the server when a connection was accepted.
     waiter: Mutex<Option<Waker>>,
 }
 
 impl Shared {
+    /// Sets the waiter, and returns the earlier one.
     fn set_waiter(&self, waiter: Option<Waker>) -> Option<Waker> {
         let known = self.waiter.lock();
         let mut known = known.unwrap_or_else(PoisonError::into_inner);
@@ -71,6 +75,8 @@ impl Shared {
 }
 
 impl Accepting {
+    /// Starts the thread, which calls `accept` until this is dropped.
+    ///
     /// # Errors
     /// The system refused a thread.
     pub(crate) fn start(
@@ -120,8 +126,8 @@ impl Drop for Accepting {
         self.shared.is_over.store(true, Ordering::SeqCst);
         self.accepted = None;
         let has_knocked = (self.knock)();
-        // If the connection failed, the thread ends with the next connection, and is not waited
-        // for.
+        // If connecting to the listener failed, the thread ends only with the next connection from
+        // elsewhere, so it is not waited for.
         if let Some(thread) = self.thread.take().filter(|_| has_knocked) {
             // A panic in it was printed.
             let _ = thread.join();
@@ -129,7 +135,8 @@ impl Drop for Accepting {
     }
 }
 
-/// Messages directly on the stream; each connection has its own threads and service.
+/// A protocol without HTTP, in which each connection has its own threads and its own service, made
+/// by `make`.
 pub(crate) struct OnThreads<F> {
     pub(crate) options: ConnectionConfig,
     pub(crate) make: Mutex<F>,
@@ -141,13 +148,13 @@ where
     F: FnMut(&Context) -> S + Send + 'static,
 {
     fn serve(&self, incoming: Incoming, ending: Ending, _: &SharedRuntime) -> Task {
-        // All other connections have had their handshake by now.
+        // The TLS handshake, which comes before this, has turned each `Secret` into an `Open`.
         let Some(link) = incoming.into_link() else {
             return Box::pin(std::future::ready(()));
         };
         let service = {
             let make = self.make.lock();
-            // A panic only affects the connection for which it was called.
+            // A panic in `make` ends only the connection for which it was called.
             let mut make = make.unwrap_or_else(PoisonError::into_inner);
             (*make)(&link.context)
         };

@@ -1,6 +1,6 @@
 //! Servers that listen: TCP and Unix sockets.
 //!
-//! A server removes the paths that it has created.
+//! A server on a Unix socket removes the socket's path when it stops.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ const KNOCK_TIMEOUT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct TcpServer {
     listener: TcpSocket,
-    /// `None` for the default, which is another one over HTTP.
+    /// `None` for the default: 256, or 10 240 over HTTP.
     max_connections: Option<usize>,
     max_per_address: usize,
     on_refused: OnRefused,
@@ -63,17 +63,17 @@ impl TcpServer {
         })
     }
 
-    /// Sets the limit on connections at once. Further ones are closed at once; over HTTP without
-    /// TLS they are answered 503. Default 256, because each needs four threads; over HTTP, where a
-    /// connection needs none, 10 240.
+    /// Sets the limit on open connections. A further one is closed as soon as it is accepted; over
+    /// HTTP without TLS it is answered 503. Default 256, because each needs four threads; over
+    /// HTTP, where a connection needs none, 10 240.
     #[must_use]
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.max_connections = Some(max_connections);
         self
     }
 
-    /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
-    /// IPv6 one. Default none, because behind a proxy all connections come from one address.
+    /// Sets a limit on open connections from one address: an IPv4 address, or the first 64 bits of
+    /// an IPv6 address. Default none, because behind a proxy all connections come from one address.
     #[must_use]
     pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
         self.max_per_address = max_per_address;
@@ -143,14 +143,14 @@ impl TcpServer {
         let server = server(accepting, limits, self.on_refused);
         #[cfg(feature = "tls")]
         let server = match tls {
-            // The TLS handshake has its own deadline.
+            // The acceptor has a deadline of its own for the handshake.
             Some(tls) => server.with_secure(tls).handshake_timeout(Duration::MAX),
             None => server,
         };
         let mut make = make;
         let protocol = OnThreads {
             options: options.into(),
-            // The accepting thread has stored the peer's address there.
+            // The accepting thread has stored the peer's address in the context.
             make: Mutex::new(move |context: &Context| make(context.peer_addr.unwrap_or(address))),
         };
         Ok(Running::new(server.start_protocol(protocol)))
@@ -273,8 +273,8 @@ impl UnixServer {
         })
     }
 
-    /// Sets the limit on connections at once. Further ones are closed at once. Default 256; each
-    /// needs four threads.
+    /// Sets the limit on open connections. A further one is closed as soon as it is accepted.
+    /// Default 256; each needs four threads.
     #[must_use]
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.limits.max_connections = max_connections;

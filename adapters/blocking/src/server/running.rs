@@ -36,7 +36,7 @@ impl Running {
         server.is_none_or(|server| block_on(server.shutdown(grace)))
     }
 
-    /// Waits until the process ends.
+    /// Serves until the process ends: this does not return.
     pub fn wait(mut self) {
         if let Some(server) = self.server.take() {
             block_on(server.wait());

@@ -11,7 +11,7 @@ use rustls::Connection;
 
 use super::rustls;
 
-/// How many bytes after a failed handshake are read.
+/// How many bytes are read and dropped after a failed handshake.
 const MAX_LEFT_BYTES: usize = 256 * 1024;
 
 /// How often to read after the deadline, and how long each of these reads waits: a peer that sends
@@ -61,7 +61,7 @@ fn let_go(timed: &mut Timed<'_>) {
 struct Timed<'a> {
     stream: &'a TcpStream,
     due: Instant,
-    /// The extra time after a jump of the clock was granted.
+    /// Whether the extra time after a jump of the clock was granted.
     is_granted: bool,
     /// How many more reads are allowed after the deadline.
     late_reads: u32,
@@ -108,7 +108,8 @@ impl Write for Timed<'_> {
     }
 }
 
-/// Systems have different errors for the timeout of a socket.
+/// Returns the error of the handshake's timeout for that of a socket, which differs between
+/// systems.
 fn late(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => too_late(),

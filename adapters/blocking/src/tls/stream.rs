@@ -19,7 +19,7 @@ use super::rustls;
 use crate::Context;
 use crate::transport::link::Link;
 
-/// How many bytes are read from the socket at once: the largest record.
+/// How many bytes one read of the socket takes at most: as many as the largest record has.
 const WIRE_BYTES: usize = 16 * 1024 + 256;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -49,6 +49,7 @@ pub(super) fn link(tls: Connection, stream: TcpStream, context: Context) -> io::
     }))
 }
 
+/// What the two halves share.
 struct Shared {
     tls: Mutex<Connection>,
     /// It is locked before `tls` by a thread that needs both, so that records are written in their
@@ -56,13 +57,14 @@ struct Shared {
     wire: Mutex<Wire>,
 }
 
+/// The writing side of the socket, and the output that was taken from the TLS state for it.
 struct Wire {
     socket: TcpStream,
     out: Vec<u8>,
 }
 
 impl Wire {
-    /// Takes the output of the TLS state, under its lock.
+    /// Takes the output of the TLS state, whose lock the caller holds.
     fn collect(&mut self, tls: &mut Connection) -> io::Result<()> {
         while tls.wants_write() {
             tls.write_tls(&mut self.out)?;
@@ -131,8 +133,8 @@ impl Read for Reader {
                 self.end = self.socket.read(&mut self.wire)?;
             }
             let decrypted = self.decrypt();
-            // If the peer cannot be sent anything any more, it may still have sent something
-            // before.
+            // A failure to write is ignored here, because input that the peer sent before can still
+            // be read.
             let _ = self.shared.send_rest();
             decrypted?;
         }
@@ -160,7 +162,7 @@ impl Write for Writer {
         let mut wire = self.shared.wire();
         let n = {
             let mut tls = self.shared.tls();
-            // Its buffer is empty now, so it accepts some bytes.
+            // The buffer of the TLS state is empty now, so it accepts some bytes.
             let n = tls.writer().write(buf).map_err(explain)?;
             wire.collect(&mut tls)?;
             n

@@ -21,6 +21,7 @@ pub struct MemoryReader(Arc<Direction>);
 #[derive(Debug)]
 pub struct MemoryWriter(Arc<Direction>);
 
+/// One direction of the stream: its bytes, and the signal that its state has changed.
 struct Direction {
     state: Mutex<State>,
     changed: Condvar,
@@ -83,11 +84,13 @@ impl Duplex {
 }
 
 impl Direction {
+    /// Waits as long as `is_waiting` returns true, and returns the locked state.
     fn wait(&self, is_waiting: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
         let waited = self.changed.wait_while(lock(&self.state), is_waiting);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the direction. If it `is_abandoned`, nothing more will be read, so writes fail.
     fn end(&self, is_abandoned: bool) {
         let mut state = lock(&self.state);
         state.is_ended = true;

@@ -11,22 +11,22 @@ use antiphon_net::{Arrived, Context, SockRef};
 
 use crate::transport::duplex::{Duplex, duplex};
 
-/// The time in which a connection must be made.
+/// How long connecting to one address may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a [`Link`]: the reader, the writer, and a function that ends a read that waits.
 pub type Parts = (Box<dyn Read + Send>, Box<dyn Write + Send>, Option<HangUp>);
 
-/// Cuts a connection.
+/// Ends a read that waits: that of a socket shuts down both directions.
 pub type HangUp = Box<dyn FnOnce() + Send>;
 
-/// How many bytes each direction of a pair in memory holds.
+/// How many bytes each direction of a [`Link::pair`] holds.
 const PAIR_BYTES: usize = 64 * 1024;
 
 /// An open transport (a socket, a pipe, a child process, a queue), and how to cut it.
 ///
-/// Any pair `(reader, writer)` converts into one by `From`. Both halves are dropped when the
-/// connection ends; nothing else is closed.
+/// Any pair `(reader, writer)` converts into one by `From`. When the connection ends, the function
+/// of [`with_hang_up`](Self::with_hang_up) is called, and both halves are dropped.
 pub struct Link {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
@@ -41,17 +41,17 @@ pub struct Link {
 
 /// The reading half of a link.
 pub(crate) enum Reader {
-    /// Any reader: a read may wait for any time.
+    /// A reader without a timeout: a read may wait for ever, so only the reading thread reads.
     Any(Box<dyn Read + Send>),
-    /// A socket, which has a timeout for reads.
+    /// A socket, which has a timeout for reads, so other threads may read from it too.
     Socket(Arc<dyn Socket>),
 }
 
 /// The writing half of a link.
 pub(crate) enum Writer {
-    /// Any writer: a write may wait for any time.
+    /// A writer without a timeout: a write may wait for ever, so only the writing thread writes.
     Any(Box<dyn Write + Send>),
-    /// A socket, which has a timeout for writes.
+    /// A socket, which has a timeout for writes, so other threads may write to it too.
     Socket(Arc<dyn Socket>),
 }
 
@@ -162,7 +162,8 @@ impl Link {
 
     /// Makes a link of a transport of whole messages, such as a message queue: `receive` waits for
     /// the next message and returns `None` at the end; `send` sends one, and is dropped with the
-    /// connection. The framing is that of messages, whatever the options say.
+    /// connection. The framing is [`Framing::Messages`](antiphon::Framing::Messages), even if the
+    /// options have another.
     ///
     /// ```
     /// use antiphon::Config;
@@ -204,7 +205,9 @@ impl Link {
         let (reader, writer) = (Arc::clone(&socket), Arc::clone(&socket));
         let link = match cfg!(unix) {
             true => Self::of(Reader::Socket(reader), Writer::Socket(writer)),
-            // Half a second is the shortest timeout of a read.
+            // Windows rounds a read timeout up to half a second, and a thread other than the
+            // reading one may wait for 2 ms only (`READ_TIMEOUT`). So there only the reading and
+            // the writing thread use the socket.
             false => Self::new(SocketReader(reader), SocketWriter(writer)),
         };
         link.with_hang_up(move || socket.end(Shutdown::Both))
@@ -239,9 +242,9 @@ impl Link {
     /// standard output from now on; write logs to standard error.
     ///
     /// Output is not buffered by lines, and a closed standard output is an error here instead of
-    /// being ignored. If this side ends the connection, the thread that waits on standard input
-    /// remains; it does not keep the process from ending, which ends when `main` returns. The other
-    /// side's end is not waited for then: there is no `linger`.
+    /// being ignored. If this side ends the connection, it does not wait until the other side has
+    /// ended its stream too. The thread that reads standard input goes on waiting, but the process
+    /// still ends when `main` returns.
     ///
     /// # Errors
     /// Standard output is closed.
@@ -323,6 +326,7 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes reads and writes of a socket wait for ever: blocking, and without timeouts.
 fn wait_for_ever(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(None)?;
