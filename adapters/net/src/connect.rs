@@ -22,7 +22,7 @@ use crate::transport::link::Link;
 use crate::transport::process::ChildConfig;
 use crate::transport::tcp::Address;
 
-/// The time in which a connection must be made.
+/// How long an attempt to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Link {
@@ -160,7 +160,8 @@ pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl S
 pub fn inbox(link: Link, options: impl Into<ConnectionConfig>) -> (Peer, Inbox) {
     let (service, inbox) = Inbox::new();
     let mut options = options.into();
-    // Requests are received one after the other, in order.
+    // The handler of a request waits for its turn in the inbox. If several ran, a later one could be
+    // first.
     options.max_running_requests = 1;
     (connect(link, options, service), inbox)
 }
