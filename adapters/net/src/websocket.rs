@@ -1,4 +1,5 @@
-//! Clients of a WebSocket, for every runtime. For a server, its options are enough.
+//! Clients of a WebSocket, for every runtime. A server needs no function of this module: it sets
+//! [`ConnectionConfig::with_websocket`].
 //!
 //! If the other side breaks the WebSocket protocol or does not close properly, the service gets a
 //! [`Report::Layer`](crate::Report::Layer), with the [`WebSocketEnd`] as its error.
