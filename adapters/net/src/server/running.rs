@@ -68,7 +68,8 @@ impl Running {
         .await
     }
 
-    /// Waits until the listener ends, which it only does when the runtime ends.
+    /// Waits until the listener ends, which it only does when the runtime ends: nobody else can stop the
+    /// server while this waits.
     pub async fn wait(self) {
         poll_fn(|cx| self.connections.poll_stopped(cx)).await;
     }
