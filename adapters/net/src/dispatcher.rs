@@ -1,4 +1,4 @@
-//! How many requests of a server run at once, over all its connections.
+//! How many requests of a server run at the same time, over all its connections.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use antiphon::service::{Member, Scheduler};
 use smallvec::SmallVec;
 
-/// Limits how many requests of a server run at once, over all its connections, and how many wait.
+/// Limits how many requests of a server run at the same time, over all its connections, and how many wait.
 /// Clones are the same dispatcher. A running request holds a permit. Connections that get no permit for
 /// their requests stand in line, and each begins one request when its turn comes. So a connection that
 /// floods the server does not keep others out.
@@ -32,7 +32,7 @@ pub(crate) trait Begins: Send + Sync {
 pub(crate) type Called = SmallVec<[Weak<dyn Begins>; 1]>;
 
 impl Dispatcher {
-    /// Allows `max_running` requests to run at once (at least one), and `max_waiting` to wait;
+    /// Allows `max_running` requests to run at the same time (at least one), and `max_waiting` to wait;
     /// further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {

@@ -30,7 +30,7 @@ use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
 
-/// How many bytes are read at once, into a thread's own buffer.
+/// How many bytes one read takes at most, into a thread's own buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -182,7 +182,7 @@ impl Driver {
             self.poll_and_keep(cx);
             let done = work.as_mut().poll(cx);
             if done.is_pending() {
-                // Calls that `work` has just made are sent at once.
+                // Calls that `work` has just made are sent now.
                 self.poll_and_keep(cx);
             }
             done

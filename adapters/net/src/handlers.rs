@@ -1,6 +1,6 @@
 //! The handlers of one session: begun in order, and run concurrently on the connection's task.
 //!
-//! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at once. When
+//! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at the same time. When
 //! that many run, the next request waits in the session, and so does every message behind it; only
 //! cancels and the answers to our own calls go past it. The connection's [`Order`] says which messages
 //! wait for the end of others even when fewer requests run. When the peer cancels a request, its handler

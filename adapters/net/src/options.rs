@@ -50,8 +50,9 @@ pub struct ConnectionConfig {
     /// begun nor a pong is late.
     pub when_full: WhenFull,
     /// What of the peer's requests and notifications waits until others have ended. Default
-    /// [`Order::Notifications`]. With [`Order::Free`] as many notifications of a connection are served at
-    /// once as [requests](Self::max_running_requests).
+    /// [`Order::Notifications`]. With [`Order::Free`] at most
+    /// [`max_running_requests`](Self::max_running_requests) notifications of a connection are served at the
+    /// same time, besides as many requests.
     ///
     /// On threads a handler returns before the next one is called, whatever the order. There only
     /// [`Order::Serial`] makes a difference: also a request that is answered later ends before the next
@@ -61,12 +62,12 @@ pub struct ConnectionConfig {
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
-    /// Limits how many requests of a server run at once, over all its connections, and how many
+    /// Limits how many requests of a server run at the same time, over all its connections, and how many
     /// wait. Clones of a `ConnectionConfig` share it, and so do the connections of a server;
     /// connections that we open are not counted. Default: each new `ConnectionConfig` has its own,
     /// in which 64 requests run and 1024 wait.
     pub dispatcher: Dispatcher,
-    /// The most requests of one connection that an async service handles at once. Further ones
+    /// The most requests of one connection that an async service handles at the same time. Further ones
     /// wait, and so do the messages after them, except cancels and the answers to our own calls.
     /// Default 64. (The blocking adapter handles one request after another; work on the pool is
     /// limited by the pool.)

@@ -15,8 +15,8 @@ use crate::request::Request;
 /// Messages are begun in the order in which they came in. By default (see
 /// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) a request that waits for something lets
 /// those behind it begin, unless it waits for a place among the
-/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at once; a notification is done
-/// with before what came behind it begins, so state that notifications change is seen by later
+/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at the same time; a
+/// notification ends before what came behind it begins, so state that notifications change is seen by later
 /// requests, and by none before. Reading, deadlines, output and the answers to
 /// our own calls wait for no handler, so a handler may call the peer and wait.
 ///

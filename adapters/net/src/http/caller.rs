@@ -37,7 +37,7 @@ pub struct HttpClientConfig {
     /// Headers to send with every request, names in any case. They replace the client's own headers
     /// of the same name. Default none.
     pub headers: Vec<(String, String)>,
-    /// The most connections at once, at least one; further calls wait for one of them. Default 2,
+    /// The most connections at the same time, at least one; further calls wait for one of them. Default 2,
     /// as in RFC 2616 clause 8.1.4. (Not used with a sender of your own.)
     pub max_connections: usize,
     /// How long one attempt to connect may take. Default 10 s. (Not used with a sender of your

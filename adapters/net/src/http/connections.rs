@@ -39,7 +39,7 @@ use super::stages::{ClientWatch, Stages, idle_time_from};
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
 
-/// The most bytes of a reply that hyper holds at once.
+/// The most bytes of a reply that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 type Body = Full<Bytes>;

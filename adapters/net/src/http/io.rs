@@ -16,7 +16,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
-/// How many bytes are read at once, on the stack.
+/// How many bytes one read takes at most, on the stack.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Observes a connection's bytes in both directions.

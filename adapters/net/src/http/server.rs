@@ -27,7 +27,7 @@ use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
 
-/// The most bytes of a body that hyper holds at once, and the smallest value that it accepts.
+/// The most bytes of a body that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// How long a connection beyond the limit may take to send its request, before it is closed without

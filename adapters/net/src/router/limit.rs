@@ -24,7 +24,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Lets `rate` calls a second of all connections together pass, and `burst` at once after a pause.
+    /// Allows `rate` calls per second of all connections together, and bursts of `burst` calls after a pause.
     pub fn per_server(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
@@ -32,7 +32,7 @@ impl RateLimit {
         }
     }
 
-    /// Allows `rate` calls per second of each connection, and `burst` at once after a pause. Over
+    /// Allows `rate` calls per second of each connection, and bursts of `burst` calls after a pause. Over
     /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
@@ -79,8 +79,8 @@ pub struct CostLimit {
 }
 
 impl CostLimit {
-    /// Lets the calls of all connections together cost `rate` units a second, and `burst` at once after a
-    /// pause.
+    /// Lets the calls of all connections together cost `rate` units a second, and bursts of calls `burst`
+    /// units after a pause.
     pub fn per_server(rate: u64, burst: u64) -> Self {
         Self {
             buckets: Buckets::one(Bucket::per_second(rate, burst)),
@@ -88,8 +88,8 @@ impl CostLimit {
         }
     }
 
-    /// Lets the calls of each connection cost `rate` units a second, and `burst` at once after a pause. What
-    /// one spends is not taken from another. Over HTTP each request is a connection of its own, so that the
+    /// Lets the calls of each connection cost `rate` units a second, and bursts of calls `burst` units after
+    /// a pause. What one connection spends is not taken from another. Over HTTP each request is a connection of its own, so that the
     /// entries of a batch share a budget and nothing else does: limit the server there.
     pub fn per_connection(rate: u64, burst: u64) -> Self {
         Self {

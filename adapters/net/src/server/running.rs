@@ -12,7 +12,7 @@ use super::connections::Connections;
 use super::ending::End;
 use crate::runtime::SharedRuntime;
 
-/// How long connections that must end at once may take to write queued output.
+/// How long connections that are closed at the end of a shutdown may take to write queued output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that is running. Dropping it stops it.

@@ -12,7 +12,7 @@ use antiphon::session::Fault;
 use super::{Conn, Session, Sleeper, State, Work};
 use crate::transport::child_output::ChildExited;
 
-/// The most work that is taken from a session at once.
+/// How many pieces of work are taken from a session in one turn at most.
 const MAX_WORK: usize = 128;
 
 /// The input since the last turn.

@@ -15,7 +15,7 @@ use super::later::Whole;
 use super::link::Link;
 use super::stdio::{stdin, stdout_unbuffered};
 
-/// How many bytes are read, or taken to be written, at once.
+/// How many bytes are read, or taken to be written, in one piece.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
 
 impl Link {
