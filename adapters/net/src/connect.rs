@@ -123,7 +123,8 @@ pub async fn serve_stdio(
 /// There is no runtime here: see [`current`].
 pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
     let (peer, driver) = drive(link, options, service);
-    // Its end is reported to the service, and by the peer's `closed` and `transport_error`.
+    // The driver's result is dropped: the service and the peer's `closed` and `transport_error` tell
+    // how the connection ended.
     current().spawn(Box::pin(async { drop(driver.await) }));
     peer
 }

@@ -335,7 +335,7 @@ impl Request {
             message: self.message.clone(),
             responder: self.defer(),
             cx: self.cx.clone(),
-            // It is shared, because the detached request may be deferred too.
+            // `later` is shared, because the detached request may be deferred too.
             later: self.later.clone(),
         }
     }

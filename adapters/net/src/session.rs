@@ -329,7 +329,8 @@ impl Session {
     /// Cancels a call, also at the peer if the dialect has a cancel. Returns false if the call had
     /// ended.
     pub(crate) fn cancel(&self, call: CallId) -> bool {
-        // A function's captured values are dropped without the lock: one may be a responder.
+        // If the waiter is a function, the values that it captured are dropped without the lock: one
+        // may be a responder, which takes the lock.
         let (is_open, _waiter) = self.act(|state| {
             let call = state.call(call);
             match state.conn.cancel(call) {
@@ -360,7 +361,7 @@ impl Session {
     #[cold]
     pub fn abort(&self, error: Option<io::Error>) {
         let fault = error.map(Fault::from);
-        // The last clone is dropped without the lock.
+        // The session gets a clone, so that the last owner of the error drops it without the lock.
         self.act(|state| state.conn.abort(fault.clone()));
     }
 
@@ -464,14 +465,14 @@ impl Deref for Guard<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
-        // Only dropping the guard takes it.
+        // Only dropping the guard takes the state out.
         self.state.as_ref().expect("the guard holds its lock")
     }
 }
 
 impl DerefMut for Guard<'_> {
     fn deref_mut(&mut self) -> &mut State {
-        // As above.
+        // Only dropping the guard takes the state out.
         self.state.as_mut().expect("the guard holds its lock")
     }
 }

@@ -350,7 +350,7 @@ impl Member {
                     Some(io::Error::new(io::ErrorKind::TimedOut, text))
                 }
             };
-            // The next attempt may succeed.
+            // An error is only noted, because the next attempt may succeed.
             let Some(next) = roster.lost(*number, runtime.now(), error) else {
                 return;
             };

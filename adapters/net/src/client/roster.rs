@@ -328,7 +328,8 @@ impl Roster {
             member.is_given_up = next.is_none();
             (next, peer)
         });
-        // Dropping the last peer of a connection runs code, so it is dropped without the lock.
+        // Dropping the last peer of a connection closes the connection and wakes its task, so it is
+        // dropped without the lock.
         drop(peer);
         next
     }
@@ -340,7 +341,7 @@ impl Roster {
             member.is_given_up = true;
             member.peer.take()
         });
-        // Dropped without the lock, as above.
+        // Dropped without the lock, for the reason given in `lost`.
         drop(peer);
     }
 
@@ -487,7 +488,7 @@ pub fn judge_ended(
 ) -> Option<Duration> {
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
-        // The connection ended after it had been chosen.
+        // The connection ended after it had been chosen and before the call was sent.
         Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
         Err(_) => None,
     }

@@ -277,7 +277,7 @@ impl HttpClient {
         let (id, mut started) = self.inner.caller.call(method, params.all())?;
         started.add_headers(headers);
         let mut outcomes = self.exchange(started, timeout).await?;
-        // When the exchange has ended, all its calls have ended.
+        // The request had only this call. Without an outcome the reply has not answered it.
         outcomes.take(id).ok_or(CallError::Missing)
     }
 

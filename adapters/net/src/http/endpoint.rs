@@ -171,7 +171,7 @@ impl<S: Service> Endpoint<S> {
             Verdict::Serve => {
                 let mut body = pin!(read(incoming, options.config.limits.max_message_bytes));
                 let body = poll_fn(|cx| match body.as_mut().poll(cx) {
-                    // Everything that arrived before the end was read.
+                    // All input was read up to its end, so the rest of the body never comes.
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
                     polled => polled,
                 });

@@ -261,8 +261,8 @@ impl Watch for ClientWatch {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let is_begun = |state: &State| state.is_reused && state.stage == Stage::Begun;
-        // The connection may have ended without the runtime's notice, which checks only now and
-        // then.
+        // The connection may have ended without the runtime knowing it, because the runtime checks
+        // only now and then.
         if is_begun(&self.stages.lock()) && io.has_input() {
             self.stages.lock().stage = Stage::Unread;
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));

@@ -46,7 +46,7 @@ impl TcpServer {
     /// Uses a listener of the standard library.
     ///
     /// # Errors
-    /// It has no address.
+    /// The listener has no address.
     #[track_caller]
     pub fn from_listener(listener: TcpListener) -> io::Result<Self> {
         Self::from_listener_on(listener, current())
@@ -55,7 +55,7 @@ impl TcpServer {
     /// Uses a listener, on a runtime.
     ///
     /// # Errors
-    /// It has no address, or the runtime cannot use it.
+    /// The listener has no address, or the runtime cannot use it.
     pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
         let (address, on_accept) = (listener.local_addr()?, SharedHook::default());
         let hook = Arc::clone(&on_accept);

@@ -195,7 +195,7 @@ impl State {
                 }
                 waker
             }
-            // Its outcome comes in order, with the service's work.
+            // The outcome of such a call comes with the service's work, in order with the messages.
             Tag::Then(_) => None,
         };
         self.wakes.extend(waker);

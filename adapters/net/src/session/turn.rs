@@ -40,7 +40,7 @@ pub enum Sent {
     Some,
     /// All of it has been written and flushed.
     All,
-    /// It could not be written, and no more can be written.
+    /// The output could not be written, and no more can be written.
     Failed(Fault),
 }
 
@@ -111,7 +111,8 @@ impl Session {
             requests,
             is_serving,
         } = moved;
-        // These clones are dropped after the lock, so that no foreign value is dropped under it.
+        // These clones are dropped after the lock, so that no value of the program is dropped
+        // under it.
         let _faults = (input.fault(), sent.fault());
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
         let mut _before = None;
@@ -240,7 +241,7 @@ impl State {
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             if matches!(next, Work::Request(..)) {
-                // Work after the end needs no permit.
+                // A request that is taken after the end of the connection needs no permit.
                 let permit = permits.min(1);
                 (requests, permits) = (requests.saturating_sub(1), permits - permit);
                 batch.permits += permit;
