@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-/// A result.
+/// Answers with the value, as [`Answer::new`] does.
 impl<T: Serialize> From<T> for Answer {
     fn from(result: T) -> Self {
         Self::new(&result)

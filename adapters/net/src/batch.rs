@@ -10,10 +10,11 @@ use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
 use crate::call_request::{CallRequest, put_headers};
 use crate::text::Text;
 
-/// Distinguishes the calls of one batch from those of others.
+/// The number of the next batch. It distinguishes the calls of one batch from those of others.
 static BATCHES: AtomicU32 = AtomicU32::new(0);
 
-/// No call of a connection has a number with this bit.
+/// This bit marks the name of a call in a batch: the id of a call that was sent never has it in its
+/// number.
 const NAMES: u64 = 1 << 63;
 
 /// Collects the entries of one batch. No connection is involved before it is sent.
@@ -21,7 +22,9 @@ pub struct BatchBuilder(RefCell<Entries>);
 
 /// The entries of one batch.
 pub(crate) struct Entries {
+    /// Distinguishes the batch from others.
     number: u32,
+    /// How many of the entries are calls.
     calls: u64,
     /// The params, one after another.
     text: Text,
@@ -32,6 +35,7 @@ pub(crate) struct Entries {
     headers: Vec<(String, String)>,
 }
 
+/// An entry: where its method is in `methods`, and where its params are in `text`.
 struct Made {
     method: Range<usize>,
     params: Range<usize>,
@@ -105,7 +109,8 @@ impl Entries {
         Ok(())
     }
 
-    /// Its entries as calls, each by its name.
+    /// Returns a copy of each entry as a single call, with its name in the batch; `None` is the name
+    /// of a notification.
     pub(crate) fn calls_apart(&self) -> Vec<(Option<CallId>, CallRequest<'static>)> {
         let call = |item: Item<'_>| {
             let params = Text::of(item.params);
@@ -115,7 +120,7 @@ impl Entries {
         self.items().map(call).collect()
     }
 
-    /// Has these calls instead of its own.
+    /// Replaces the entries by `calls`.
     pub(crate) fn replace<'c>(
         &mut self,
         calls: impl Iterator<Item = (Option<CallId>, CallRequest<'c>)>,
@@ -131,7 +136,7 @@ impl Entries {
         for (name, call) in calls {
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {
-                // It has been written once already.
+                // The params are JSON text already, so this cannot fail.
                 let _ = kept.add(&call.method, params.all(), name);
                 kept.calls += u64::from(name.is_some());
             }
@@ -139,7 +144,8 @@ impl Entries {
         *self = kept;
     }
 
-    /// Takes the headers for the batch's request, over HTTP: for each name that of the last entry.
+    /// Takes the headers for the batch's request, over HTTP. Of several entries with the same header
+    /// the last counts.
     #[cfg(feature = "http")]
     pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.headers)
@@ -155,7 +161,7 @@ impl Entries {
         self.entries.len()
     }
 
-    /// Sets its calls apart from those of other batches.
+    /// The number that distinguishes the batch from others.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -186,7 +192,8 @@ impl fmt::Debug for BatchBuilder {
     }
 }
 
-/// Returns the number of the batch and the index in it, if `name` identifies a call of a batch.
+/// Returns the number of the batch, and the index of the call among the calls of the batch, if `name`
+/// identifies a call of a batch.
 pub(crate) fn batch_name(name: CallId) -> Option<(u32, usize)> {
     let place = name.number() & !NAMES;
     let place = usize::try_from(place).ok()?;

@@ -27,7 +27,7 @@ pub(crate) trait MakeCall: Sync {
     /// The interceptors for the calls.
     fn interception(&self) -> Option<Interception<'_>>;
 
-    /// The timeout of calls that do not set one.
+    /// The timeout of calls that do not set one; `None` for ever.
     fn call_timeout(&self) -> Option<Duration>;
 
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome>;
@@ -116,8 +116,8 @@ impl<'p, R, C: MakeCall, E> Call<'p, R, C, E> {
 }
 
 impl<'p, R, C, E> Call<'p, R, C, E> {
-    /// Sets the time for the answer, from the beginning of the call. The default is that of the
-    /// configuration, or 30 s.
+    /// Sets the time for the answer, from the beginning of the call; `None` for ever. The default is
+    /// the configuration's [`call_timeout`](crate::ConnectionConfig::call_timeout).
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         if let Some(request) = &mut self.request {
             request.timeout = timeout.into();
@@ -130,9 +130,10 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         self.timeout(None)
     }
 
-    /// Says that the call may be repeated: a client that reconnects sends it again if its
-    /// connection ends before the answer. On a single connection this means nothing: what is sent again
-    /// there, by [`retry`](crate::ConnectionConfig::retry), was not done before.
+    /// Says that the call may be run twice: a client that reconnects, or an HTTP client with a `retry`,
+    /// sends it again if its connection ends before the answer. On a single connection this has no effect:
+    /// there [`retry`](crate::ConnectionConfig::retry) sends a call again only if the peer answered that it
+    /// has not done it.
     pub fn idempotent(mut self) -> Self {
         if let Some(request) = &mut self.request {
             request.is_idempotent = true;
@@ -173,7 +174,7 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     }
 }
 
-/// Begins a call, after the interceptors, if there are any.
+/// Shows a call to the interceptors, if there are any, and begins it unless they have answered it.
 fn begin<'c, C: MakeCall>(
     maker: &'c C,
     mut call: CallRequest<'c>,
@@ -239,8 +240,8 @@ impl<R, C, E> fmt::Debug for Call<'_, R, C, E> {
 type BatchParts<'p, H, C> = (&'p C, Result<(H, Entries), SendError>, Option<Duration>);
 
 /// Several calls and notifications in one message: await it in a task, or [`wait`](Self::wait) for
-/// it on a thread. The result has the handles that its builder returned, and the outcomes, which
-/// are fetched by handle.
+/// it on a thread. The result has the handles that the function which built the batch returned, and
+/// the outcomes, which are fetched by handle.
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
 pub struct BatchCall<'p, H, C> {
     maker: &'p C,
@@ -280,7 +281,8 @@ impl<'p, H, C> BatchCall<'p, H, C> {
         (self.maker, built, self.timeout)
     }
 
-    /// Sets the time for all answers. The default is that of the configuration, or 30 s.
+    /// Sets the time for all answers; `None` for ever. The default is the configuration's
+    /// [`call_timeout`](crate::ConnectionConfig::call_timeout).
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
@@ -301,7 +303,7 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     }
 }
 
-/// Sends what interceptors have left of a batch.
+/// Sends the entries of a batch that interceptors have not answered.
 fn send<C: MakeCall>(
     maker: &C,
     batch: Entries,

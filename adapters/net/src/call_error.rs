@@ -32,7 +32,7 @@ pub enum CallError<E = OwnedError> {
     Closed,
     /// No byte of the call was sent: repeating the call is safe.
     Unsent,
-    /// The peer answered the batch without an answer to this call.
+    /// The peer answered a batch, or an HTTP request, without an answer to this call.
     Missing,
     /// The peer's answer is not valid. The error has the first bytes of it.
     Invalid(OwnedInvalid),
@@ -53,7 +53,8 @@ pub enum CallError<E = OwnedError> {
 }
 
 impl<E: RpcError> CallError<E> {
-    /// Converts the error of a call whose errors have no type of their own.
+    /// Converts the error of a call whose remote errors are error objects to one whose remote errors
+    /// have the type `E`.
     pub(crate) fn of_untyped(error: CallError) -> Self {
         match error {
             CallError::Remote(error) | CallError::Unexpected(error) => Self::remote_of(error),
@@ -140,7 +141,8 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Whether there is no connection any more, or the HTTP client has been closed.
+    /// Whether the call failed because no connection was open, because the connection ended, or
+    /// because the HTTP client has been closed.
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Closed
@@ -203,7 +205,7 @@ impl<E> From<SendError> for CallError<E> {
     }
 }
 
-/// A call that was refused, with the function that was to run at its end.
+/// A call that was refused, with the function that was to run at the end of the call.
 pub struct CallRefused {
     /// Why it was refused.
     pub error: SendError,
@@ -225,8 +227,8 @@ impl fmt::Display for CallRefused {
 
 impl std::error::Error for CallRefused {}
 
-/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
-/// call was sent.
+/// A call, or a caller of `wait_open`, has waited for a connection in vain. Nothing of the call was
+/// sent.
 #[derive(Clone, Debug)]
 pub struct NoConnection {
     pub(crate) is_final: bool,

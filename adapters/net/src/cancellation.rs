@@ -19,7 +19,7 @@ use crate::session::Session;
 /// # async fn example(request: &antiphon_net::Request) {
 /// let responder = request.defer();
 /// responder.cancellation().await;
-/// // The peer awaits an answer all the same; the dialect says which.
+/// // The peer still awaits an answer: the dialect's error for a cancelled request.
 /// let _ = responder.cancelled();
 /// # }
 /// ```

@@ -22,7 +22,7 @@ use crate::transport::link::Link;
 use crate::transport::process::ChildConfig;
 use crate::transport::tcp::Address;
 
-/// The time in which a connection must be made.
+/// How long an attempt to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Link {
@@ -123,7 +123,8 @@ pub async fn serve_stdio(
 /// There is no runtime here: see [`current`].
 pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
     let (peer, driver) = drive(link, options, service);
-    // Its end is reported to the service, and by the peer's `closed` and `transport_error`.
+    // The driver's result is dropped: the service and the peer's `closed` and `transport_error` tell
+    // how the connection ended.
     current().spawn(Box::pin(async { drop(driver.await) }));
     peer
 }
@@ -160,7 +161,8 @@ pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl S
 pub fn inbox(link: Link, options: impl Into<ConnectionConfig>) -> (Peer, Inbox) {
     let (service, inbox) = Inbox::new();
     let mut options = options.into();
-    // Requests are received one after the other, in order.
+    // The handler of a request waits for its turn in the inbox. If several ran, a later one could be
+    // first.
     options.max_running_requests = 1;
     (connect(link, options, service), inbox)
 }

@@ -21,8 +21,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Context {
-    /// The number of the connection among those of a server or of a reconnecting client, from 1; 0
-    /// for a single connection.
+    /// Which connection it is of all that a server has accepted, or a reconnecting client has made,
+    /// from 1. For other connections the configuration's [`connection`](antiphon::Config::connection),
+    /// which is 0 by default.
     pub connection: u32,
     /// Whether the other side has opened the connection, to a listener of ours.
     pub is_accepted: bool,
@@ -48,7 +49,7 @@ impl Context {
         Self::default()
     }
 
-    /// The first header of that name, in any case, if its value is text.
+    /// The first value of the header `name` that is text: see [`Headers::get`].
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
     }
@@ -63,9 +64,11 @@ impl Context {
     }
 }
 
-/// Names, in lower case, and values. A value is any bytes that HTTP allows. If an interceptor of an
-/// HTTP client adds headers to the attributes of a call, those that are text are sent with its
-/// request.
+/// HTTP headers: names in lower case, and values, which are any bytes that HTTP allows.
+///
+/// An interceptor of an HTTP client adds headers to a call by inserting a `Headers` into the call's
+/// attributes ([`Cx::attributes_mut`](antiphon::service::Cx::attributes_mut)); those whose values are
+/// text are sent with the call's HTTP request.
 ///
 /// ```
 /// use antiphon_net::Headers;
@@ -95,7 +98,7 @@ impl Headers {
             .map(|&byte| if is_allowed(byte) { byte } else { b'?' });
         let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
-            // The map has room for some thousands; further headers are not added.
+            // The map has space for some thousands of headers; further ones are not added.
             let _ = self.all.get_or_insert_default().try_append(name, value);
         }
     }
@@ -106,14 +109,15 @@ impl Headers {
         all.map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
-    /// The names, each with its value, of those values that are text.
+    /// Returns the headers whose values are text, as names and values.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (String, String)> {
         let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
         self.iter()
             .filter_map(move |(name, value)| Some((name.to_owned(), text(value)?)))
     }
 
-    /// The first value of that name, in any case, that is text.
+    /// The first value of the header `name` that is text (UTF-8). It does not matter which letters of
+    /// `name` are capitals.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.texts_of(name).next()
     }
@@ -133,7 +137,7 @@ impl From<HeaderMap> for Headers {
     }
 }
 
-/// Prints how many there are, because their values may be secrets.
+/// Prints only how many headers there are, because their values may be secrets.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Headers")

@@ -1,4 +1,4 @@
-//! How many requests of a server run at once, over all its connections.
+//! How many requests of a server run at the same time, over all its connections.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use antiphon::service::{Member, Scheduler};
 use smallvec::SmallVec;
 
-/// Limits how many requests of a server run at once, over all its connections, and how many wait.
-/// Clones are the same. Connections that get no permit stand in line, and each begins one request
-/// when its turn comes. So a connection that floods the server does not keep others out.
+/// Limits how many requests of a server run at the same time, over all its connections, and how many wait.
+/// Clones are the same dispatcher. A running request holds a permit. Connections that get no permit for
+/// their requests stand in line, and each begins one request when its turn comes. So a connection that
+/// floods the server does not keep others out.
 ///
 /// ```
 /// use antiphon::Config;
@@ -23,15 +24,15 @@ pub struct Dispatcher {
 
 /// A session whose requests wait for a permit.
 pub(crate) trait Begins: Send + Sync {
-    /// Makes it look for requests to begin, because there is a permit for one.
+    /// Makes the session look for requests to begin, because there is a permit for one.
     fn may_begin(&self);
 }
 
-/// Those that have a permit now. They are called when no lock is held.
+/// The sessions that have a permit now. [`call`] tells them when no lock is held.
 pub(crate) type Called = SmallVec<[Weak<dyn Begins>; 1]>;
 
 impl Dispatcher {
-    /// Allows `max_running` requests to run at once (at least one), and `max_waiting` to wait;
+    /// Allows `max_running` requests to run at the same time (at least one), and `max_waiting` to wait;
     /// further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
@@ -56,12 +57,12 @@ impl Dispatcher {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one permit more, even if there is none.
+    /// Takes one permit, even if none is free.
     pub(crate) fn exceed(&self) {
         self.lock().exceed();
     }
 
-    /// Takes permits back, and wakes those that get them.
+    /// Takes permits back, and calls the sessions that get them.
     pub(crate) fn end(&self, permits: usize) {
         let mut called = Called::new();
         self.lock().end(permits, &mut called);
@@ -69,7 +70,7 @@ impl Dispatcher {
     }
 }
 
-/// Makes each look for requests to begin. No lock may be held.
+/// Makes each session look for requests to begin. No lock may be held.
 pub(crate) fn call(called: &Called) {
     let sessions = called.iter().filter_map(Weak::upgrade);
     sessions.for_each(|session| session.may_begin());
@@ -105,29 +106,29 @@ impl Membership {
         }
     }
 
-    /// Returns permits for `wanted` requests. If there is none, the session is called when there
-    /// is.
+    /// Takes permits for at most `wanted` requests, and returns how many. If none is free, the
+    /// connection stands in line, and the session is called when it has a permit.
     pub(crate) fn begin(&mut self, wanted: usize) -> usize {
         let call = || Weak::clone(&self.session);
         let mut scheduler = self.dispatcher.lock();
         scheduler.begin(&mut self.member, wanted, call)
     }
 
-    /// Returns unused permits.
+    /// Gives unused permits back.
     pub(crate) fn end(&self, permits: usize, called: &mut Called) {
         if permits > 0 {
             self.dispatcher.lock().end(permits, called);
         }
     }
 
-    /// Leaves the line, if it is in it, because it has nothing to begin.
+    /// Leaves the line for permits, if the connection stands in it, because it has nothing to begin.
     pub(crate) fn step_out(&mut self, called: &mut Called) {
         if self.member.is_in_line() {
             self.dispatcher.lock().step_out(&mut self.member, called);
         }
     }
 
-    /// Sets how many requests wait. Returns how many of them exceed the limit.
+    /// Sets how many requests of the connection wait. Returns how many of them exceed the limit.
     pub(crate) fn set_waiting(&mut self, waiting: usize) -> usize {
         if self.member.waiting() == waiting {
             return 0;
@@ -145,7 +146,7 @@ impl Drop for Membership {
     }
 }
 
-/// The permits with which the handlers of a connection run. Dropping it returns them.
+/// The permits with which the handlers of a connection run. Dropping it gives them back.
 #[derive(Debug, Default)]
 pub struct Permits {
     dispatcher: Option<Dispatcher>,
@@ -153,7 +154,7 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// Makes it without permits. Without a dispatcher there are permits for all.
+    /// Begins with no permits. Without a dispatcher permits are only counted, and given back to nobody.
     pub fn new(dispatcher: Option<&Dispatcher>) -> Self {
         Self {
             dispatcher: dispatcher.cloned(),
@@ -166,7 +167,7 @@ impl Permits {
         self.permits += permits;
     }
 
-    /// Returns all but `permits`.
+    /// Gives back all but this many permits.
     pub fn retain(&mut self, permits: usize) {
         let over = self.permits.saturating_sub(permits);
         self.permits -= over;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A step of an open connection: read, one [turn](Session::turn) under the lock, run handlers,
-//! write. No handler has to end before the driver goes on, so a handler can wait for the peer.
+//! write. The driver reads and writes while handlers run, so a handler can wait for the peer. Which
+//! messages may begin while others are handled is set by the connection's [`Order`](crate::Order).
 //! Output that is half written stays in the driver, so no byte is lost between two polls. An idle
 //! connection has no buffer.
 
@@ -29,7 +30,7 @@ use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
 
-/// How many bytes are read at once, into a thread's own buffer.
+/// How many bytes one read takes at most, into a thread's own buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -133,7 +134,7 @@ struct Output {
     /// Whether the session knows that this output waits for space.
     has_waited: bool,
     has_failed: bool,
-    /// What happened to the output that the session does not know yet.
+    /// The result of writing, until the next turn reports it to the session.
     sent: Sent,
 }
 
@@ -181,7 +182,7 @@ impl Driver {
             self.poll_and_keep(cx);
             let done = work.as_mut().poll(cx);
             if done.is_pending() {
-                // Calls that `work` has just made are sent at once.
+                // Calls that `work` has just made are sent now.
                 self.poll_and_keep(cx);
             }
             done
@@ -192,7 +193,8 @@ impl Driver {
     /// Does everything that is possible now, and stores the end for later.
     fn poll_and_keep(&mut self, cx: &mut Context<'_>) {
         if self.ended.is_none() {
-            // The only caller has been polled already.
+            // `poll_open` would let other tasks run first, so that they make their calls. Here the
+            // caller is `work`, which this task polls itself.
             self.session.take_called();
             if let Poll::Ready(ended) = Pin::new(&mut *self).poll(cx) {
                 self.ended = Some(ended);
@@ -202,7 +204,7 @@ impl Driver {
 
     /// Moves bytes and runs handlers until the session is over.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // A caller has woken it. Other callers that are ready run first, so that their calls are
+        // A caller has woken this task. Other callers that are ready run first, so that their calls are
         // sent in one write: 64 callers in a loop then take a third of the time (`benches/echo`,
         // the crowd).
         if self.session.take_called() {
@@ -269,7 +271,7 @@ impl Driver {
             let is_resumed = may_read && !self.may_read;
             self.may_read = may_read;
             if self.poll_sleep(cx, wake_at).is_ready() {
-                // Input that arrived before the timer fired is read before anything ends.
+                // Input that arrived before the timer fired is read before a deadline takes effect.
                 may_ask = true;
             } else if !is_read && !is_resumed && matches!(self.output.sent, Sent::Nothing) {
                 return Poll::Pending;
@@ -327,7 +329,8 @@ impl Driver {
         };
         if matches!(self.stage, Stage::Closing(_)) {
             let is_closed = ready!(io.poll_close(cx)).is_ok();
-            // If the peer could not be written to, we have waited already.
+            // After a failed write the session has read on for `linger` before it was over, so the
+            // other side's end is not awaited a second time.
             if !is_closed || self.output.has_failed {
                 return Poll::Ready(());
             }

@@ -12,7 +12,7 @@ use antiphon::{Closed, ConnectionError};
 /// [`ConnectionError`] is the error's source.
 ///
 /// # Errors
-/// See above.
+/// The peer or the stream broke the connection; or `ended` is an error.
 pub fn unless_broken(ended: io::Result<Closed>) -> io::Result<Closed> {
     match ended? {
         Closed::Failed(error) => Err(broken(error)),
@@ -20,6 +20,7 @@ pub fn unless_broken(ended: io::Result<Closed>) -> io::Result<Closed> {
     }
 }
 
+/// Converts the error by which the peer or the stream broke a connection.
 pub(crate) fn broken(error: ConnectionError) -> io::Error {
     let kind = match error {
         ConnectionError::Truncated => io::ErrorKind::UnexpectedEof,
@@ -31,8 +32,8 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Converts the error of a transport that was reported to a session back, with its kind, its text
-/// and its causes.
+/// Converts a [`Fault`], as which a session reports the error of its transport, back to an
+/// [`io::Error`] with the kind, the text and the causes of that error.
 ///
 /// ```
 /// use antiphon_net::{Report, to_error};

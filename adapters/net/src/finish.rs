@@ -11,11 +11,11 @@ use antiphon::session::Report;
 use crate::session::Session;
 
 /// What a handler of a router returns so that its work runs to its end: a future that is not dropped when
-/// the request is cancelled, its connection ends or the handler's time is up. What the peer is answered
-/// then is the same; what the future comes to is not sent.
+/// the request is cancelled, its connection ends or the handler's time is up. The peer then gets the same
+/// answer as without `Finish`, and the result of the future is not sent.
 ///
-/// Work that goes on counts as a request that runs, in the limits of its connection and of the server.
-/// Interceptors do not surround it any more. If the runtime shuts down, the work is dropped with it. On
+/// Work that goes on counts as a request that runs, in the limits of its connection and of the server. The
+/// interceptors of the request no longer run around it. If the runtime shuts down, the work is dropped. On
 /// threads a handler always runs to its end.
 ///
 /// ```
@@ -57,7 +57,7 @@ impl<T: Send> Future for ToEnd<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // If it panics it does not go on.
+        // If the work panics, it stays taken out, so that `drop` does not poll it again.
         let Some(mut work) = self.work.take() else {
             return Poll::Pending;
         };

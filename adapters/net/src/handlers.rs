@@ -1,9 +1,11 @@
 //! The handlers of one session: begun in order, and run concurrently on the connection's task.
 //!
-//! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at once. Those beyond
-//! wait in the session, where only cancels and the ends of our own calls go past them. What else waits
-//! there is told by the connection's [`Order`]. A handler whose request the peer gives up is dropped. A
-//! handler that panics costs its own request.
+//! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at the same time. When
+//! that many run, the next request waits in the session, and so does every message behind it; only
+//! cancels and the answers to our own calls go past it. The connection's [`Order`] says which messages
+//! wait for the end of others even when fewer requests run. When the peer cancels a request, its handler
+//! is dropped and the dialect's answer to a cancelled request is sent. When a handler panics, its request
+//! is answered *internal error*, and the connection goes on.
 
 use std::fmt;
 use std::future::Future;
@@ -30,13 +32,13 @@ pub(crate) struct Handlers {
     service: Box<dyn Serve>,
     /// The handler that must end before anything else begins.
     ordered: Option<Task>,
-    /// The handlers of notifications that nothing waits for, under [`Order::Free`]; `None` before there
-    /// was one.
+    /// The handlers of notifications under [`Order::Free`], where no message waits for their end; `None`
+    /// before the first one.
     notified: Option<FuturesUnordered<Task>>,
     is_free: bool,
-    /// The handlers of requests that did not end at once; `None` before there was one.
+    /// The handlers of requests that did not end in their first poll; `None` before the first one.
     running: Option<FuturesUnordered<Handler>>,
-    /// The permits of the server for the running handlers.
+    /// The permits of the server's dispatcher with which the handlers run.
     permits: Permits,
     /// The results of handlers, until the next turn sends them.
     answers: Vec<Answered>,
@@ -154,7 +156,8 @@ impl Handlers {
         }
     }
 
-    /// Sends the results of handlers. No value of the program is dropped meanwhile.
+    /// Sends the results of handlers. It runs under the session's lock, where no code of the program may
+    /// run, not even the `drop` of one of its values: results are JSON text by now.
     pub(crate) fn send_answers(&mut self, conn: &mut Conn) {
         for answer in self.answers.drain(..) {
             answer.send(conn);
@@ -172,8 +175,8 @@ impl Handlers {
         (!is_held).then_some(capacity)
     }
 
-    /// Whether a handler runs that is not one of a request. If none does and nothing waits in the
-    /// session, everything that was told has been served.
+    /// Whether a handler of a notification, or of [`Service::opened`], runs. If none does and no message
+    /// waits in the session, every notification that arrived has been served.
     pub(crate) fn has_notified(&self) -> bool {
         let notified = self.notified.as_ref();
         self.ordered.is_some() || notified.is_some_and(|notified| !notified.is_empty())
@@ -306,8 +309,8 @@ impl Handlers {
         }
     }
 
-    /// Drops the handler of a request that was cancelled. If it has not answered, the dialect's
-    /// answer to a cancel is sent.
+    /// Drops the handler of a request that was cancelled. If the handler has not answered, dropping
+    /// its request sends the dialect's answer to a cancelled request.
     fn give_up(&mut self, request: RequestKey) {
         let handlers = self.running.iter_mut().flat_map(FuturesUnordered::iter_mut);
         let mut wanted = handlers.filter(|handler| handler.request == request);
@@ -341,7 +344,7 @@ impl Handlers {
 
 #[cold]
 fn tell_panic(service: &dyn Serve) {
-    // If the report panics too, that is not reported.
+    // If the service panics on this report too, the second panic is not reported.
     let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));
 }
 

@@ -30,7 +30,7 @@ pub enum InboxEvent {
     Request(Request),
     /// The peer sent a notification.
     Notification(Notification),
-    /// Something went wrong, and the peer was not sent all of it.
+    /// Something went wrong of which the peer was told nothing, or only a part.
     Report(Report),
     /// The connection has ended. The last event.
     Closed(Closed),
@@ -84,7 +84,8 @@ impl Inbox {
             let mut report = pin!(self.reports.recv().fuse());
             let mut message = pin!(self.messages.recv());
             let next = poll_fn(|cx| {
-                // Both are closed together, after everything in them was received.
+                // Both channels are closed together, and each fails only after everything in it was
+                // received.
                 if let Poll::Ready(Ok(report)) = report.as_mut().poll(cx) {
                     return Poll::Ready(Some(InboxEvent::Report(report)));
                 }
@@ -126,8 +127,8 @@ impl fmt::Debug for Inbox {
     }
 }
 
-/// The service that fills an [`Inbox`]. It waits until each message was received, so one message
-/// waits here at most, and the others in the connection.
+/// The service that fills an [`Inbox`]. One message waits in the inbox at most, and one in its handler;
+/// the others wait in the connection, within its limits.
 #[derive(Clone)]
 pub struct ToInbox {
     told: Sender<InboxEvent>,
@@ -136,13 +137,13 @@ pub struct ToInbox {
 }
 
 impl ToInbox {
-    /// Passes an event on, and waits until it was received.
+    /// Puts an event into the inbox, as soon as the event before it was received.
     pub async fn put(&self, event: InboxEvent) {
         // If the inbox was dropped, the request is dropped too, which answers it.
         let _ = self.told.send(event).await;
     }
 
-    /// Passes a report on, or counts it if too many wait.
+    /// Puts a report into the inbox, or only counts it if 64 reports wait there.
     pub fn put_report(&self, report: Report) {
         if self.reported.try_send(report).is_err() {
             self.end.unreceived.fetch_add(1, Ordering::Relaxed);

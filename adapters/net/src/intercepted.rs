@@ -24,13 +24,13 @@ use crate::session::Session;
 use crate::text::Text;
 use crate::wait::Wait;
 
-/// The interceptors of a connection or a client, and the clock.
+/// The interceptors of a connection or a client, and what they are told about the connection.
 pub(crate) struct Interception<'c> {
     pub(crate) chain: &'c Chain<OutgoingCall>,
     pub(crate) runtime: &'c SharedRuntime,
     pub(crate) connection: u32,
     pub(crate) peer_addr: Option<SocketAddr>,
-    /// The server's name and port, if it was given by name.
+    /// The server's host and port, if the client has them from a URL.
     pub(crate) server: Option<(&'c str, u16)>,
 }
 
@@ -54,11 +54,11 @@ impl<'c> Interception<'c> {
 /// The answer of an interceptor in place of the peer's, or the outcome of the call.
 type Answered = Result<OwnedOutcome, CallError>;
 
-/// What showing a call to the interceptors came to.
+/// The result of showing a call to the interceptors.
 pub(crate) enum Shown {
-    /// It may be sent.
+    /// The call may be sent.
     Passed(Intercepted),
-    /// They have answered it, so it is over.
+    /// An interceptor has answered the call, so it is not sent.
     Answered(Answered),
     /// One of them decides later.
     Waiting(Undecided),
@@ -116,7 +116,7 @@ impl Interception<'_> {
     }
 }
 
-/// The entries of a batch that interceptors have seen leave, unless they decide later.
+/// The entries of a batch, each with the result of showing it to the interceptors.
 pub(crate) struct ShownBatch {
     chain: Chain<OutgoingCall>,
     connection: u32,
@@ -130,7 +130,8 @@ impl ShownBatch {
         all.any(|(_, _, shown)| matches!(shown, Shown::Waiting(_)))
     }
 
-    /// Waits for what is decided, side by side and `timeout` at most, and gives what is left of that.
+    /// Waits for the decisions that are open, all at the same time and for `timeout` at most. Returns what
+    /// is left of `timeout`.
     pub(crate) async fn decide(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let waiting = mem::take(&mut self.entries).into_iter();
         let decided = waiting.map(|(name, mut call, shown)| async move {
@@ -145,15 +146,15 @@ impl ShownBatch {
             (name, call, shown)
         });
         self.entries = join_all(decided).await;
-        // The last of them was decided now.
+        // Each entry has the time that was left when it was decided. The last was decided now.
         self.entries
             .iter()
             .filter_map(|(_, call, _)| call.timeout)
             .min()
     }
 
-    /// Takes those out of the batch that interceptors have answered, and has the others as they have made
-    /// them.
+    /// Removes the entries that interceptors have answered from the batch, and changes the others as
+    /// interceptors have.
     pub(crate) fn finish(self, batch: &mut Entries) -> InterceptedBatch {
         let mut intercepted = InterceptedBatch::default();
         let kept = self.entries.into_iter().filter_map(|(name, call, shown)| {
@@ -182,18 +183,20 @@ impl ShownBatch {
 pub(crate) struct Intercepted {
     chain: Chain<OutgoingCall>,
     call: OutgoingCall,
+    /// How many of the interceptors have been asked.
     asked: usize,
     cx: Cx,
 }
 
-/// A call of which an interceptor decides later. Dropped, it was given up.
+/// A call on which an interceptor decides later. Dropping it gives the call up.
 pub(crate) struct Undecided {
     intercepted: Intercepted,
     deferred: Deferred,
 }
 
 impl Undecided {
-    /// Waits for what is decided, as long as the call may take. What is left of that is its timeout then.
+    /// Waits for the decision, for the call's timeout at most, and then sets that timeout to what is left
+    /// of it. Returns the answer if an interceptor has answered the call.
     pub(crate) async fn decide(self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
         let Self {
             mut intercepted,
@@ -226,8 +229,8 @@ impl Undecided {
 }
 
 impl Shown {
-    /// Has `step` go on with a call that may be sent, or with what it was answered with, as soon as that is
-    /// decided.
+    /// Calls `step` as soon as it is decided whether the call is sent: with the call, or with the
+    /// interceptors' answer.
     pub(crate) fn then<'c, T: Send + 'c>(
         self,
         session: &'c Session,
@@ -244,7 +247,7 @@ impl Shown {
         }
     }
 
-    /// What it came to where nothing can wait.
+    /// Returns the result for a caller that cannot wait: a call that is not decided yet is refused.
     pub(crate) fn at_once(self) -> Result<Intercepted, Answered> {
         match self {
             Self::Passed(intercepted) => Ok(intercepted),
@@ -257,19 +260,19 @@ impl Shown {
     }
 }
 
-/// A call that is kept back.
+/// The answer for a call that is not sent, for this reason.
 fn refused(cause: &'static str) -> Asked {
     Asked::Answered(Err(Failure::Interceptor(cause.into())))
 }
 
 impl Intercepted {
-    /// Takes a decision, and asks the interceptors that have not been.
+    /// Applies the decision of the interceptor that was asked last, and asks those that were not asked yet.
     fn ask(&mut self, decision: Decision) -> Asked {
         self.chain
             .decide(decision, &mut self.asked, &mut self.cx, &self.call)
     }
 
-    /// Makes of the call what interceptors have, or ends it.
+    /// Changes the call as interceptors have, or ends it with their answer, or waits for their decision.
     fn go_on(mut self, asked: Asked, call: &mut CallRequest<'_>) -> Shown {
         match asked {
             Asked::Passed => {}
@@ -312,7 +315,7 @@ impl Intercepted {
         headers
     }
 
-    /// Passes the outcome to the interceptors, and returns what they have made of it.
+    /// Passes the outcome to the interceptors, and returns it as they have changed it.
     pub(crate) fn end(mut self, ended: Answered) -> Answered {
         let outcome = match &ended {
             // This is a copy: the answer itself stays as it was received unless it is replaced.
@@ -336,11 +339,11 @@ impl Intercepted {
     /// Reports to the interceptors that a notification was sent, or that it was refused.
     pub(crate) fn end_notification(self, is_sent: bool) {
         let told = OwnedOutcome::Ok(Json::NULL.to_owned_json());
-        // The result is not awaited.
+        // Nobody awaits an answer to a notification.
         let _ = self.end(is_sent.then_some(told).ok_or(CallError::Unsent));
     }
 
-    /// As [`end_notification`](Self::end_notification), for what sending it came to.
+    /// Reports to the interceptors whether a notification was `sent`, and returns `sent`.
     pub(crate) fn end_sent(self, sent: Result<(), SendError>) -> Result<(), SendError> {
         self.end_notification(sent.is_ok());
         sent
@@ -370,7 +373,7 @@ pub(crate) struct InterceptedBatch {
 }
 
 impl InterceptedBatch {
-    /// Passes the outcomes to the interceptors, and returns what they have made of them.
+    /// Passes the outcomes to the interceptors, and returns them as they have changed them.
     pub(crate) fn end(self, ended: Result<Collector, CallError>) -> Result<Collector, CallError> {
         let mut came = match ended {
             Ok(came) => came,
@@ -405,14 +408,14 @@ fn answered(reply: Reply) -> Answered {
         Some(Err(Failure::Interceptor(cause))) => Err(CallError::Interceptor(cause)),
         Some(Err(failure)) => Ok(OwnedOutcome::Err(failure.into_error())),
         Some(Ok(text)) => {
-            // It was a valid value before.
+            // The text is that of a valid value.
             Ok(OwnedJson::of_parts(text).map_or(OwnedOutcome::Missing, OwnedOutcome::Ok))
         }
         None => Ok(OwnedOutcome::Missing),
     }
 }
 
-/// Returns the outcome of a call, for callers that await an outcome.
+/// Converts how a call ended to an outcome, for callers that get no [`CallError`].
 pub(crate) fn outcome_of(answered: Answered) -> OwnedOutcome {
     match answered {
         Ok(outcome) => outcome,

@@ -1,5 +1,5 @@
-//! The answer to a request whose handler returned without one: it is reported once, by whichever
-//! comes last: the answer, or the observer.
+//! The answer to a request whose handler has returned without one. Interceptors observe it: the
+//! observer is called once, as soon as both the answer and the observer are there.
 
 use std::fmt;
 use std::mem;
@@ -26,7 +26,7 @@ impl Given {
         Self::Error(error.code(), error.encoded_len())
     }
 
-    /// How a call has ended that has taken so long.
+    /// Returns how a call has ended that took `duration`.
     pub(crate) fn end(self, duration: Duration) -> CallEnd {
         let (code, instead, bytes) = match self {
             Self::Result(bytes) => (None, None, bytes),
@@ -84,8 +84,8 @@ impl LaterAnswer {
         *state = next;
         drop(state);
         if let Some((told, given)) = due {
-            // The code that answers may be unwinding, and must not fail because of this panic,
-            // which was printed.
+            // The thread may be unwinding already, and a second panic would abort the process. A
+            // panic of `told` was printed.
             let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
         }
     }

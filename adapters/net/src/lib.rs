@@ -10,9 +10,9 @@
 //! returns the work for the service as [`Work`]:
 //!
 //! ```text
-//!   transport ─▶ input  ─▶ ┌─────────┐ ─▶ Work  ─▶ service ─▶ Responder ─┐
-//!                          │ Session │                                   │
-//!   transport ◀─ output ◀─ └─────────┘ ◀─ Peer (call, notify, batch) ◀───┘
+//!   transport ─▶ input  ─▶ ┌─────────┐ ─▶ Work (requests, notifications, …) ─▶ service
+//!                          │ Session │ ◀─ Responder (answers) ◀─────────────── service
+//!   transport ◀─ output ◀─ └─────────┘ ◀─ Peer (calls, notifications, batches) ◀─ program
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

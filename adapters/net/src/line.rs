@@ -10,6 +10,7 @@ use crate::session::{Session, State};
 /// A sender in the line of a session. Dropping it leaves the line.
 pub(crate) struct InLine {
     session: Arc<Session>,
+    /// The sender's number in the line; `None` if it does not wait there.
     place: Option<u64>,
 }
 

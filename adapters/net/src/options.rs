@@ -50,29 +50,31 @@ pub struct ConnectionConfig {
     /// begun nor a pong is late.
     pub when_full: WhenFull,
     /// What of the peer's requests and notifications waits until others have ended. Default
-    /// [`Order::Notifications`]. With [`Order::Free`] as many notifications of a connection are served at
-    /// once as [requests](Self::max_running_requests).
+    /// [`Order::Notifications`]. With [`Order::Free`] at most
+    /// [`max_running_requests`](Self::max_running_requests) notifications of a connection are served at the
+    /// same time, besides as many requests.
     ///
-    /// On threads a handler returns before the next one is called, whatever the order: there it is
-    /// [`Order::Serial`] that makes a difference, for requests that are answered later.
+    /// On threads a handler returns before the next one is called, whatever the order. There only
+    /// [`Order::Serial`] makes a difference: also a request that is answered later ends before the next
+    /// handler is called.
     pub order: Order,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
-    /// Limits how many requests of a server run at once, over all its connections, and how many
+    /// Limits how many requests of a server run at the same time, over all its connections, and how many
     /// wait. Clones of a `ConnectionConfig` share it, and so do the connections of a server;
     /// connections that we open are not counted. Default: each new `ConnectionConfig` has its own,
     /// in which 64 requests run and 1024 wait.
     pub dispatcher: Dispatcher,
-    /// The most requests of one connection that an async service handles at once. Further ones
+    /// The most requests of one connection that an async service handles at the same time. Further ones
     /// wait, and so do the messages after them, except cancels and the answers to our own calls.
     /// Default 64. (The blocking adapter handles one request after another; work on the pool is
     /// limited by the pool.)
     pub max_running_requests: usize,
     /// How long to wait for the peer's end of stream after ours, and how long to read after a write
-    /// has failed, before the transport is cut. For the same time input is read and dropped after
-    /// the end of the connection. There is no waiting on standard streams, and none for a peer that
+    /// has failed, before the transport is cut. After we have closed the connection, its input is read
+    /// and dropped for as long. There is no waiting on standard streams, and none for a peer that
     /// does not read. Default 1 s.
     pub linger: Duration,
     /// Whether a connection that our listener has accepted is closed when it begins like an HTTP
@@ -84,11 +86,12 @@ pub struct ConnectionConfig {
     /// How long a call waits for its answer, and a notification for space, unless the call's
     /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.
     pub call_timeout: Option<Duration>,
-    /// Which calls of this side are sent again on the same connection: those that are awaited and answered
-    /// with one of its [`codes`](Retry::codes), which say that nothing was done. A delay is within the time
-    /// of the call. A connection that ends ends them all; neither batches are sent again, nor what is
-    /// [started](crate::Call::start). A [`ReconnectingClient`](crate::ReconnectingClient) has a
-    /// [policy of its own](crate::ReconnectConfig::retry), and goes by that alone. Default none.
+    /// Which calls of this side are sent again on the same connection: those that are awaited, and that the
+    /// peer answers with one of its [`codes`](Retry::codes), which say that it did nothing. The delays count
+    /// against the call's timeout. When the connection ends, no call is sent again. Batches and
+    /// [started](crate::Call::start) calls are never sent again. A
+    /// [`ReconnectingClient`](crate::ReconnectingClient) ignores this: it has
+    /// [a policy of its own](crate::ReconnectConfig::retry). Default none.
     pub retry: Option<Retry>,
     /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,
@@ -146,11 +149,11 @@ impl ConnectionConfig {
         self
     }
 
-    /// Asks for the token of the next handshake of a WebSocket, and awaits it, as long as the handshake may
-    /// take. For adapters, before they make a connection.
+    /// Gets the token for the next WebSocket handshake, if the options have a WebSocket with a source of
+    /// tokens. It may take as long as the handshake. For adapters, before they make a connection.
     ///
     /// # Errors
-    /// Why there is none; [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Why the source gave no token; [`TimedOut`](io::ErrorKind::TimedOut) if it took too long.
     pub async fn with_token(self, runtime: &dyn Runtime) -> io::Result<Self> {
         #[cfg(feature = "websocket")]
         if let Some(websocket) = &self.websocket {

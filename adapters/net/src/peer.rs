@@ -1,8 +1,9 @@
 //! The other side of a connection: calls, notifications, batches, and the end.
 //!
-//! Everything that waits has a deadline. Dropping a future cancels its calls. If the output is
-//! full, calls wait outside of it, so that answers never wait for calls. Params are written to JSON
-//! before the lock is taken. If a call is refused, nothing is sent.
+//! Everything that waits has a deadline, unless its timeout is `None`. Dropping a future cancels its
+//! calls. If the output is full, calls wait in a line of their own, so that answers never wait for
+//! calls. Params are written to JSON before the session's lock is taken. If a call is refused, no part
+//! of it is sent.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -94,9 +95,9 @@ impl Peer {
         self.session.context()
     }
 
-    /// Calls a method: await the result, or [`wait`](Call::wait) for it on a thread. It waits at
-    /// most 30 s, unless its [`timeout`](Call::timeout) or that of the configuration is set.
-    /// Dropping it cancels the call.
+    /// Calls a method: await the result, or [`wait`](Call::wait) for it on a thread. The call takes at
+    /// most its [`timeout`](Call::timeout); without one, the configuration's
+    /// [`call_timeout`](crate::ConnectionConfig::call_timeout). Dropping it cancels the call.
     ///
     /// `params` is any payload: a reference to a value, JSON text, or `()` for no params.
     pub fn call<'p, R: DeserializeOwned>(
@@ -152,12 +153,12 @@ impl Peer {
                 let sending = self.start_notification(call);
                 sending.map(|sent| intercepted.end_sent(sent))
             }
-            // It is not sent, and nobody is told.
+            // An interceptor has answered it, so it is not sent; that is no error.
             Err(_) => Wait::known(Some(&self.session), Ok(())),
         })
     }
 
-    /// Sends a notification in its turn.
+    /// Sends a notification, after the senders that wait for space already.
     fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
         match call.params {
             Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
@@ -179,7 +180,7 @@ impl Peer {
         let intercepted = match shown {
             None => None,
             Some(Ok(intercepted)) => Some(intercepted),
-            // It is not sent, and nobody is told.
+            // An interceptor has answered it, so it is not sent; that is no error.
             Some(Err(_)) => return Ok(()),
         };
         let sent = call.params.and_then(|params| {
@@ -196,7 +197,6 @@ impl Peer {
     /// [`wait`](BatchCall::wait) for it on a thread. `build` returns the handles by which the
     /// outcomes are fetched; no lock is held while it runs. Dropping the batch cancels the calls
     /// that are still open.
-    /// still open.
     ///
     /// ```no_run
     /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
@@ -215,7 +215,7 @@ impl Peer {
         BatchCall::new(self, build)
     }
 
-    /// Sends a call in its turn.
+    /// Sends a call, after the senders that wait for space already.
     pub(crate) fn start<'p>(
         &'p self,
         call: Option<CallRequest<'p>>,
@@ -236,7 +236,7 @@ impl Peer {
         })
     }
 
-    /// Sends a call in its turn, and has `then` run at its end.
+    /// Sends a call, after the senders that wait for space already, and has `then` run at its end.
     pub(crate) fn start_then<'p>(
         &'p self,
         call: Option<CallRequest<'p>>,
@@ -248,7 +248,7 @@ impl Peer {
                 let call = call.ok_or(SendError::NotOpen)?;
                 let (params, deadline) = (call.params?, self.deadline(call.timeout));
                 let send = |state: &mut State| {
-                    // It is put back whenever the call is refused.
+                    // `then` is put back whenever the call is refused.
                     let tag = then.take().ok_or(SendError::NotOpen)?;
                     let (conn, params) = (&mut state.conn, params.all());
                     let sent = conn.call_in_order(&call.method, params, due(deadline), tag);
@@ -270,7 +270,7 @@ impl Peer {
         })
     }
 
-    /// Sends a batch in its turn.
+    /// Sends a batch, after the senders that wait for space already.
     pub(crate) fn start_batch(
         &self,
         batch: Entries,
@@ -313,7 +313,8 @@ impl Peer {
         PendingCall::new(Arc::clone(&self.session), NO_CALL, slot)
     }
 
-    /// What a call comes to that was started, or refused, past interceptors.
+    /// Returns a call that interceptors have seen and that was then started or refused. If it was
+    /// refused, they may have replaced the error by an outcome.
     fn started(
         &self,
         started: Result<PendingCall, SendError>,
@@ -329,15 +330,15 @@ impl Peer {
         }
     }
 
-    /// A batch of which nothing was sent.
+    /// Returns a batch of which nothing was sent, because interceptors have answered every entry.
     fn settled_batch(&self) -> PendingBatch {
         let slot = Arc::clone(Gathering::new(0, 0).all());
         PendingBatch::new(Arc::clone(&self.session), Arc::new([]), slot)
     }
 
     /// Waits until messages can be exchanged: no time on a plain stream, until the end of the
-    /// handshake on a WebSocket, which has its own deadline. Messages that are sent before wait
-    /// too.
+    /// handshake on a WebSocket, which has a deadline. Messages that are sent before are written after
+    /// the handshake.
     ///
     /// # Errors
     /// Why messages can never be exchanged.
@@ -348,7 +349,7 @@ impl Peer {
     /// Asks the peer to cancel a call, and goes on waiting for its answer.
     ///
     /// # Errors
-    /// [`SendError::NotOpen`] if it has ended; [`SendError::NoPush`] if the dialect has no cancel.
+    /// [`SendError::NotOpen`] if the call has ended; [`SendError::NoPush`] if the dialect has no cancel.
     pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
         self.session
             .act(|state| state.conn.ask_cancel(state.call(call)))
@@ -422,7 +423,7 @@ impl Peer {
         poll_fn(|cx| self.session.poll_until(cx.waker(), &look)).await
     }
 
-    /// Runs `send` at once, or as soon as there is space.
+    /// Runs `send` at once, or as soon as there is space in the output: see [`with_room`](Self::with_room).
     pub(crate) fn in_turn<'p, R: Send + 'p>(
         &'p self,
         deadline: Instant,
@@ -435,7 +436,8 @@ impl Peer {
         }
     }
 
-    /// Runs `send` as soon as there is space, at `deadline` at the latest.
+    /// Runs `send` as soon as there is space in the output and no other sender waits before; fails as
+    /// [`SendError::Full`] at `deadline`.
     async fn with_room<R>(
         &self,
         deadline: Instant,
@@ -477,7 +479,7 @@ impl<'p> Call<'p, OwnedJson, Peer> {
 
     /// Sends the call, after waiting for space if the output is full, and runs `then` when it ends,
     /// in order with the service's other work: messages that the peer sent before the answer have
-    /// been handled then, unless one of them waits for others. For relays, which need no task per
+    /// been handled then, unless one of them waits for other handlers. For relays, which need no task per
     /// call. [`Peer::cancel`] drops `then` without running it. If an interceptor answers the call,
     /// `then` runs at once.
     ///

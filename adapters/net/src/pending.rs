@@ -74,14 +74,14 @@ impl PendingCall {
         }
     }
 
-    /// Blocks this thread until the call ends, for `span` at most. The outcome is returned only
-    /// once.
+    /// Blocks this thread until the call ends, for `span` at most. Returns `None` if the call has not
+    /// ended by then, or if its outcome was returned before.
     pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
         self.slot.as_ref()?;
         Arc::clone(&self.session).wait_for(within(span, self))
     }
 
-    /// Moves the deadline to `timeout` from now, for a peer that reports progress.
+    /// Moves the call's deadline to `timeout` from now (`None`: never), for a peer that reports progress.
     ///
     /// # Errors
     /// [`SendError::NotOpen`] if the call has ended.

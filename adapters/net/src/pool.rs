@@ -54,8 +54,8 @@ impl Pool {
         }
     }
 
-    /// Runs `job` on a thread, now or later. Returns it if too many wait, or if the system has no
-    /// thread for the first one.
+    /// Runs `job` on a thread, now or later. Returns it if too many jobs wait, or if the pool has no
+    /// thread and the system refuses one.
     pub fn run(&self, job: Job) -> Result<(), Job> {
         let Inner {
             max_running,
@@ -67,7 +67,8 @@ impl Pool {
             return Err(job);
         }
         if state.idle <= state.queue.len() && state.threads < max_running {
-            // This is done under the lock, so that no job counts on a thread that does not start.
+            // The thread is started under the lock, so that no other job is queued for a thread that
+            // does not start.
             let inner = Arc::clone(&self.inner);
             let started = thread::Builder::new()
                 .name("antiphon-work".into())
@@ -97,7 +98,7 @@ impl Inner {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                // Guards inside the job answer for it; they have run by now.
+                // If the job panics, what it owns is dropped: its responder has answered by now.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
                 state.jobs -= 1;

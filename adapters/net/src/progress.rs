@@ -159,8 +159,8 @@ pub struct ProgressCall<'p, R, E = OwnedError> {
 }
 
 impl<'p, R, E> ProgressCall<'p, R, E> {
-    /// Lets the call's timeout begin anew with each value that the peer tells, but waits no longer than
-    /// `at_most` in all, whatever is told and whatever the timeout is.
+    /// Begins the call's timeout anew with each progress value that the peer reports. The call takes no
+    /// longer than `at_most` in all, even if its timeout is longer.
     pub fn extend_deadline(mut self, at_most: Duration) -> Self {
         self.at_most = Some(at_most);
         self
@@ -196,7 +196,7 @@ impl<'p, R: 'p, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, E> {
     }
 }
 
-/// Makes a call past the interceptors, if there are any.
+/// Shows a call to the interceptors, if there are any, and makes it unless they have answered it.
 async fn intercepted(
     peer: &Peer,
     request: Option<CallRequest<'_>>,
@@ -220,7 +220,7 @@ async fn intercepted(
     intercepted.end(ended.map_err(CallError::from))
 }
 
-/// Makes a call, and has what the peer tells of its progress heard until it ends.
+/// Makes a call, and calls `hear` with each progress value until the call ends.
 async fn outcome(
     peer: &Peer,
     request: CallRequest<'_>,
@@ -231,7 +231,7 @@ async fn outcome(
     let mut pending = start(peer, request, &told, at_most).await?;
     let ended = poll_fn(|cx| {
         told.register(cx.waker());
-        // Progress that was reported before the end has arrived before the end.
+        // The end is polled first: the progress that the peer reported before it is in `told` by then.
         let ended = Pin::new(&mut pending).poll(cx);
         while let Some(value) = told.take() {
             if let Err(error) = hear(value) {
@@ -245,7 +245,7 @@ async fn outcome(
     Ok(ended.await)
 }
 
-/// Sends a call in its turn, with a token in its params, and watches for progress under this token.
+/// Sends a call, with a token in its params, and has progress under this token put into `told`.
 async fn start(
     peer: &Peer,
     request: CallRequest<'_>,

@@ -69,8 +69,8 @@ impl Request {
         self.responder.session().now()
     }
 
-    /// Returns the handler's error for a failure of a method. Causes that are not sent to the peer
-    /// are reported.
+    /// Converts a failure of a method to what a handler returns for it. A cause that is not sent to the
+    /// peer is reported to the service.
     pub(crate) fn failed(&self, failure: Failure) -> Result<Answer, OwnedError> {
         match failure {
             Failure::Params(error) => {
@@ -136,12 +136,13 @@ impl Request {
         set.or_else(|| self.message.params())
     }
 
-    /// A value that an interceptor has added to the attributes.
+    /// The value of type `T` that an interceptor has added to the attributes of the request.
     pub fn attribute<T: 'static>(&self) -> Option<&T> {
         self.cx.get()?.attributes().get()
     }
 
-    /// The attributes of the connection, for later requests.
+    /// The attributes of the connection, which all its requests share. They are locked until the guard is
+    /// dropped.
     pub fn connection_attributes(&self) -> MutexGuard<'_, Attributes> {
         self.responder.session().attributes()
     }
@@ -156,7 +157,8 @@ impl Request {
         until(session.runtime(), session.now() + span, future).await
     }
 
-    /// Waits for what decides whether the request may begin. No notification behind it is served meanwhile.
+    /// Waits for `future`, by which an interceptor decides whether the request may begin. Meanwhile no
+    /// notification behind the request is served.
     pub(crate) async fn postponed<T>(&self, mut future: impl Future<Output = T> + Unpin) -> T {
         let mut unbegun = None;
         poll_fn(|cx| {
@@ -169,7 +171,8 @@ impl Request {
         .await
     }
 
-    /// The error for a handler that took too long, which is reported as it.
+    /// Returns the error with which a request is answered whose handler took too long, and reports it to
+    /// the service.
     pub(crate) fn timed_out(&self) -> OwnedError {
         let error = self.error_profile().timeout().into_owned();
         self.responder.report_failure(error.clone());
@@ -189,7 +192,7 @@ impl Request {
             return told(self, Given::Result(0));
         }
         let Some(later) = self.later.get() else {
-            // Nobody has the right to answer, so it is given up.
+            // The handler has left no responder, so the request is answered *internal error*.
             return told(self, Given::error(&ErrorObject::internal_error()));
         };
         let seen = self.without_answer();
@@ -267,8 +270,8 @@ impl Request {
     /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may block. Its
     /// result answers the request; the handler returns the value of this function. If too many jobs
     /// wait for a thread, the request is answered *busy*; if it is cancelled while it waits, `work`
-    /// is dropped. A panic answers *internal error*. While `work` waits, later notifications are
-    /// not handled.
+    /// is dropped. A panic answers *internal error*. While `work` waits for a thread, notifications
+    /// behind the request are not handled.
     ///
     /// ```
     /// # use antiphon_net::{Answer, Peer, Request, Service};
@@ -317,7 +320,7 @@ impl Request {
         Answer::deferred()
     }
 
-    /// Gives what `work` comes to. If this is dropped before, `work` goes on.
+    /// Returns a future of the result of `work`. If the future is dropped earlier, `work` goes on.
     pub(crate) fn to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -332,7 +335,7 @@ impl Request {
             message: self.message.clone(),
             responder: self.defer(),
             cx: self.cx.clone(),
-            // It is shared, because the detached request may be deferred too.
+            // `later` is shared, because the detached request may be deferred too.
             later: self.later.clone(),
         }
     }

@@ -1,4 +1,5 @@
-//! Calls on one connection that are sent again, because the peer says that it has not done them.
+//! Calls that are sent again on the same connection, because the peer answered that it has not done
+//! them.
 
 use antiphon::{OwnedOutcome, Retries, Retry};
 
@@ -10,7 +11,8 @@ use crate::peer::Peer;
 use crate::text::Text;
 
 impl Peer {
-    /// Makes a call, again and again while it is answered with a code of `retry`, and in its time.
+    /// Makes a call, and sends it again as long as it is answered with one of the codes of `retry`,
+    /// `retry` allows another attempt, and the call's timeout has not passed.
     pub(crate) async fn call_again(
         &self,
         call: CallRequest<'_>,

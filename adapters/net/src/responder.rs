@@ -2,7 +2,7 @@
 //!
 //! Every request is answered exactly once, whatever the handler does. If a responder is dropped, in
 //! a panic or by mistake, it answers *internal error*; or, if the peer has cancelled the request,
-//! it answers that.
+//! that the request was cancelled.
 
 use std::error::Error;
 use std::fmt;
@@ -69,8 +69,8 @@ impl Responder {
         }
     }
 
-    /// Takes the right to answer out of this responder, which then answers nothing. `later` gets
-    /// the answer.
+    /// Takes the right to answer out of this responder, which then answers nothing, into a new one.
+    /// The answer is also reported to `later`.
     pub(crate) fn split_off(&self, later: Option<Arc<LaterAnswer>>) -> Self {
         self.with(self.lock_ticket().take(), later)
     }
@@ -198,7 +198,7 @@ impl Responder {
     /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), with this responder. If
     /// too many jobs wait there, the request is answered *busy*; if it is cancelled while it waits,
     /// that is answered and `work` is dropped. A panic in `work` answers *internal error*. While
-    /// `work` waits, later notifications are not handled.
+    /// `work` waits for a thread, notifications behind the request are not handled.
     pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
         let unbegun = Unbegun::new(&self.session);
         let session = Arc::clone(&self.session);
@@ -308,7 +308,7 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// Sends it. No code of the program runs meanwhile.
+    /// Sends the answer. It runs under the session's lock, and runs no code of the program.
     pub(crate) fn send(mut self, conn: &mut Conn) {
         if let Some(ticket) = self.responder.take_ticket() {
             // If the connection has closed meanwhile, no answer is awaited.
@@ -317,8 +317,9 @@ impl Answered {
     }
 }
 
-/// Work that waits for a thread, or for the decision whether it may begin. Dropped when it begins, or
-/// never will. No notification behind it is served before.
+/// Marks a request whose work waits for a thread of the pool, or for the decision of an interceptor. It
+/// is dropped when the work begins, or never will; until then no notification behind the request is
+/// served.
 pub(crate) struct Unbegun {
     session: Arc<Session>,
 }

@@ -15,10 +15,10 @@ use crate::request::Request;
 /// Messages are begun in the order in which they came in. By default (see
 /// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) a request that waits for something lets
 /// those behind it begin, unless it waits for a place among the
-/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at once; a notification is done
-/// with before what came behind it begins, so state that notifications change is seen by later
-/// requests, and by none before. Reading, time, output and the answers to
-/// our own calls wait for none of them, so a handler may call the peer and wait.
+/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at the same time; a
+/// notification ends before what came behind it begins, so state that notifications change is seen by later
+/// requests, and by none before. Reading, deadlines, output and the answers to
+/// our own calls wait for no handler, so a handler may call the peer and wait.
 ///
 /// All handlers of a connection run on the connection's task. A handler that computes for long or
 /// blocks its thread would stop that connection; do such work in [`Request::spawn`], on a thread of
@@ -46,8 +46,8 @@ use crate::request::Request;
 /// caught: the request is answered *internal error*, and the service is used further. `()` is the
 /// service that knows no method.
 pub trait Service: Send + Sync + 'static {
-    /// The connection is open, after its handshake if it has one. If there was a handshake, this is
-    /// the first method that is called; messages of the peer wait until it has returned.
+    /// The connection is open, after its handshake if it has one. Messages of the peer wait until this
+    /// has returned. If a handshake fails, this is not called, but [`closed`](Self::closed) is.
     fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
         let _ = peer;
         ready(())
@@ -58,7 +58,7 @@ pub trait Service: Send + Sync + 'static {
         let _ = (peer, items);
     }
 
-    /// The peer asks something. What this returns is the answer, unless the request was
+    /// The peer sent a request. What this returns is the answer, unless the request was
     /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
     fn request(
         &self,
@@ -88,7 +88,7 @@ pub trait Service: Send + Sync + 'static {
         let _ = (peer, request, reason);
     }
 
-    /// Something went wrong, and the peer was not sent all of it. The default ignores it.
+    /// Something went wrong of which the peer was told nothing, or only a part. The default ignores it.
     fn report(&self, peer: &Peer, report: Report) {
         let _ = (peer, report);
     }

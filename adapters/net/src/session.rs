@@ -3,8 +3,9 @@
 //! wait for something.
 //!
 //! A turn is short: take the lock, set the time, do one thing, put outcomes into the slots of their
-//! callers, release the lock, and wake. Nothing is read, written, woken, dropped or run under the
-//! lock; values are written to JSON before. A thread or task that was woken under the lock would
+//! callers, release the lock, and wake. Under the lock no byte is read or written, no thread or task is
+//! woken, and no code of the program runs, not even the `drop` of its values; values are written to JSON
+//! before. A thread or task that was woken under the lock would
 //! wait for the lock, so a turn only notes which are to be woken, and the guard wakes them after it
 //! has released the lock.
 //!
@@ -16,7 +17,8 @@
 //! | `turn` | one turn of a task |
 //! | `threads` | the methods of a connection's threads |
 //! | `looking` | whether a reading thread has read all that arrived |
-//! | `inlet`, `outlet` | threads that read and write themselves |
+//! | `direct` | the traits for threads that read or write themselves, and wake no other thread for it |
+//! | `inlet`, `outlet` | when such a thread reads, and when it writes |
 
 mod direct;
 mod inlet;
@@ -61,9 +63,9 @@ pub struct Session {
     locks: AtomicUsize,
     /// Through this callers write themselves, if the transport allows that.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// Whether the connection has ended: work that was taken together before that is not begun. It
-    /// is read between two pieces of work, because taking the lock there would double the locks per
-    /// request.
+    /// Whether the connection has ended: work that was taken from the session before the end is then no
+    /// longer begun. It is read between two pieces of work, because taking the lock there would double
+    /// the locks per request.
     is_closed: AtomicBool,
     /// Whether a caller has woken the task because it has a message to send. It is read before the
     /// turn, without the lock.
@@ -73,7 +75,7 @@ pub struct Session {
     context: Arc<Context>,
     /// The context after the handshake, if there is one.
     learnt: OnceLock<Arc<Context>>,
-    /// The attributes for later requests.
+    /// Values that interceptors and handlers store for later requests of the connection.
     attributes: Mutex<Attributes>,
     /// How many calls have asked for progress.
     progress_tokens: AtomicU64,
@@ -83,9 +85,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins a conversation over a transport of which `context` is known. The connection has the
-    /// number that `context` has, or the configured one if that is 0. Over a transport of whole
-    /// messages the framing is that, whatever the options say.
+    /// Begins a connection over a transport that knows the facts in `context`. The connection has the
+    /// number of `context`, or that of the configuration if `context` has 0. If the transport
+    /// `is_of_messages`, the framing is whole messages, whatever the options say.
     pub fn new(
         options: impl Into<Arc<ConnectionConfig>>,
         is_of_messages: bool,
@@ -133,7 +135,8 @@ impl Session {
         &self.options
     }
 
-    /// Limits the requests of the server that accepted the connection, if one did.
+    /// The dispatcher, which limits the requests of the server that accepted the connection; `None` if
+    /// no server did.
     pub fn dispatcher(&self) -> Option<&Dispatcher> {
         self.context.is_accepted.then_some(&self.options.dispatcher)
     }
@@ -143,7 +146,8 @@ impl Session {
         self.learnt.get().unwrap_or(&self.context)
     }
 
-    /// The attributes for later requests. They have a lock of their own.
+    /// Values that interceptors and handlers store for later requests of the connection. They have a
+    /// lock of their own, which is held until the guard is dropped.
     pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
         let attributes = self.attributes.lock();
         attributes.unwrap_or_else(PoisonError::into_inner)
@@ -169,7 +173,7 @@ impl Session {
         }
     }
 
-    /// Such a handler has ended.
+    /// Notes that a handler has ended that [`begin_unawaited`](Self::begin_unawaited) counted.
     pub(crate) fn end_unawaited(&self) {
         self.unawaited.fetch_sub(1, Ordering::Relaxed);
         if let Some(dispatcher) = self.dispatcher() {
@@ -178,7 +182,7 @@ impl Session {
         self.may_begin();
     }
 
-    /// The runtime that its timers and tasks are made by.
+    /// The runtime that makes the timers and tasks of the connection.
     pub fn runtime(&self) -> &dyn Runtime {
         &*self.runtime
     }
@@ -193,7 +197,7 @@ impl Session {
         self.runtime.now()
     }
 
-    /// Takes the lock. No foreign code may run before the guard is dropped.
+    /// Takes the lock. No code of the program may run before the guard is dropped.
     pub fn lock(&self) -> Guard<'_> {
         #[cfg(debug_assertions)]
         self.locks.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +231,7 @@ impl Session {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
         let result = answer(&mut state.conn);
-        // If more messages wait, their answers may be sent together.
+        // If more messages wait for the service, this answer may be sent together with theirs.
         if !state.conn.has_work() {
             drop(self.write_out(state));
         }
@@ -301,7 +305,7 @@ impl Session {
         let _ = self.learnt.set(Arc::new(context));
     }
 
-    /// Takes back a request that was taken, and that the end of the conversation has cancelled.
+    /// Takes back a request that was taken from the session, if the connection has ended since.
     ///
     /// # Errors
     /// Returns the ticket if the request may begin.
@@ -325,7 +329,8 @@ impl Session {
     /// Cancels a call, also at the peer if the dialect has a cancel. Returns false if the call had
     /// ended.
     pub(crate) fn cancel(&self, call: CallId) -> bool {
-        // A function's captured values are dropped without the lock: one may be a responder.
+        // If the waiter is a function, the values that it captured are dropped without the lock: one
+        // may be a responder, which takes the lock.
         let (is_open, _waiter) = self.act(|state| {
             let call = state.call(call);
             match state.conn.cancel(call) {
@@ -356,7 +361,7 @@ impl Session {
     #[cold]
     pub fn abort(&self, error: Option<io::Error>) {
         let fault = error.map(Fault::from);
-        // The last clone is dropped without the lock.
+        // The session gets a clone, so that the last owner of the error drops it without the lock.
         self.act(|state| state.conn.abort(fault.clone()));
     }
 
@@ -366,14 +371,15 @@ impl Session {
     }
 
     /// Takes the reply of an exchange, if there is one, and ends the exchange if all its messages
-    /// have been taken and answered; then returns why it ended. The service is called last.
+    /// have been taken and answered; then returns why it ended, for the caller to tell the service.
     pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
         let mut state = self.lock();
-        // The turn before may have taken it.
+        // The turn before may have taken the reply already.
         state.conn.take_transmit(reply);
         state.conn.handle_written();
         if state.conn.requests_open() > 0 || state.conn.has_work() {
-            // What waits for its turn is known to the task, and does not wake it again.
+            // The task knows of the work that waits. Its waker is set again after the end of this turn,
+            // so that this work does not wake it.
             if !state.conn.has_transmit() {
                 let waker = state.sleepers.take(Sleeper::Task);
                 if let Some(waker) = waker {
@@ -418,17 +424,18 @@ impl Session {
         self.lock().conn.linger()
     }
 
-    /// Drops the messages that wait for the service. They may hold the session and so keep
-    /// themselves alive.
+    /// Drops the messages that wait for the service. A message may own the session, which owns the
+    /// message, so that neither would ever be dropped.
     pub fn let_work_go(&self) {
         loop {
             let work = self.lock().conn.poll_work(true);
-            // They are dropped without the lock.
+            // Each is dropped without the lock.
             if work.is_none() {
                 break;
             }
         }
-        // No request begins any more, however long others hold the session.
+        // No request begins any more, so the connection leaves the dispatcher now, and not when the
+        // last owner of the session drops it.
         let membership = self.lock().membership.take();
         drop(membership);
     }
@@ -458,14 +465,14 @@ impl Deref for Guard<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
-        // Only dropping the guard takes it.
+        // Only dropping the guard takes the state out.
         self.state.as_ref().expect("the guard holds its lock")
     }
 }
 
 impl DerefMut for Guard<'_> {
     fn deref_mut(&mut self) -> &mut State {
-        // As above.
+        // Only dropping the guard takes the state out.
         self.state.as_mut().expect("the guard holds its lock")
     }
 }
@@ -490,8 +497,8 @@ impl Guard<'_> {
         call(&called);
     }
 
-    /// Ends the turn, and has `waker` woken as soon as there is something to do for `sleeper`. It
-    /// is not woken for what there is to do already, because the caller has checked that.
+    /// Ends the turn, and has `waker` woken as soon as there is something new to do for `sleeper`. The
+    /// caller has checked that there is nothing to do now.
     fn fall_asleep(mut self, sleeper: Sleeper, waker: Waker) {
         let mut before = None;
         self.release(|state| before = state.sleepers.set(sleeper, Some(waker)));

@@ -45,7 +45,7 @@ impl<T> Slot<T> {
         let mut value = self.lock().take();
         if value.is_none() {
             self.waker.register(waker);
-            // It may have been put in between.
+            // The value may have been put in before the waker was registered.
             value = self.lock().take();
         }
         value.map_or(Poll::Pending, Poll::Ready)
@@ -59,7 +59,7 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
-/// The most progress values of a call that were not taken yet: 64. A further one drops the oldest.
+/// How many progress values of a call are kept until they are taken. A further one drops the oldest.
 const MAX_TOLD: usize = 64;
 
 /// Holds what the peer has reported of the progress of one call.
@@ -99,7 +99,7 @@ impl Told {
 /// The slot of one call.
 pub type CallSlot = Arc<Slot<OwnedOutcome>>;
 
-/// How many free slots of calls a thread keeps: 7 KiB.
+/// How many free slots a thread keeps for later calls; they take 7 KiB.
 const MAX_SPARE: usize = 64;
 
 thread_local! {
@@ -154,7 +154,7 @@ struct Gathered {
 }
 
 impl Gathering {
-    /// Makes one for `calls` outcomes of the batch with this number.
+    /// Makes one for the outcomes of `calls` calls, of the batch with this number.
     pub fn new(number: u32, calls: usize) -> Arc<Self> {
         let state = Mutex::new(Gathered {
             outcomes: Collector::with_capacity(calls),

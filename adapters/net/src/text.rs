@@ -18,7 +18,7 @@ pub(crate) struct Text(Vec<u8>);
 
 impl Text {
     pub(crate) fn new() -> Self {
-        // A thread that ends keeps none.
+        // A thread that ends keeps no buffer.
         let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
         spare.clear();
         Self(spare)
@@ -36,17 +36,17 @@ impl Text {
         Encoded::write(value, &mut self.0).map_err(SendError::Encode)
     }
 
-    /// Makes a text of JSON.
+    /// Makes a text of bytes that are JSON already.
     pub(crate) fn of_json(text: Vec<u8>) -> Self {
         Self(text)
     }
 
-    /// Returns a copy of its value; `None` if there is none.
+    /// Returns a copy of the text as one value; `None` if it is empty.
     pub(crate) fn to_json(&self) -> Option<OwnedJson> {
         OwnedJson::of_parts(self.0.to_vec()).ok()
     }
 
-    /// Returns the text of no value.
+    /// Returns the text `null`.
     pub(crate) fn null() -> Self {
         let mut text = Self::new();
         text.0.extend_from_slice(b"null");
@@ -83,7 +83,7 @@ impl Drop for Text {
     fn drop(&mut self) {
         if self.0.capacity() <= KEPT_BYTES {
             let spare = std::mem::take(&mut self.0);
-            // As above.
+            // A thread that ends keeps no buffer.
             let _ = SPARE.try_with(|kept| kept.set(spare));
         }
     }

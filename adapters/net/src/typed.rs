@@ -18,7 +18,8 @@ use crate::text::Text;
 #[cfg(feature = "http")]
 use crate::wait::Wait;
 
-/// JSON-RPC 1.0 has no params by name.
+/// Returns the encoding of params that the configuration requires, if any: JSON-RPC 1.0 has no params
+/// by name.
 fn only_encoding(config: &Config) -> Option<Encoding> {
     let is_old = config.dialect.version == VersionPolicy::V1Only;
     is_old.then_some(Encoding::ByPosition)

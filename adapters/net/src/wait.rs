@@ -1,4 +1,4 @@
-//! The future of a command.
+//! The return type of functions that may have to wait: a task awaits it, and a thread blocks on it.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,8 @@ use crate::session::Session;
 /// A future on the heap, because it is seldom needed or its type has no name.
 pub(crate) type Later<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 
-/// The result of a command: await it in a task, or [`wait`](Self::wait) for it on a thread.
+/// A result that may have to be waited for: await it in a task, or [`wait`](Self::wait) for it on a
+/// thread.
 #[must_use = "await it, or call `wait`"]
 pub struct Wait<'p, T> {
     /// The connection, if a thread that waits may read and write itself.

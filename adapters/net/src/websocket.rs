@@ -1,4 +1,5 @@
-//! Clients of a WebSocket, for every runtime. For a server, its options are enough.
+//! Clients of a WebSocket, for every runtime. A server needs no function of this module: it sets
+//! [`ConnectionConfig::with_websocket`].
 //!
 //! If the other side breaks the WebSocket protocol or does not close properly, the service gets a
 //! [`Report::Layer`](crate::Report::Layer), with the [`WebSocketEnd`] as its error.
@@ -33,7 +34,8 @@ pub async fn open(
     let options = options.with_websocket(websocket);
     let options = options.with_token(&**runtime).await?;
     let (peer, driver) = drive(link, options, Arc::new(service), runtime);
-    // Its end is reported to the service, and by the peer's `closed` and `transport_error`.
+    // The driver's result is dropped: the service and the peer's `closed` and `transport_error` tell
+    // how the connection ended.
     runtime.spawn(Box::pin(async { drop(driver.await) }));
     peer.opened().await?;
     Ok(peer)

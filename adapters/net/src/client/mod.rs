@@ -104,7 +104,10 @@ impl ReconnectingClient {
         Self::start_with(make, client, &seen, runtime)
     }
 
-    /// Like [`start`](Self::start), but the connections are made by `make`, with these options.
+    /// Like [`start`](Self::start), for an adapter that makes the connections itself. `make` makes one
+    /// connection; it sets the options of that connection, and takes the connection's number from the
+    /// client's [`Roster`], which it is passed ([`Roster::next_number`]). Of `options` only the
+    /// interceptors and the `call_timeout` are used, for the client's calls.
     ///
     /// # Errors
     /// The strategy of `client` is not valid.
@@ -162,11 +165,12 @@ impl ReconnectingClient {
         Wait::on(None, self.acquire(true, deadline))
     }
 
-    /// Calls a method over an open connection, or waits for one. If no byte of the call was sent
+    /// Calls a method over an open connection, or waits for a connection. If no byte of the call was sent
     /// before its connection ended, if it is [idempotent](Call::idempotent), or if the server
     /// answered that it has not run the call, it is sent again over the next connection, as
-    /// [`retry`](ReconnectConfig::retry) says. All of this takes at most 30 s, unless the call's
-    /// [`timeout`](Call::timeout) is set.
+    /// [`retry`](ReconnectConfig::retry) says. All of this takes at most the call's
+    /// [`timeout`](Call::timeout); without one, the
+    /// [`call_timeout`](ConnectionConfig::call_timeout) of the client's options.
     pub fn call<'c, R: DeserializeOwned>(
         &'c self,
         method: &'c str,
@@ -183,8 +187,8 @@ impl ReconnectingClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Sends a notification, over an open connection. If its output is full, it waits for space,
-    /// for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
+    /// Sends a notification, over an open connection. If the connection's output is full, the
+    /// notification waits for space, for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
     /// [`SendError::Closed`] if no connection is open; otherwise why it cannot be sent.
@@ -201,7 +205,7 @@ impl ReconnectingClient {
     }
 
     /// Sends several calls and notifications as one message, over an open connection, or waits for
-    /// one. They are not sent again if that connection ends. See [`Peer::batch`].
+    /// such a connection. The batch is not sent again if the connection ends. See [`Peer::batch`].
     pub fn batch<H>(
         &self,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
@@ -291,7 +295,8 @@ impl fmt::Debug for ReconnectingClient {
     }
 }
 
-/// Waits until a call may be sent again. Returns false at once if it may not, or not in time.
+/// Waits for `delay`, after which a call is sent again, and returns true. Returns false at once if
+/// `delay` is `None` or does not end before `deadline`: the call is not sent again.
 pub(crate) async fn wait_to_resend(
     runtime: &dyn Runtime,
     delay: Option<Duration>,
@@ -316,6 +321,7 @@ pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
 /// One of the client's connections. Dropping it gives the connection up.
 struct Member {
     roster: Arc<Roster>,
+    /// The index of the connection in the roster, from 0.
     number: usize,
     runtime: SharedRuntime,
 }
@@ -344,7 +350,7 @@ impl Member {
                     Some(io::Error::new(io::ErrorKind::TimedOut, text))
                 }
             };
-            // The next attempt may succeed.
+            // An error is only noted, because the next attempt may succeed.
             let Some(next) = roster.lost(*number, runtime.now(), error) else {
                 return;
             };

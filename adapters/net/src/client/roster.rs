@@ -55,7 +55,7 @@ pub struct ReconnectConfig {
 /// Makes the first calls of a connection: see [`ReconnectConfig::on_open`].
 pub type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
 
-/// The future of these calls.
+/// The future of the first calls of a connection.
 pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
 
 impl ReconnectConfig {
@@ -89,9 +89,11 @@ pub type OnChange = dyn Fn(&ConnectionChange) + Send + Sync;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ConnectionChange {
-    /// The index of the connection, from 0.
+    /// The index of the connection among the client's [`connections`](ReconnectConfig::connections),
+    /// from 0. A connection that replaces a lost one has the same index. This is not the number in
+    /// [`Context::connection`](crate::Context::connection), which counts all connections that were made.
     pub connection: usize,
-    /// Its new state.
+    /// The connection's new state.
     pub state: ConnectionState,
     /// Why the connection, or the attempt at one, failed. Set with [`ConnectionState::Closed`],
     /// unless the client itself ended the connection. For a refused WebSocket handshake the text
@@ -155,15 +157,16 @@ struct Inside {
     waiting: usize,
     watchers: Vec<Waker>,
     is_closed: bool,
-    /// Where the search for an open connection begins, so that equal ones take turns.
+    /// The index at which the search for an open connection begins. It moves on with each search, so
+    /// that connections with equally many calls take turns.
     turn: usize,
     /// Why the last connection, or the last attempt at one, failed.
     last_error: Option<Fault>,
 }
 
 impl Inside {
-    /// The state of all connections together, if none is open: between two attempts it is that of
-    /// connecting.
+    /// The state of all connections together, for a caller that has found none open: `Connecting` as
+    /// long as there may be another attempt.
     fn outlook(&self) -> ConnectionState {
         let is_given_up = self.members.iter().all(|member| member.is_given_up);
         match self.is_closed || is_given_up {
@@ -218,7 +221,10 @@ impl Roster {
         })
     }
 
-    /// The number of a connection that has just been made: each has its own, from 1.
+    /// Returns the number for a connection that has just been made, for
+    /// [`Context::connection`](crate::Context::connection). It counts all connections that the client has
+    /// made, from 1. (The `number` that other functions take is an index: see
+    /// [`ConnectionChange::connection`].)
     pub fn next_number(&self) -> u32 {
         self.made
             .fetch_add(1, Ordering::Relaxed)
@@ -236,8 +242,8 @@ impl Roster {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes one member, wakes the tasks that wait for a connection, and calls `on_change`, with
-    /// the error that caused the change.
+    /// Changes the member with the index `number`, wakes the tasks that wait for a connection, and
+    /// calls `on_change`, with the error that caused the change.
     fn change<R>(
         &self,
         number: usize,
@@ -274,8 +280,8 @@ impl Roster {
         }
     }
 
-    /// Notes that another attempt at a connection begins. Returns false if there must be no more
-    /// attempts.
+    /// Notes that another attempt at the connection with the index `number` begins. Returns false if
+    /// there must be no more attempts.
     pub fn connecting(&self, number: usize) -> bool {
         if self.lock().is_closed {
             return false;
@@ -285,8 +291,8 @@ impl Roster {
         true
     }
 
-    /// Notes that the connection is open. If the client has been closed meanwhile, closes the
-    /// connection and returns false.
+    /// Notes that the connection with the index `number` is open. If the client has been closed
+    /// meanwhile, closes the connection and returns false.
     pub fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
         self.change(number, None, |member| {
             member.lifecycle.go(ConnectionState::Open);
@@ -300,15 +306,16 @@ impl Roster {
         !is_closed
     }
 
-    /// Notes that the connection, or the attempt at one, has ended, with this error if any. Returns
-    /// when to try again; `None` for never.
+    /// Notes that the connection with the index `number`, or the attempt at it, has ended, with `error`
+    /// if there was one. Returns when to try again; `None` for never.
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.lock().is_closed;
         let error = error.filter(|_| !is_closed).map(Fault::from);
         let (next, peer) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
             let peer = member.peer.take();
-            // A connection has not succeeded before the peer has sent a message.
+            // Only a connection over which the peer has sent a message counts as a success, after
+            // which the attempts are counted anew.
             let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
             if peer.as_ref().is_some_and(is_heard) {
                 member.reconnect.handle_message();
@@ -321,19 +328,20 @@ impl Roster {
             member.is_given_up = next.is_none();
             (next, peer)
         });
-        // Dropping the last peer of a connection runs code, so it is dropped without the lock.
+        // Dropping the last peer of a connection closes the connection and wakes its task, so it is
+        // dropped without the lock.
         drop(peer);
         next
     }
 
-    /// Notes that there will be no more attempts at this connection.
+    /// Notes that there will be no more attempts at the connection with the index `number`.
     pub(super) fn given_up(&self, number: usize) {
         let peer = self.change(number, None, |member| {
             member.lifecycle.go(ConnectionState::Closed);
             member.is_given_up = true;
             member.peer.take()
         });
-        // Dropped without the lock, as above.
+        // Dropped without the lock, for the reason given in `lost`.
         drop(peer);
     }
 
@@ -388,7 +396,7 @@ impl Roster {
         self.lock().is_closed
     }
 
-    /// Counts how often one call is sent again, and decides whether it is.
+    /// Returns a counter for one call, which decides whether and when the call is sent again.
     pub fn retries(&self) -> Retries<'_> {
         Retries::new(&self.options.retry)
     }
@@ -403,14 +411,14 @@ impl Roster {
         self.lock().last_error.as_ref().map(to_error)
     }
 
-    /// Adds a caller that waits for a connection.
+    /// Adds a caller that waits for a connection. `is_again` says that its call was sent before.
     ///
     /// # Errors
     /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] if too
     /// many wait or the client is closed.
     pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.lock();
-        // A call that is sent again was counted before.
+        // A call that was sent before may always wait.
         let max_waiting_calls = if is_again {
             usize::MAX
         } else {
@@ -426,7 +434,7 @@ impl Roster {
         Ok(Waiting(Arc::clone(self)))
     }
 
-    /// Has a task woken at the next change, to look again.
+    /// Has a task woken at the next change of a connection's state, to look again.
     pub fn watch(&self, waker: &Waker) {
         let mut inside = self.lock();
         if !inside.watchers.iter().any(|known| known.will_wake(waker)) {
@@ -470,8 +478,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Returns after how long a call that ended in this way is sent again; `None` for never. `retries`
-/// counts how often it was sent again; `entropy` is a random number.
+/// Returns after how long a call that has `ended` is sent again; `None` for never. `retries` counts
+/// how often the call was sent again; `entropy` is a random number.
 pub fn judge_ended(
     retries: &mut Retries<'_>,
     ended: &Result<OwnedOutcome, CallError>,
@@ -480,7 +488,7 @@ pub fn judge_ended(
 ) -> Option<Duration> {
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
-        // The connection ended after it had been chosen.
+        // The connection ended after it had been chosen and before the call was sent.
         Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
         Err(_) => None,
     }

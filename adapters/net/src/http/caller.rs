@@ -37,7 +37,7 @@ pub struct HttpClientConfig {
     /// Headers to send with every request, names in any case. They replace the client's own headers
     /// of the same name. Default none.
     pub headers: Vec<(String, String)>,
-    /// The most connections at once, at least one; further calls wait for one of them. Default 2,
+    /// The most connections at the same time, at least one; further calls wait for one of them. Default 2,
     /// as in RFC 2616 clause 8.1.4. (Not used with a sender of your own.)
     pub max_connections: usize,
     /// How long one attempt to connect may take. Default 10 s. (Not used with a sender of your
@@ -54,7 +54,7 @@ pub struct HttpClientConfig {
     /// or thread that waits for it: for session ids, cookies and rate limits. It must not block.
     /// Default none.
     pub on_reply: Option<OnReply>,
-    /// Which calls are sent again, and after how long: calls for which no connection could be made,
+    /// Which calls are sent again, and after how long: calls that the server cannot have read,
     /// [idempotent](crate::Call::idempotent) calls that were lost, and calls whose error has one of
     /// the codes. Notifications and batches are not sent again. Default none.
     pub retry: Option<Retry>,
@@ -156,7 +156,7 @@ pub struct HttpRequest {
     pub url: HttpUrl,
     /// The media type of the body.
     pub content_type: &'static str,
-    /// Further headers.
+    /// Headers besides those that every request has.
     pub headers: Arc<Vec<(String, String)>>,
     /// The body.
     pub body: Arc<Vec<u8>>,
@@ -228,13 +228,13 @@ fn coding_of(headers: &Headers) -> Option<&str> {
         .find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
 }
 
-/// A request that has begun, and its exchange.
+/// A request that is to be sent, and the exchange of the core that reads its reply.
 #[derive(Debug)]
 pub struct Started {
     on_reply: Option<OnReply>,
     /// The request to be sent next.
     pub request: HttpRequest,
-    /// `None` after the exchange. A call of a batch has its name in the batch as its tag.
+    /// `None` after the reply was read. A call of a batch has its name in the batch as its tag.
     exchange: Option<Box<ClientExchange<Option<CallId>>>>,
     redirects: u32,
 }
@@ -250,8 +250,8 @@ impl Started {
         }
     }
 
-    /// Takes the response. Returns `None` if the request, which may have changed, must be sent
-    /// again.
+    /// Takes the response, and returns the outcomes. Returns `None` after a redirect:
+    /// [`request`](Self::request) then has the new URL, and must be sent again.
     ///
     /// # Errors
     /// The response is not a valid answer.
@@ -279,7 +279,7 @@ impl Started {
         if let Some(location) = response.location.as_deref() {
             let (from, followed) = (self.request.url.to_string(), self.redirects);
             if let Some(url) = redirect(response.status, &from, Some(location), followed)? {
-                // It was resolved relative to a valid URL, and has the same origin.
+                // The URL was resolved relative to a valid one, and has the same origin.
                 let refused = |_| ReplyError::Redirect {
                     status: response.status,
                     location: location.into(),
@@ -374,14 +374,14 @@ impl HttpCaller {
         &self,
         fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
     ) -> Result<(R, Started), CallError> {
-        // If a `Serialize` panics, no number was used.
+        // If a `Serialize` panics, `next_call` has not changed.
         let mut next_call = self
             .next_call
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut config = self.config;
         config.first_call = *next_call;
-        // It is large, so it is boxed before it is moved.
+        // An exchange is large, so it is boxed before it is moved.
         let mut exchange = Box::new(ClientExchange::new(config));
         let filled = fill(&mut exchange)?;
         *next_call = exchange.next_call();

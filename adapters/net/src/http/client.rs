@@ -1,5 +1,6 @@
 //! Clients over HTTP: calls, notifications and batches, each in one request. Everything that waits
-//! has a deadline. A sender passed to `with_send` is never closed by the client.
+//! has a deadline, unless its timeout is `None`. A sender passed to `with_send` is never closed by
+//! the client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -129,8 +130,9 @@ impl HttpClient {
         }
     }
 
-    /// Calls a method: one request, and its reply. It waits at most 30 s, until the last byte of
-    /// the reply, unless its [`timeout`](Call::timeout) is set. Dropping it cancels the call.
+    /// Calls a method: one request, and its reply. The call waits for the last byte of the reply, as
+    /// long as its [`timeout`](Call::timeout) allows; without one, as the client's
+    /// [`call_timeout`](HttpClientConfig::call_timeout) does. Dropping it cancels the call.
     ///
     /// `params` is any payload: a reference to a value, JSON text, or `()` for no params.
     pub fn call<'c, R: DeserializeOwned>(
@@ -246,7 +248,7 @@ impl HttpClient {
         self.lock_send().clone().ok_or(HttpError::Closed)
     }
 
-    /// Makes a call, and sends it again if that is allowed.
+    /// Makes a call, and sends it again as the client's [`retry`](HttpClientConfig::retry) says.
     async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
         let params = call.params?;
         let once = |left| self.call_once(&call.method, &params, &call.headers, left);
@@ -275,7 +277,7 @@ impl HttpClient {
         let (id, mut started) = self.inner.caller.call(method, params.all())?;
         started.add_headers(headers);
         let mut outcomes = self.exchange(started, timeout).await?;
-        // When the exchange has ended, all its calls have ended.
+        // The request had only this call. Without an outcome the reply has not answered it.
         outcomes.take(id).ok_or(CallError::Missing)
     }
 
@@ -313,7 +315,9 @@ fn judge(
     let random = entropy.next();
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, random),
-        // There is no other connection to wait for, so every attempt counts and has its delay.
+        // A reconnecting client sends such a call again at once and does not count it, because it
+        // waits for the next connection first. Here nothing else limits the attempts, so each counts
+        // and has its delay.
         Err(CallError::Http(HttpError::Connect(_) | HttpError::Unsent(_))) => retries
             .judge(&lost, true, random)
             .map(|_| retries.next_delay(random)),

@@ -7,9 +7,9 @@
 //!
 //! hyper-util's pool stores the connections, and gives a free one to the request that has waited
 //! longest. A permit is held until the stream is dropped, so the server never sees more connections
-//! than the limit. (hyper-util's legacy client cannot wait: while a connection is returned it makes
-//! another one, which `client_and_server_talk_over_real_sockets` counts.) [`stages`](super::stages)
-//! says when a request is sent again.
+//! than the limit. (hyper-util's legacy client cannot keep to a limit: it makes another connection while
+//! one is just being returned. The test `client_and_server_talk_over_real_sockets` counts connections.)
+//! [`stages`](super::stages) says when a request is sent again.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -39,7 +39,7 @@ use super::stages::{ClientWatch, Stages, idle_time_from};
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
 
-/// The most bytes of a reply that hyper holds at once.
+/// The most bytes of a reply that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 type Body = Full<Bytes>;
@@ -50,7 +50,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// the others after their replies.
 pub struct Connections {
     shared: Arc<Shared>,
-    /// Sends a request over one connection of the pool. `None` if it was not sent.
+    /// Sends a request over one connection of the pool. `None` if the server cannot have read it, so that
+    /// it may be sent again.
     attempt: Box<dyn Fn(Request<Body>, usize) -> BoxFuture<Attempt> + Send + Sync>,
 }
 

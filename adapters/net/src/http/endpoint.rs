@@ -27,7 +27,7 @@ use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
-/// A service over HTTP. Clones are the same.
+/// A service over HTTP. Clones are the same endpoint.
 ///
 /// A server of this crate uses it as its protocol:
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
@@ -142,7 +142,7 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// Answers a request whose head hyper has read. `context` is what the transport knows;
-    /// `lengths` is the number of lines of the head with a length.
+    /// `lengths` is the number of `Content-Length` lines in the head.
     pub(super) async fn serve(
         &self,
         context: &Context,
@@ -171,7 +171,7 @@ impl<S: Service> Endpoint<S> {
             Verdict::Serve => {
                 let mut body = pin!(read(incoming, options.config.limits.max_message_bytes));
                 let body = poll_fn(|cx| match body.as_mut().poll(cx) {
-                    // Everything that arrived before the end was read.
+                    // All input was read up to its end, so the rest of the body never comes.
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
                     polled => polled,
                 });
@@ -182,7 +182,7 @@ impl<S: Service> Endpoint<S> {
         let is_whole = matches!(body, Body::Whole(_));
         let mut answer = self.answer_body(&head, context, body).await;
         if !is_whole {
-            // The beginning of the next request cannot be found.
+            // The end of this request, where the next one begins, was not found.
             answer.headers.push(("connection", "close".into()));
         }
         response(answer)

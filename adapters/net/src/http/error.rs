@@ -18,7 +18,8 @@ pub enum HttpError {
     Coding(String, HttpReply),
     /// No connection could be made: nothing was sent.
     Connect(io::Error),
-    /// Every connection ended before anything was sent, or before the server can have read it.
+    /// Every connection ended before any byte of the request was sent, or before the server can have read
+    /// the request.
     Unsent(io::Error),
     /// The connection was lost before the whole reply came. The server may or may not have acted.
     Lost(io::Error),
@@ -34,7 +35,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Whether repeating the call is safe: the server cannot have read it.
+    /// Whether repeating the call is safe, because the server cannot have read its request.
     pub fn is_unsent(&self) -> bool {
         matches!(
             self,

@@ -16,7 +16,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
-/// How many bytes are read at once, on the stack.
+/// How many bytes one read takes at most, on the stack.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Observes a connection's bytes in both directions.
@@ -37,7 +37,7 @@ pub(super) trait Watch: Unpin {
         buf: &[u8],
     ) -> Poll<io::Result<usize>>;
 
-    /// Notes that output was taken, or waits for space.
+    /// Notes whether the transport took the output (`is_done`), or makes it wait for space.
     fn flushed(&mut self, is_done: bool);
 }
 
@@ -107,7 +107,7 @@ impl<W> fmt::Debug for HyperIo<W> {
 pub(super) struct Alarm {
     runtime: SharedRuntime,
     timer: Box<dyn Timer>,
-    /// A deadline past which the clock has jumped, and the extra time for it.
+    /// A deadline past which the clock has jumped, and when the extra time for it ends.
     granted: Option<(Instant, Instant)>,
 }
 
@@ -120,8 +120,8 @@ impl Alarm {
         }
     }
 
-    /// Ready once `due` has passed. If the clock has jumped past it, as it does when the process
-    /// was stopped, it gets extra time once: see [`grace`].
+    /// Ready once `due` has passed. If the clock has jumped past `due`, as it does when the process
+    /// was stopped, there is extra time once: see [`grace`].
     pub(super) fn poll_over(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let granted = self.granted.filter(|(of, _)| *of == due);
         let until = granted.map_or(due, |(_, until)| until);

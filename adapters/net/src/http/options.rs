@@ -16,8 +16,9 @@ use antiphon::http::HttpRules;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// The protocol, and the limits of the service. Every request is an exchange of its own: limits
-    /// on a connection, such as `max_running_requests`, apply to a request.
+    /// The protocol, and the limits of the service. The service sees every HTTP request as a connection
+    /// of its own: limits on a connection, such as `max_running_requests`, apply to the messages of one
+    /// HTTP request.
     pub options: ConnectionConfig,
     /// Which requests are accepted, how their replies look, and the time limits.
     pub rules: HttpRules,

@@ -6,8 +6,8 @@
 //!      └───────────────────some of it written────────────────── Replying
 //! ```
 //!
-//! Waiting and Head have a deadline. Serving and Replying have none here, because then this side
-//! works; the endpoint limits the time of a body. Output that the peer does not read has a deadline
+//! Waiting and Head have a deadline. Serving and Replying have none here, because the client is not
+//! what is waited for; the endpoint limits the time in which a body arrives. Output that the peer does not read has a deadline
 //! of its own. So if a peer sends too slowly, sends nothing or does not read, its connection ends
 //! after a set time. A client that closes its sending side while its request is handled still gets
 //! the answer: hyper sees the end of input only after the answer was written, or `drain_timeout`
@@ -45,7 +45,7 @@ struct State {
     /// When the end of input was read.
     ended_at: Option<Instant>,
     end: End,
-    /// Counts the `Content-Length` lines of a head, because hyper does not show all of them.
+    /// Counts the `Content-Length` lines of a head, because hyper drops some of them.
     scan: HeadScan,
 }
 
@@ -158,7 +158,7 @@ impl Phases {
 /// The stream's side of [`Phases`].
 pub(super) struct Watched {
     pub(super) phases: Arc<Phases>,
-    /// A byte that was read before.
+    /// The connection's first byte, which was read before hyper was given the stream.
     pub(super) first: Option<u8>,
 }
 

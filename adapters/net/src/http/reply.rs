@@ -19,6 +19,6 @@ pub struct HttpReply {
     /// The headers.
     pub headers: Headers,
     /// For an error, the first 512 bytes of the body as text, with control characters escaped.
-    /// Empty for [`on_reply`](super::HttpClientConfig::on_reply).
+    /// Always empty in what [`on_reply`](super::HttpClientConfig::on_reply) is called with.
     pub text: String,
 }

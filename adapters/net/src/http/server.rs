@@ -1,8 +1,8 @@
 //! One connection of an HTTP server: hyper, with a deadline for everything in which a client can be
 //! slow.
 //!
-//! A client that sends nothing, sends too slowly, floods or does not read loses its own connection,
-//! and before it has sent anything it needs hardly any memory.
+//! A client that sends nothing, sends too slowly, floods or does not read loses its own connection.
+//! Until it has sent its first byte, a connection needs hardly any memory.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
 
-/// The most bytes of a body that hyper holds at once, and the smallest value that it accepts.
+/// The most bytes of a body that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// How long a connection beyond the limit may take to send its request, before it is closed without
@@ -48,15 +48,15 @@ impl<S: Service> Protocol for Endpoint<S> {
         let runtime = runtime.clone();
         let due = runtime.now() + REFUSAL_TIMEOUT + self.options().options.linger;
         Some(Box::pin(async move {
-            // How it ends makes no difference any more.
+            // Whether it ends by itself or at `due` makes no difference.
             until(&*runtime, due, serving).await;
         }))
     }
 }
 
 /// Serves one connection, with any number of requests one after the other, until either side ends
-/// it. If it `is_refused`, it is beyond the limit: every request is answered that the server is
-/// full.
+/// it. If it `is_refused`, it is beyond the limit: every request gets the answer of
+/// [`HttpRules::too_many_connections`].
 async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
@@ -140,8 +140,8 @@ async fn first_byte(io: &mut dyn Io) -> Option<u8> {
     matches!(read, Ok(1..)).then_some(first[0])
 }
 
-/// Ends our stream, and reads on for a while: if the bytes of a peer that is still sending were
-/// refused, it would lose the reply.
+/// Ends our stream, and reads to the end of the other side's; the caller limits the time. If a client is
+/// still sending when its connection is closed, the reset makes it lose the reply.
 async fn linger(mut io: Box<dyn Io>) {
     if poll_fn(|cx| io.poll_close(cx)).await.is_err() {
         return;

@@ -12,11 +12,12 @@
 //!
 //! 1. A server may end an idle connection at the very moment at which a request is sent over it
 //!    (`an_end_that_came_before_its_reset_cost_a_call`). A call may do anything, so it is sent
-//!    again only if the server cannot have read all of it. A reset shows that: a system resets a
-//!    connection that a program has closed before it read everything, or when more is sent to it
-//!    after that. A program that has read a request and then closes or crashes ends the connection
-//!    without a reset, and that call is lost. On a new connection a reset proves nothing. The reset
-//!    arrives up to one round trip after the end, so we wait for it before we decide.
+//!    again only if the server cannot have read all of it. A reset shows that: the server's operating
+//!    system resets a connection that the server has closed before it read everything, or when more
+//!    arrives after the server has closed it. A server that has read a request and then closes or
+//!    crashes ends the connection without a reset, and that call is lost. On a connection that has
+//!    carried no request before, a reset proves nothing. The reset arrives up to one round trip after
+//!    the end, so we wait for it before we decide.
 //! 2. A server may say for how long it keeps an idle connection
 //!    (`a_connection_was_used_for_longer_than_its_server_keeps_it`). We close it a second earlier.
 
@@ -92,7 +93,7 @@ impl Stages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a request, if the connection is idle and may still be used. Returns whether it did.
+    /// Begins a request and returns true, if the connection is idle and may still be used.
     pub(super) fn begin(&self) -> bool {
         let is_usable = self.is_usable();
         if is_usable {
@@ -113,7 +114,7 @@ impl Stages {
         task.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the connection is idle, and has not been so for too long.
+    /// Whether the connection is idle, and not for too long.
     pub(super) fn is_usable(&self) -> bool {
         let now = self.runtime.now();
         matches!(self.lock().stage, Stage::Idle(until) if until > now)
@@ -142,7 +143,8 @@ impl Stages {
         }
     }
 
-    /// Ends an idle connection in good order if its time has come. Returns whether it did.
+    /// Marks a connection that was idle for too long as over, so that hyper sees its end at the next
+    /// read. Returns whether it did.
     pub(super) fn end_idle(&self) -> bool {
         let now = self.runtime.now();
         let mut state = self.lock();
@@ -259,8 +261,8 @@ impl Watch for ClientWatch {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let is_begun = |state: &State| state.is_reused && state.stage == Stage::Begun;
-        // The connection may have ended without the runtime's notice, which checks only now and
-        // then.
+        // The connection may have ended without the runtime knowing it, because the runtime checks
+        // only now and then.
         if is_begun(&self.stages.lock()) && io.has_input() {
             self.stages.lock().stage = Stage::Unread;
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));

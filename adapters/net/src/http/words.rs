@@ -1,6 +1,6 @@
 //! Text of the other side, for logs.
 
-/// How much of a body is kept for an error.
+/// How many bytes of a body are kept for an error.
 pub(crate) const MAX_TEXT_BYTES: usize = 512;
 
 /// Returns the beginning of a body, as text for a log.

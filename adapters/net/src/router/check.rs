@@ -22,7 +22,7 @@ where
     }
 }
 
-/// An interceptor that refuses what a function refuses, which may wait.
+/// An interceptor that refuses what the future of a function refuses.
 pub(super) struct RefusingLater<F>(pub(super) F);
 
 impl<C, T, F> Interceptor<Request> for RefusingLater<C>

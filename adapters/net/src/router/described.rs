@@ -1,4 +1,4 @@
-//! Functions whose methods are described.
+//! Registers functions with the descriptions of their methods.
 
 use antiphon::service::{Handler, MethodInfo, names_of};
 
@@ -7,8 +7,8 @@ use super::{Routes, expect};
 use crate::request::Request;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
-    /// Serves a method or a notification as it is described, under the names that its parameters have there:
-    /// with documentation, and with the types of parameters and result, as `#[service]` gives them.
+    /// Serves a method or a notification that `info` describes: its name, the names of its parameters, and,
+    /// as `#[service]` gives them, its documentation and the types of its parameters and its result.
     ///
     /// ```
     /// use antiphon::{OwnedError, method_info};

@@ -6,7 +6,7 @@ use crate::cancellation::Cancellation;
 use crate::peer::Peer;
 use crate::request::Request;
 
-/// The other side.
+/// The other side of the connection.
 impl<S> FromCall<Request, S> for Peer {
     fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
         Ok(request.peer())

@@ -31,7 +31,8 @@ type Outcome = Result<OwnedJson, Problem>;
 /// The answer has the members `status`, `pass` or `fail`, and `checks`, an object with an entry per
 /// check: its `status`; `duration_ms`, in milliseconds; `detail`, the value that the check
 /// returned, unless that is `null`; and for a failed check `reason`, which is `failed`, `timed out`
-/// or `panicked`. The error of a failed check is reported here, and not sent.
+/// or `panicked`. The error of a failed check is reported to the service, and sent to the peer only with
+/// [`show_causes`](Self::show_causes).
 ///
 /// On threads a check that blocks its thread blocks the connection, whatever its deadline.
 ///
@@ -69,8 +70,8 @@ impl Health {
         }
     }
 
-    /// Adds a check, which fails if it returns an error, panics or takes longer than `deadline`; it
-    /// is dropped then. The value that it returns is in the answer, unless it is `()`.
+    /// Adds a check, which fails if it returns an error, panics or takes longer than `deadline`, after
+    /// which its future is dropped. The value that it returns is in the answer, unless it is `()`.
     #[must_use]
     pub fn check<F, T, E>(
         mut self,

@@ -24,7 +24,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Lets `rate` calls a second of all connections together pass, and `burst` at once after a pause.
+    /// Allows `rate` calls per second of all connections together, and bursts of `burst` calls after a pause.
     pub fn per_server(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
@@ -32,7 +32,7 @@ impl RateLimit {
         }
     }
 
-    /// Allows `rate` calls per second of each connection, and `burst` at once after a pause. Over
+    /// Allows `rate` calls per second of each connection, and bursts of `burst` calls after a pause. Over
     /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
@@ -53,14 +53,14 @@ impl Interceptor<Request> for RateLimit {
     }
 }
 
-/// An interceptor that refuses calls while what came before has cost too much, in units that come back at
-/// a steady rate: for each byte that came in and was answered, and for the time that handlers take, as
-/// [`Prices`] says. It refuses as a [`RateLimit`] does. What it refuses costs nothing.
+/// An interceptor that refuses calls while a budget is used up. Bytes that come in, bytes of answers and the
+/// time of handlers cost units of the budget, as [`Prices`] says; units come back at a steady rate. It refuses
+/// with the same error as a [`RateLimit`]. A refused call costs nothing.
 ///
 /// The bytes of a call are charged when it comes in, its time and the bytes of its answer when it ends,
 /// however it ends: answered, by its handler or later, given up, or in a panic. So a call that turns out to
-/// be dear is served, and the next ones wait until there is a unit again. Until then the calls that run at
-/// once can cost more than there is, and no more of them run than a [`Dispatcher`](crate::Dispatcher) lets.
+/// be expensive is served, and the next ones are refused until there is a unit again. Calls that run at the
+/// same time can together cost more than is left; a [`Dispatcher`](crate::Dispatcher) limits how many run.
 /// Notifications that this side sends, and its own calls, are not counted.
 ///
 /// ```
@@ -79,8 +79,8 @@ pub struct CostLimit {
 }
 
 impl CostLimit {
-    /// Lets the calls of all connections together cost `rate` units a second, and `burst` at once after a
-    /// pause.
+    /// Lets the calls of all connections together cost `rate` units a second, and bursts of calls `burst`
+    /// units after a pause.
     pub fn per_server(rate: u64, burst: u64) -> Self {
         Self {
             buckets: Buckets::one(Bucket::per_second(rate, burst)),
@@ -88,8 +88,8 @@ impl CostLimit {
         }
     }
 
-    /// Lets the calls of each connection cost `rate` units a second, and `burst` at once after a pause. What
-    /// one spends is not taken from another. Over HTTP each request is a connection of its own, so that the
+    /// Lets the calls of each connection cost `rate` units a second, and bursts of calls `burst` units after
+    /// a pause. What one connection spends is not taken from another. Over HTTP each request is a connection of its own, so that the
     /// entries of a batch share a budget and nothing else does: limit the server there.
     pub fn per_connection(rate: u64, burst: u64) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl CostLimit {
         }
     }
 
-    /// Asks other prices.
+    /// Sets the prices.
     ///
     /// ```
     /// use antiphon::service::Prices;
@@ -115,7 +115,8 @@ impl CostLimit {
         self
     }
 
-    /// Charges what a call has cost besides its own bytes. One that was refused here has cost nothing.
+    /// Charges the time and the bytes of the answer of a call that has ended. A call that this limit has
+    /// refused is not charged.
     fn settle(&self, cx: &Cx, request: &Request, bytes: usize, duration: Duration) {
         let Some(Charged(all)) = cx.attributes().get() else {
             return;
@@ -167,21 +168,22 @@ impl Interceptor<Request> for CostLimit {
 /// The buckets of a limit: one of all connections, or one of each.
 #[derive(Debug)]
 struct Buckets {
-    /// Sets them apart from those of other limits.
+    /// Distinguishes the buckets of this limit from those of others.
     number: u64,
+    /// A full bucket, as each one begins.
     full: Bucket,
     /// The bucket of all connections; `None` if each has its own.
     shared: Option<Arc<Mutex<Bucket>>>,
 }
 
-/// The bucket of a connection and a limit.
+/// The bucket to which a limit charges calls, and the number of the limit.
 struct Own {
     limit: u64,
     bucket: Arc<Mutex<Bucket>>,
 }
 
-/// The buckets that a call is charged to, for when it ends. Not looked for in the connection then: who
-/// answers may hold its attributes.
+/// The buckets to which a call is charged when it ends. They are kept with the call, and not looked up in
+/// the connection's attributes then, because the code that answers may hold the lock of those.
 struct Charged(Vec<Own>);
 
 impl Buckets {
@@ -201,7 +203,7 @@ impl Buckets {
         }
     }
 
-    /// The bucket that a request is counted in.
+    /// Returns the bucket to which a request is charged.
     fn of(&self, request: &Request) -> Arc<Mutex<Bucket>> {
         if let Some(shared) = &self.shared {
             return Arc::clone(shared);

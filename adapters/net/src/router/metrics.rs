@@ -9,15 +9,16 @@ use antiphon::service::conventions::{
 };
 use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
 
-/// The most series of each side, because a called peer may invent any number of error codes. All
-/// further ones are counted in one more series, `_OTHER`. Each needs about 300 bytes.
+/// The most series for the peer's calls, and for ours: a called peer may invent any number of error
+/// codes, each of which is a series. Further ones are counted in one more series, `_OTHER`. Each series
+/// needs about 300 bytes.
 const MAX_SERIES: usize = 10_000;
 
-/// An interceptor that counts connections and the sizes of batches, and counts and measures calls, by method and by the code of
-/// the error, or what there is instead of an answer: `cancelled` and `panicked` for a server; `cancelled`,
-/// `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. Over HTTP each request
-/// counts as a connection. Clones count together, calls of the peer's and of ours apart; each side has at
-/// most 10 000 series, and one for the rest.
+/// An interceptor that counts connections and the sizes of batches, and counts and measures calls, by method
+/// and by the code of the error, or what there is instead of an answer: `cancelled` and `panicked` for a
+/// server; `cancelled`, `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. Over
+/// HTTP each request counts as a connection. Clones count together. The peer's calls and our own are counted
+/// separately, each in at most 10 000 series (one for each method and error), and one more for the rest.
 ///
 /// All numbers only increase, except those of open connections and running calls; so rates can be
 /// computed from two readings.
@@ -35,7 +36,7 @@ pub struct Metrics {
     state: Arc<Mutex<Sides>>,
 }
 
-/// The connections, the calls of the peer's, and ours.
+/// The counts of connections, of the peer's calls (`server`) and of ours (`client`).
 #[derive(Default)]
 struct Sides {
     open: u64,
@@ -48,9 +49,9 @@ struct Sides {
 #[derive(Default)]
 struct Measured {
     running: u64,
-    /// Nothing before a first batch: few programs have any.
+    /// `None` before the first batch: few programs have any.
     batches: Option<Histogram<{ BATCH_BOUNDS.len() }>>,
-    /// By method and kind of error; none for a result.
+    /// By method and kind of error; `None` for a call with a result.
     calls: BTreeMap<(String, Option<String>), Histogram<{ DURATION_BOUNDS.len() }>>,
 }
 

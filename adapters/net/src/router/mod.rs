@@ -66,8 +66,8 @@ pub use typed::{MethodHandler, RequestContext};
 /// ```
 pub type Router<S = ()> = Routes<S, Tasks>;
 
-/// Serves methods by name. Clones are the same router, also while it serves: methods that are
-/// registered, replaced or removed then count for later requests.
+/// Serves methods by name. Clones are the same router. Methods can be registered, replaced and removed
+/// while it serves; the change counts for later requests.
 ///
 /// `S` is the state that handlers may take. `M` is [`Tasks`] or [`OnThreads`], on which the
 /// handlers run; the `Router` of an adapter sets it.
@@ -78,7 +78,7 @@ pub struct Routes<S, M> {
 
 struct Shared<S> {
     table: RwLock<Table<S>>,
-    /// Shared once more, for handlers that outlive their router.
+    /// In an `Arc` of its own, for handlers that outlive their router.
     state: Arc<S>,
 }
 
@@ -208,7 +208,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Serves a method that takes its request whole: undecoded params, an answer that may come later.
+    /// Serves a method with a handler that takes the whole request: it decodes the params itself, and may
+    /// answer later.
     ///
     /// # Panics
     /// The name is blank, taken or reserved.
@@ -226,7 +227,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Serves a method or a notification that is described.
+    /// Serves a method or a notification that `info` describes. `names` are the names of the handler's
+    /// parameters.
     ///
     /// # Errors
     /// The name is blank, taken or reserved, or the names do not fit the handler.
@@ -396,11 +398,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.intercept(Refusing(check))
     }
 
-    /// Has every call pass a check that may wait: for a token to be looked up, or a right. `check` takes
-    /// what it needs of the request and returns a future; what that finds out is an attribute of the call,
-    /// for handlers as [`Extension`](crate::Extension). A call counts as one that runs meanwhile, and has as
-    /// long for it as for its handler. Requests behind it go on; a notification waits until all before it
-    /// have been checked, so set a [`handler_timeout`](Self::handler_timeout).
+    /// Adds a check of every call that may wait: until a token was looked up, for example. `check` takes
+    /// what it needs of the request and returns a future. The value of the future becomes an attribute of
+    /// the call, which handlers take as [`Extension`](crate::Extension). While it is checked, a call counts
+    /// as one that runs. Requests behind it go on; a notification waits until all calls before it have been
+    /// checked, so set a [`handler_timeout`](Self::handler_timeout), which limits the check too.
     ///
     /// ```
     /// use antiphon::OwnedError;
@@ -438,7 +440,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 
     /// Answers failures with the error that `map` returns; if that is `None`, with the failure's
-    /// own error. Interceptors see the failure before. The returned error is sent unchanged, so it
+    /// own error. Interceptors see the failure and not that error. The error is sent unchanged, so it
     /// must have nothing that only this side may know.
     #[must_use]
     pub fn map_failures(
@@ -450,8 +452,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Calls `told` with everything that went wrong of which the peer was not sent everything: for
-    /// logs and metrics. Without this, reports are ignored.
+    /// Calls `told` with each report: something went wrong of which the peer was told nothing, or only a
+    /// part. For logs and metrics. Without this, reports are ignored.
     #[must_use]
     pub fn on_report(self, told: impl Fn(&Peer, Report) + Send + Sync + 'static) -> Self {
         let before = self.write().on_report.replace(Arc::new(told));

@@ -20,8 +20,8 @@ use crate::service::Service;
 use crate::text::Text;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
-    /// Answers a request. Only one router may serve it: attributes of the interceptors of another
-    /// are lost.
+    /// Answers a request. Only one router may serve a request: if a second one serves it, the attributes
+    /// that the second one's interceptors add are lost.
     pub async fn serve(&self, request: &Request) -> Result<Answer, OwnedError> {
         match self.outcome(request).await {
             Some(Ok(text)) => Ok(Answer(Some(Ok(text)))),
@@ -45,8 +45,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let (found, chain) = self.find(method);
         match chain {
             None => self.run(request, method, found, None).await,
-            // In a box: inside, it would make the future of every request larger than the 1 KiB that the
-            // allocator hands out at once, 5 % of the instructions of a call in a batch.
+            // Boxed, because it would otherwise make the future of every request larger than 1 KiB, above
+            // which allocating takes longer: 5 % of the instructions of a call in a batch.
             Some(chain) => Box::pin(self.intercepted(request, found, &chain)).await,
         }
     }
@@ -165,7 +165,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
 /// The handler of a method.
 struct Found<S> {
     route: Option<Route<S>>,
-    /// Whether the router answers it itself if no extension does.
+    /// Whether the router itself answers the method if no extension does.
     is_built_in: bool,
     /// The time limit of a handler that waits.
     handler_timeout: Option<Duration>,
@@ -177,18 +177,19 @@ impl<S> Found<S> {
     }
 }
 
-/// A call while its interceptors are called. If one of them panics, the others before it learn
-/// that.
+/// A call while its interceptors are asked. If one of them panics, those before it are told that the
+/// call was given up.
 struct Asking<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,
     asked: usize,
-    /// `None` after all have been called.
+    /// `None` after all interceptors have been asked.
     cx: Option<Cx>,
 }
 
 impl Asking<'_> {
-    /// Calls all of them, and waits for those that decide later, each at most as long as a handler.
+    /// Asks all interceptors, and waits for those that decide later, for `timeout` at most each. Returns
+    /// the answer if one of them has answered.
     async fn ask(&mut self, timeout: Option<Duration>) -> Option<Result<ResultText, Failure>> {
         let cx = self.cx.as_mut()?;
         let mut came = self.chain.ask(&mut self.asked, cx, self.request);

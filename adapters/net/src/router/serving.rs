@@ -30,10 +30,10 @@ pub mod marker {
     /// A handler that returns a future of the answer.
     #[derive(Debug)]
     pub enum Awaited {}
-    /// It returns a [`Finish`](crate::Finish).
+    /// A handler that returns a [`Finish`](crate::Finish).
     #[derive(Debug)]
     pub enum Finished {}
-    /// It gives what the thread of its connection waits for.
+    /// A handler that returns a future for which the thread of the connection waits.
     #[derive(Debug)]
     pub enum OnItsThread {}
     /// A [`Health`](crate::Health) as a handler.
@@ -95,7 +95,7 @@ impl<F: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Fini
     }
 }
 
-/// Serves methods, without its type.
+/// A function or a service that serves methods, with its type erased.
 pub(super) trait Serve<S>: Send + Sync {
     fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c Arc<S>) -> Served<'c>;
 }
@@ -266,7 +266,7 @@ async fn called<S: Sync, X: AsyncMethods<Request, S>>(
     Ok(text)
 }
 
-/// A service without its type.
+/// A service, and the types by which the compiler knows how it answers.
 pub(super) struct Whole<X, M, K>(
     pub(super) Arc<X>,
     pub(super) std::marker::PhantomData<fn() -> (M, K)>,

@@ -1,4 +1,5 @@
-//! What a router is told of a connection besides its calls, and whom it tells.
+//! The events of a connection that are no calls, and the functions and interceptors of a router that
+//! are told of them.
 
 use antiphon::Closed;
 use antiphon::service::Chain;
@@ -9,12 +10,14 @@ use crate::peer::Peer;
 use crate::request::Request;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
-    /// Tells of something that went wrong, as a service is told.
+    /// Passes a report to the function of [`on_report`](Self::on_report): for a service's
+    /// [`report`](crate::Service::report).
     pub fn report(&self, peer: &Peer, report: Report) {
         self.tell(|table| table.on_report.clone(), peer, report);
     }
 
-    /// Tells of a connection, as a service is told.
+    /// Tells the interceptors and the function of [`on_opened`](Self::on_opened) of a new connection: for
+    /// a service's [`opened`](crate::Service::opened).
     pub fn opened(&self, peer: &Peer) {
         let chain = self.read().chain.clone();
         if let Some(chain) = chain {
@@ -24,7 +27,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.tell(|table| table.on_opened.clone(), peer, ());
     }
 
-    /// Tells of a batch, as a service is told.
+    /// Tells the interceptors that a batch has arrived: for a service's [`batch`](crate::Service::batch).
     pub fn batch(&self, peer: &Peer, items: usize) {
         let chain = self.read().chain.clone();
         if let Some(chain) = chain {
@@ -32,7 +35,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    /// Tells of the end of a connection, as a service is told.
+    /// Tells the interceptors and the function of [`on_closed`](Self::on_closed) of the end of a
+    /// connection: for a service's [`closed`](crate::Service::closed).
     pub fn closed(&self, peer: &Peer, why: Closed) {
         self.tell(|table| table.on_closed.clone(), peer, why);
         let seen = peer.session().attributes().remove::<Seen>();
@@ -42,7 +46,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 
     fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Told<A>>, peer: &Peer, what: A) {
-        // It runs without the lock, so that it may register methods.
+        // The function runs without the router's lock, so that it may register methods.
         let told = pick(&self.read());
         if let Some(told) = told {
             told(peer, what);

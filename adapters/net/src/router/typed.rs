@@ -29,7 +29,7 @@ impl<S> RequestContext<S> {
         &self.state
     }
 
-    /// The other side.
+    /// The other side of the connection.
     pub fn peer(&self) -> Peer {
         self.request.peer()
     }
@@ -39,8 +39,8 @@ impl<S> RequestContext<S> {
         self.request.cancellation()
     }
 
-    /// Gives what `work` comes to, and has it run to its end even if nobody waits for the answer any more:
-    /// see [`Finish`](crate::Finish).
+    /// Returns a future of the result of `work`, which runs to its end even if nobody waits for the answer
+    /// any more: see [`Finish`](crate::Finish).
     pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + 'static + use<T, F, S>
     where
         T: Send + 'static,
@@ -49,10 +49,10 @@ impl<S> RequestContext<S> {
         self.request.to_end(work)
     }
 
-    /// What another handler takes as an argument, such as [`Progress`](crate::Progress).
+    /// Makes a value that functions with other arguments take, such as [`Progress`](crate::Progress).
     ///
     /// # Errors
-    /// It cannot be made from this request. The handler may return the error.
+    /// The value cannot be made from this request. The handler may return the error.
     pub fn extract<X: FromCall<Request, S>>(&self) -> Result<X, OwnedError> {
         X::from_call(&self.request, &self.state)
     }
@@ -75,7 +75,7 @@ impl<S> fmt::Debug for RequestContext<S> {
 pub trait MethodHandler<M: Method, S>:
     Fn(M::Params, RequestContext<S>) -> <Self as MethodHandler<M, S>>::Answer + Send + Sync + 'static
 {
-    /// The future.
+    /// The future that the function returns.
     type Answer: Future<Output = Result<M::Result, M::Error>> + Send + 'static;
 }
 

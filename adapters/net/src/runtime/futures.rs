@@ -28,7 +28,7 @@ pub enum Executor {
     /// smol's global executor.
     #[cfg(feature = "smol")]
     Smol,
-    /// async-std's global executor. It is discontinued: for programs that use it already.
+    /// async-std's global executor. async-std is discontinued; this is for programs that use it already.
     #[cfg(feature = "async-std")]
     AsyncStd,
     /// Any other: a function that runs a task in the background.
@@ -191,8 +191,8 @@ impl Timer for IoTimer {
         let due = epoch() + at.saturating_since(Instant::ZERO);
         let (_, timer) = match &mut self.set {
             Some(set) => {
-                // Setting a timer again takes a lock. A timer that has fired does not become ready
-                // a second time.
+                // Setting a timer again takes a lock, so it is not done for the same time, unless that has
+                // passed: a timer that has fired does not become ready a second time.
                 if set.0 != at || due <= std::time::Instant::now() {
                     set.0 = at;
                     set.1.set_at(due);

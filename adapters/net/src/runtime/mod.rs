@@ -32,8 +32,8 @@ use crate::transport::link::{Connecting, Listen};
 pub use current::current;
 
 /// The time from which all clocks of the program count, so that times of several servers can be
-/// compared: they may share a limit. It is an hour ago, because a test's clock may have begun
-/// before this function is called.
+/// compared: they may share a limit. It lies an hour before the first call of this function, because a
+/// test's clock may have begun before that call.
 fn epoch() -> std::time::Instant {
     const BEFORE: Duration = Duration::from_secs(3600);
     static EPOCH: OnceLock<std::time::Instant> = OnceLock::new();
@@ -99,10 +99,10 @@ pub trait Runtime: Send + Sync + 'static {
     }
 }
 
-/// Is called for each accepted or connected socket. If it fails, that connection is closed.
+/// Is called for each accepted socket. If it fails, the socket is closed.
 pub type Prepare = Box<dyn Fn(SockRef<'_>) -> io::Result<()> + Send + Sync>;
 
-/// A runtime without sockets of its own.
+/// Returns the error of a runtime that has no sockets of its own.
 fn unsupported() -> Connecting {
     Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
 }
@@ -130,7 +130,7 @@ pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
 
 /// Runs `future` until `at` at the latest; returns `None` if it took longer, and then it was
 /// dropped. A result that is ready at `at` is returned. If the clock has jumped past `at`, as it
-/// does when the process was stopped, the future has that much more time.
+/// does when the process was stopped, the future gets extra time once: see [`grace`].
 pub fn until<F: Future>(
     runtime: &dyn Runtime,
     at: Instant,
@@ -165,8 +165,8 @@ fn until_due<F: Future, A: FnOnce() -> Instant>(
     }
 }
 
-/// How often other tasks may run after the time has come: the task that reads may have something
-/// for the future.
+/// How often other tasks may run after the time has come and before the future is given up: the task
+/// that reads may have received what the future waits for.
 const YIELDS: u32 = 16;
 
 pin_project! {
@@ -176,7 +176,7 @@ pin_project! {
         // `None` after the time was read.
         at: Option<A>,
         due: Instant,
-        // `None` before that.
+        // The timer. `None` before the time was read, and after the time has come.
         asleep: Option<Task>,
         // Zero after the time has come and other tasks have run.
         yields: u32,

@@ -70,7 +70,7 @@ impl Runtime for Tokio {
         if at == Instant::FAR_FUTURE {
             return Box::pin(pending());
         }
-        // It is unconstrained, like the timer below.
+        // It is unconstrained for the reason that `TokioTimer` gives.
         Box::pin(unconstrained(sleep_until(at_tokio(at))))
     }
 
@@ -140,7 +140,7 @@ struct TokioTimer {
 struct Set {
     at: Instant,
     sleep: Pin<Box<Sleep>>,
-    /// The waker that it wakes.
+    /// The waker that `sleep` wakes.
     waker: Option<Waker>,
 }
 
@@ -156,7 +156,7 @@ impl Timer for TokioTimer {
             waker: None,
         });
         if set.at != at {
-            // Setting a timer again takes a lock.
+            // Setting a timer again takes a lock, so it is not done for the same time.
             set.at = at;
             set.sleep.as_mut().reset(at_tokio(at));
             set.waker = None;

@@ -21,11 +21,12 @@ pub enum End {
     Release,
 }
 
-/// Receives the signal to end for one connection. For one task.
+/// Receives the signal to end, for one connection or for the task that accepts connections. Only one
+/// task can wait for it.
 #[derive(Debug)]
 pub struct Ending(Arc<Told>);
 
-/// The signal for one task.
+/// The signal to end, for one task.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     end: AtomicU8,
@@ -61,17 +62,17 @@ impl Ending {
         Self(Arc::default())
     }
 
-    /// Ready with the new value once it is more than `known`.
+    /// Ready with the signal once it is a later one than `known`.
     pub fn poll_beyond(&mut self, known: End, cx: &mut Context<'_>) -> Poll<End> {
         if let Some(end) = self.0.beyond(known) {
             return Poll::Ready(end);
         }
         self.0.waker.register(cx.waker());
-        // It may have been set in between.
+        // The signal may have changed before the waker was registered.
         self.0.beyond(known).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Runs `future` and returns its result; `None` if the value becomes more than `known` before.
+    /// Runs `future` and returns its result; `None` if a later signal than `known` comes first.
     pub(crate) async fn unless<F: Future>(&mut self, known: End, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|cx| match self.poll_beyond(known, cx) {

@@ -1,8 +1,8 @@
 //! Servers: accept connections, limit their number, and end them together.
 //!
-//! A connection beyond the limit is refused at once, and reported. A handshake has a deadline. If a
-//! listener fails because the system has no descriptors left, it tries again. A server that shuts
-//! down lets running requests finish, within a time limit.
+//! A connection beyond the limit is refused at once, and reported. A handshake has a deadline. If
+//! accepting fails, for example because the system has no descriptors left, the server tries again
+//! 50 ms later. A server that shuts down lets running requests finish, within a time limit.
 
 mod connections;
 mod ending;
@@ -44,8 +44,8 @@ const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait after accepting has failed, because the system may have no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many connections beyond the limit get an answer at once; further ones are closed without
-/// one. Each needs a few KiB for a second or two.
+/// How many connections beyond the limit are answered at the same time; further ones are closed without
+/// an answer. Each needs a few KiB for a second or two.
 const MAX_REFUSALS: usize = 64;
 
 /// A server that is bound and not started.
@@ -81,17 +81,17 @@ impl<L: Arrived> Server<L> {
         }
     }
 
-    /// Sets the limit on connections at once. Further ones are closed at once; over HTTP without
-    /// TLS they are answered 503. Default 10 240.
+    /// Sets how many connections may be open at the same time. Further ones are closed as soon as they
+    /// are accepted; over HTTP without TLS they are answered 503. Default 10 240.
     pub fn max_connections(mut self, max_connections: usize) -> Self {
         self.limits.max_connections = max_connections;
         self
     }
 
-    /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
-    /// IPv6 one ([`address_key`]). Connections whose address is not known, as on a Unix socket,
-    /// only count against the other limit. Default none, because behind a proxy all connections
-    /// come from one address.
+    /// Sets how many connections from one address may be open at the same time: from an IPv4 address,
+    /// or from the network of an IPv6 one ([`address_key`]). Connections whose address is not known, as
+    /// on a Unix socket, only count against [`max_connections`](Self::max_connections). Default no
+    /// limit, because behind a proxy all connections come from one address.
     pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
         self.limits.max_per_key = max_per_address;
         self
@@ -107,13 +107,14 @@ impl<L: Arrived> Server<L> {
         self
     }
 
-    /// Makes every connection begin with a handshake, within 10 s.
+    /// Makes every connection begin with a handshake, within
+    /// [`handshake_timeout`](Self::handshake_timeout).
     pub fn with_secure(mut self, secure: impl Secure<L>) -> Self {
         self.secure = Some(Arc::new(secure));
         self
     }
 
-    /// Sets the deadline for the handshake.
+    /// Sets how long the handshake may take. Default 10 s.
     pub fn handshake_timeout(mut self, handshake_timeout: Duration) -> Self {
         self.handshake_timeout = handshake_timeout;
         self
@@ -150,7 +151,7 @@ impl<L: Arrived> Server<L> {
             });
             let mut link = match ending.unless(End::No, accepted).await {
                 None => {
-                    // The listener is dropped before it counts as stopped.
+                    // The listener is dropped before `_listening`, whose drop says that it has stopped.
                     drop(self.listener);
                     return;
                 }
@@ -181,7 +182,7 @@ impl<L: Arrived> Server<L> {
     fn refuse(&self, mut link: L, why: LimitReached, protocol: &dyn Protocol<L>) {
         self.on_refused.tell(link.context_mut(), why);
         let refusal = protocol.refuse(link, why, &self.runtime);
-        // A handshake before the answer would cost too much.
+        // With TLS the answer needs a handshake first, which costs too much for a refused connection.
         let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
             return;
         };

@@ -71,7 +71,7 @@ pub async fn serve_until(
                 End::Release => return Poll::Ready(()),
             }
         }
-        // The service has learned how it ended.
+        // The service was told how the connection ended, so the result is dropped.
         driver.as_mut().poll(cx).map(drop)
     })
     .await;

@@ -12,7 +12,7 @@ use super::connections::Connections;
 use super::ending::End;
 use crate::runtime::SharedRuntime;
 
-/// How long connections that must end at once may take to write queued output.
+/// How long connections that are closed at the end of a shutdown may take to write queued output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that is running. Dropping it stops it.
@@ -68,7 +68,8 @@ impl Running {
         .await
     }
 
-    /// Waits until the listener ends, which it only does when the runtime ends.
+    /// Waits until the listener ends, which it only does when the runtime ends: nobody else can stop the
+    /// server while this waits.
     pub async fn wait(self) {
         poll_fn(|cx| self.connections.poll_stopped(cx)).await;
     }

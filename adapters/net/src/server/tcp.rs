@@ -46,7 +46,7 @@ impl TcpServer {
     /// Uses a listener of the standard library.
     ///
     /// # Errors
-    /// It has no address.
+    /// The listener has no address.
     #[track_caller]
     pub fn from_listener(listener: TcpListener) -> io::Result<Self> {
         Self::from_listener_on(listener, current())
@@ -55,7 +55,7 @@ impl TcpServer {
     /// Uses a listener, on a runtime.
     ///
     /// # Errors
-    /// It has no address, or the runtime cannot use it.
+    /// The listener has no address, or the runtime cannot use it.
     pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
         let (address, on_accept) = (listener.local_addr()?, SharedHook::default());
         let hook = Arc::clone(&on_accept);
@@ -78,14 +78,15 @@ impl TcpServer {
         self.address
     }
 
-    /// Sets the limit on connections at once. Further ones are closed at once; over HTTP without
-    /// TLS they are answered 503. Default 10 240.
+    /// Sets how many connections may be open at the same time. Further ones are closed as soon as they
+    /// are accepted; over HTTP without TLS they are answered 503. Default 10 240.
     pub fn max_connections(self, max_connections: usize) -> Self {
         self.map(|server| server.max_connections(max_connections))
     }
 
-    /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
-    /// IPv6 one. Default none, because behind a proxy all connections come from one address.
+    /// Sets how many connections from one address may be open at the same time: from an IPv4 address,
+    /// or from the network of an IPv6 one. Default no limit, because behind a proxy all connections
+    /// come from one address.
     pub fn max_connections_per_address(self, max_per_address: usize) -> Self {
         self.map(|server| server.max_connections_per_address(max_per_address))
     }
@@ -99,12 +100,13 @@ impl TcpServer {
         self.map(|server| server.on_refused(report))
     }
 
-    /// Makes every connection begin with a handshake, within 10 s.
+    /// Makes every connection begin with a handshake, within
+    /// [`handshake_timeout`](Self::handshake_timeout).
     pub fn with_secure(self, secure: impl Secure) -> Self {
         self.map(|server| server.with_secure(secure))
     }
 
-    /// Sets the deadline for the handshake.
+    /// Sets how long the handshake may take. Default 10 s.
     pub fn handshake_timeout(self, handshake_timeout: Duration) -> Self {
         self.map(|server| server.handshake_timeout(handshake_timeout))
     }

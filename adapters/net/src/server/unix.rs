@@ -34,7 +34,8 @@ impl UnixServer {
         Ok(Self(Server::new(Removing(listener, path), runtime)))
     }
 
-    /// Sets the limit on connections at once. Further ones are closed at once. Default 10 240.
+    /// Sets how many connections may be open at the same time. Further ones are closed as soon as they
+    /// are accepted. Default 10 240.
     pub fn max_connections(self, max_connections: usize) -> Self {
         Self(self.0.max_connections(max_connections))
     }
@@ -64,7 +65,7 @@ impl UnixServer {
     }
 }
 
-/// The path is removed when this is dropped.
+/// A listener whose socket's path is removed when this is dropped.
 struct Removing(Box<dyn Listen>, #[allow(dead_code)] UnixPath);
 
 impl Listen for Removing {

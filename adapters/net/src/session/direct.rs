@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// The output of a thread that sends a message and then waits anyway: if it writes itself, the
-/// thread that writes need not be woken.
+/// The output, for a thread that sends a message and then waits anyway: if that thread writes itself,
+/// the writing thread need not be woken.
 pub trait Outlet: Send + Sync {
     /// Writes as much as the transport takes, without waiting for more than a moment, and returns
     /// how many bytes that were. No other thread writes meanwhile.
@@ -13,15 +13,15 @@ pub trait Outlet: Send + Sync {
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
-/// The input of a thread that waits for messages anyway: if it reads itself, the thread that reads
-/// need not wake it.
+/// The input, for a thread that waits for messages anyway: if that thread reads itself, the reading
+/// thread need not wake it.
 pub trait Inlet: Send {
     /// Reads once, and passes the bytes to `receiver` in one piece. If `is_hasty`, it waits some
     /// milliseconds at most. Only one thread at a time has the inlet.
     fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came;
 }
 
-/// Receives input: a session, or a thread in its place.
+/// Receives input: a session, or a value that passes the input on to a session.
 pub trait Receiver {
     /// Takes bytes, all of them.
     fn receive(&self, bytes: &[u8]);

@@ -1,4 +1,4 @@
-//! A thread that waits for input reads itself, so that the reading thread need not wake it.
+//! A thread that waits for input reads itself, so that the connection's reading thread need not wake it.
 //!
 //! ```text
 //!   the reading thread reads ──the input was for a thread that waits──▶ nobody reads
@@ -33,9 +33,9 @@ impl Receiver for Session {
     }
 }
 
-/// The time without a reader after which the reading thread reads. To check whether another thread
-/// has read costs as much as several calls, so the reading thread checks less often while others
-/// read again and again.
+/// The shortest and the longest time without a reader after which the reading thread reads. To check
+/// whether another thread has read costs as much as several calls, so the reading thread checks less
+/// often while others read again and again.
 const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
 const UNREAD_TIMEOUT: Duration = Duration::from_millis(8);
 
@@ -100,7 +100,7 @@ impl Session {
             let mut state = self.lock();
             if is_alone {
                 (_, is_alone) = self.read_instead(state, wake_at);
-                // Whatever the read returned, the result may be there now.
+                // Whatever the read returned, `future` may be ready now, so it is polled again.
                 return;
             }
             state.reading.callers += 1;

@@ -6,8 +6,8 @@ use std::task::Waker;
 /// The line of one session.
 #[derive(Default)]
 pub(crate) struct Line {
-    /// The number of each waiting sender, and its waker; `None` if it was called and has not come
-    /// back yet.
+    /// The number of each waiting sender, and its waker; `None` if the sender was woken and has not tried
+    /// to send since.
     waiting: VecDeque<(u64, Option<Waker>)>,
     /// The number for the next sender.
     next: u64,
@@ -18,8 +18,8 @@ impl Line {
         self.waiting.is_empty()
     }
 
-    /// Whether it is the turn of the sender with this number. `None` is one that is not in the
-    /// line.
+    /// Whether the sender with this number may send: it is the first in the line, or the line is empty.
+    /// `None` is a sender that is not in the line.
     pub(crate) fn is_turn_of(&self, place: Option<u64>) -> bool {
         let first = self.waiting.front();
         first.is_none_or(|(number, _)| place == Some(*number))

@@ -14,8 +14,8 @@ const QUIET_TIME: Duration = Duration::from_millis(25);
 /// larger buffers.
 const DRAINED_BYTES: usize = 512;
 
-/// How many such reads show that everything has been read that had arrived when a deadline passed.
-/// The first may have been made before, and reported afterwards.
+/// How many reads that empty the socket show that everything has been read that had arrived when a
+/// deadline passed. The first may have been made before the deadline, and reported after it.
 const DRAINED_READS: u32 = 2;
 
 /// How long a peer that never stops writing can postpone a deadline.
@@ -46,7 +46,7 @@ impl Session {
             state.looking.due = None;
             return false;
         }
-        // Perhaps no thread is reading.
+        // Perhaps no thread is reading, and then the reading thread must.
         self.want_reader(state);
         let reads = state.looking.reads;
         let due = state.looking.due.get_or_insert(Due {

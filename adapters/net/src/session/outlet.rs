@@ -1,6 +1,6 @@
-//! A caller writes itself, instead of waking the thread or task that writes.
+//! A caller writes its message itself, instead of waking the thread or task that writes.
 //!
-//! Only one writes at a time, and messages are written in their order. A caller does not wait for a
+//! Only one thread writes at a time, and messages are written in their order. A caller does not wait for a
 //! peer that does not read: the writer writes the rest. No thread writes while it holds the lock.
 
 use super::turn::Sent;

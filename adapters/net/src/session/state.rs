@@ -48,11 +48,12 @@ impl fmt::Debug for Tag {
 
 /// The data that the lock of a [`Session`](super::Session) guards.
 pub struct State {
-    /// The conversation.
+    /// The core's session.
     pub conn: Conn,
-    /// The connection in the limits of its server; `None` if no server accepted it.
+    /// The connection's share in the dispatcher of its server; `None` if no server accepted it.
     pub(super) membership: Option<Membership>,
-    /// Sessions that may begin a request now. They are called when the lock is free.
+    /// Sessions that may begin a request now, of any connection of the server. They are called when the
+    /// lock is free.
     pub(super) called: Called,
     /// The senders that wait for space.
     pub(crate) line: Line,
@@ -130,7 +131,7 @@ impl State {
         self.conn.phase().closed()
     }
 
-    /// Whether no new calls are accepted: it drains, is closed, or accepts no more input.
+    /// Whether no new calls are accepted: the connection drains, is closed, or accepts no more input.
     pub fn is_closing(&self) -> bool {
         !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
     }
@@ -194,7 +195,7 @@ impl State {
                 }
                 waker
             }
-            // Its outcome comes in order, with the service's work.
+            // The outcome of such a call comes with the service's work, in order with the messages.
             Tag::Then(_) => None,
         };
         self.wakes.extend(waker);
@@ -313,12 +314,14 @@ pub(super) struct Looking {
     pub(super) due: Option<Due>,
 }
 
+/// A deadline that has passed and does not take effect yet, because input may be unread.
 #[derive(Debug)]
 pub(super) struct Due {
+    /// How often something had arrived when `quiet_at` was set.
     pub(super) reads: u64,
-    /// How many reads have emptied the socket since then.
+    /// How many reads have emptied the socket since the deadline passed.
     pub(super) drained: u32,
-    /// If nothing arrives before this time, everything has been read.
+    /// If nothing arrives before this time, everything counts as read.
     pub(super) quiet_at: Instant,
     /// The time at which everything counts as read, whatever arrives.
     pub(super) until: Instant,

@@ -10,7 +10,7 @@ use super::turn::Sent;
 use super::{Session, Sleeper, State};
 
 impl Session {
-    /// Takes bytes that were received, all of them.
+    /// Takes all bytes of a read.
     pub fn receive(&self, bytes: &[u8]) {
         self.receive_under(&mut self.lock(), bytes);
     }
@@ -61,7 +61,7 @@ impl Session {
                 return false;
             }
             drop(self.sleep(Sleeper::Writer, state, Instant::FAR_FUTURE));
-            // The caller that has woken this thread may have more to send, and may then write it.
+            // The caller that has woken this thread may have more to send, and may then write all of it.
             if self.outlet.get().is_some() {
                 std::thread::yield_now();
             }

@@ -12,7 +12,7 @@ use antiphon::session::Fault;
 use super::{Conn, Session, Sleeper, State, Work};
 use crate::transport::child_output::ChildExited;
 
-/// The most work that is taken from a session at once.
+/// How many pieces of work are taken from a session in one turn at most.
 const MAX_WORK: usize = 128;
 
 /// The input since the last turn.
@@ -40,7 +40,7 @@ pub enum Sent {
     Some,
     /// All of it has been written and flushed.
     All,
-    /// It could not be written, and no more can be written.
+    /// The output could not be written, and no more can be written.
     Failed(Fault),
 }
 
@@ -57,7 +57,8 @@ pub struct Moved<'t> {
     pub sent: Sent,
     /// How many requests may begin; `None` while a handler must end before anything else begins.
     pub requests: Option<usize>,
-    /// Handlers of notifications run, which what is behind them does not wait for.
+    /// Whether handlers of notifications run for which the messages behind them do not wait
+    /// ([`Order::Free`](antiphon::session::Order::Free)).
     pub is_serving: bool,
 }
 
@@ -91,8 +92,9 @@ pub enum Next {
 }
 
 impl Session {
-    /// Takes the results of the task and the answers of `answer`. Adds the service's work to the
-    /// end of `batch`, and puts the output to be written next into `output`, if that is empty.
+    /// Takes the results of the task, and calls `answer` under the lock, which sends the answers of
+    /// handlers. Adds the service's work to the end of `batch`, and puts the output to be written next
+    /// into `output`, if that is empty.
     pub fn turn(
         &self,
         moved: Moved<'_>,
@@ -109,7 +111,8 @@ impl Session {
             requests,
             is_serving,
         } = moved;
-        // These clones are dropped after the lock, so that no foreign value is dropped under it.
+        // These clones are dropped after the lock, so that no value of the program is dropped
+        // under it.
         let _faults = (input.fault(), sent.fault());
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
         let mut _before = None;
@@ -210,7 +213,7 @@ impl State {
 
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
         let Some(mut requests) = requests else {
-            // Only cancels may overtake the work that is being done.
+            // Only cancels may overtake the work that the handler does.
             while let Some(cancelled) = self.conn.poll_cancelled() {
                 self.rouse_watchers();
                 batch.work.push_back(cancelled);
@@ -220,10 +223,11 @@ impl State {
         let (mut permits, mut has_asked) = (0, false);
         while batch.work.len() < MAX_WORK {
             if is_serving && !self.conn.has_work() {
-                // The session would take the service for idle.
+                // If it were asked for work now, the session would take the service for idle.
                 break;
             }
-            // What is not a request waits until those before it have begun: they may yet be postponed.
+            // Messages that are not requests wait until the requests before them have begun: one of these
+            // may be postponed, and then notifications behind it wait.
             let is_behind = matches!(batch.work.back(), Some(Work::Request(..)));
             if is_behind && !self.conn.is_request_next() {
                 break;
@@ -237,7 +241,7 @@ impl State {
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             if matches!(next, Work::Request(..)) {
-                // Work after the end needs no permit.
+                // A request that is taken after the end of the connection needs no permit.
                 let permit = permits.min(1);
                 (requests, permits) = (requests.saturating_sub(1), permits - permit);
                 batch.permits += permit;
@@ -254,8 +258,8 @@ impl State {
     }
 
     /// Takes the next work for a thread that handles one message after another, and returns how
-    /// many permits of the server it has taken. If there is none, the service's thread is woken
-    /// when there is.
+    /// many permits of the server it has taken. If there is no permit for the next request, the
+    /// service's thread is woken when there is one.
     pub fn take_one(&mut self) -> (Option<Work>, usize) {
         let (mut permits, mut has_asked) = (0, false);
         if self.conn.is_request_next() {
@@ -279,7 +283,7 @@ impl State {
         }
     }
 
-    /// Returns unused permits, and leaves the line if `has_asked` is false.
+    /// Gives unused permits back to the dispatcher, and leaves its line if `has_asked` is false.
     fn give_back(&mut self, permits: usize, has_asked: bool) {
         if let Some(membership) = &mut self.membership {
             membership.end(permits, &mut self.called);
@@ -305,7 +309,8 @@ impl State {
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         if is_drained {
-            // If the bound is outdated again and again, this costs one check per millisecond.
+            // `poll_timeout` may return a time at which no deadline passes. If it does so again and again,
+            // this limits the cost to one check per millisecond.
             wake_at = wake_at.max(now + Duration::from_millis(1));
         }
         // A timer that is set stays set: one needless wake-up costs less than setting it for each

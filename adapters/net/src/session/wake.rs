@@ -14,7 +14,7 @@ impl Session {
         state.fall_asleep(sleeper, thread_waker());
         park_until(deadline);
         let mut state = self.lock();
-        // The waker belongs to this module, so this runs no foreign code.
+        // The waker is one of this crate, so dropping it runs no code of the program.
         drop(state.sleepers.set(sleeper, None));
         state
     }
@@ -25,7 +25,7 @@ impl Session {
         waker: &Waker,
         look: impl FnOnce(&mut State) -> Option<R>,
     ) -> Poll<R> {
-        // It is cloned, and if it is not needed dropped, without the lock.
+        // The waker is cloned without the lock, and dropped without it if it is not needed.
         let mut cloned = Some(waker.clone());
         let mut state = self.lock();
         if let Some(found) = look(&mut state) {

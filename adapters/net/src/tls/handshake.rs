@@ -22,9 +22,10 @@ use crate::transport::io::Io;
 use crate::transport::link::Link;
 use crate::transport::tcp::Address;
 
+/// How long a client's handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many bytes after a failed handshake are read.
+/// How many bytes are read, and dropped, at most after a failed handshake.
 const MAX_LEFT_BYTES: usize = 256 * 1024;
 
 /// Connects to a TLS server over TCP, and checks that its certificate is for `name`, a host name or
@@ -54,7 +55,7 @@ pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Re
     let stream = until(&*runtime, until_at, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
-    // Bytes that arrived below TLS while it was idle may be its end.
+    // Bytes that arrive below TLS while the connection is idle may be the end of the TLS stream.
     let io = FuturesIo::asking(
         stream,
         |stream| stream.get_ref().0.0.has_input(),
@@ -198,7 +199,7 @@ impl<T: Io> Io for TlsIo<T> {
 /// that is closed with unread input discards its last output. It waits for the other side's end, so
 /// the caller needs a deadline.
 async fn let_go(mut io: Box<dyn Io>) {
-    // The other side has been sent everything that is possible.
+    // If this fails, nothing more can be sent to the other side.
     let _ = poll_fn(|cx| io.poll_close(cx)).await;
     let (mut ignored, mut left) = ([0; 1024], MAX_LEFT_BYTES);
     while let Ok(n @ 1..) = poll_fn(|cx| io.poll_read(cx, &mut ignored)).await {

@@ -206,7 +206,7 @@ impl OnFailure {
         Self(Some(Arc::new(report)))
     }
 
-    /// Reports one such connection.
+    /// Reports a connection whose handshake failed.
     pub fn tell(&self, context: &Context, error: &io::Error) {
         if let Some(report) = &self.0 {
             report(context, error);
@@ -220,8 +220,8 @@ impl fmt::Debug for OnFailure {
     }
 }
 
-/// A running handshake. If it is dropped before it is [`done`](Self::done), its deadline has
-/// passed, or the server has stopped.
+/// Observes a running handshake. If it is dropped before it is [`done`](Self::done), the deadline has
+/// passed or the server has stopped, and [`TimedOut`](io::ErrorKind::TimedOut) is reported.
 #[derive(Debug)]
 pub struct Watched {
     on_failure: OnFailure,

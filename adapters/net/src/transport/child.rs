@@ -44,7 +44,7 @@ impl Child {
             Process::spawn(command, options.max_stderr_bytes, options.on_stderr)?;
         let link = Link::from_blocking(stdout, stdin);
         let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
-        // Its end is reported to the service, and by the peer.
+        // The driver's result is dropped: the service and the peer tell how the connection ended.
         runtime.spawn(Box::pin(async { drop(driver.await) }));
         let runtime = Arc::clone(runtime);
         Ok(Self {

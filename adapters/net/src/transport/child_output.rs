@@ -27,13 +27,14 @@ use crate::transport::later::Later;
 /// its output when it exits, shortly before its status is available.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The standard output of a child. After its exit reading fails with [`ChildExited`]. On systems
-/// that cannot wait for both, it ends with the pipe.
+/// The standard output of a child. After the child's exit reading fails with [`ChildExited`]. On systems
+/// other than Unix, where one thread cannot wait for both the pipe and the exit, the output ends with
+/// the pipe.
 #[derive(Debug)]
 pub struct ChildOutput {
     /// After the child has exited, limited to the bytes that were in the pipe then.
     stdout: Take<ChildStdout>,
-    /// It is readable when the child exits; nothing is ever written to it.
+    /// The end of a pipe that becomes readable when the child exits; nothing is ever written to it.
     #[cfg(unix)]
     exit: OwnedFd,
     #[cfg(unix)]
@@ -113,8 +114,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The child has exited, with this status. It is the source of the transport's error, if there is
-/// one.
+/// The child has exited, with this status. If the exit broke the connection, this is the source of the
+/// transport's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExited(ExitStatus);
 
@@ -138,7 +139,8 @@ impl fmt::Display for ChildExited {
 
 impl Error for ChildExited {}
 
-/// Returns a descriptor that ends when the child exits, by a thread that waits for the child.
+/// Returns the end of a pipe that ends when the child exits: a thread waits for the child, and then drops
+/// the other end.
 #[cfg(unix)]
 fn exit_of(child: &Child) -> io::Result<OwnedFd> {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};

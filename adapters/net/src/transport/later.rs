@@ -28,13 +28,13 @@ impl Later {
         Self::default()
     }
 
-    /// Returns how long to wait now: each time a little longer, 20 ms at most.
+    /// Returns how long to wait now: each time twice as long, 20 ms at most.
     pub(crate) fn longer(&mut self) -> Duration {
         self.last = (2 * self.last).clamp(PAUSES.0, PAUSES.1);
         self.last
     }
 
-    /// Makes the thread wait, each time a little longer, 20 ms at most.
+    /// Makes the thread wait, each time twice as long, 20 ms at most.
     pub fn pause(&mut self) {
         thread::sleep(self.longer());
     }

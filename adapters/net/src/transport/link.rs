@@ -38,9 +38,9 @@ impl Arrived for Link {
 }
 
 /// An open transport (a socket, a pipe, a child process, a queue), with the facts that it knows
-/// about the other side. The stream is dropped when the connection ends; nothing else is closed.
+/// about the other side. The transport is dropped when the connection ends; nothing else is closed.
 pub struct Link {
-    /// The stream.
+    /// The transport.
     pub io: Box<dyn Io>,
     /// The facts that the transport knows, for handlers.
     pub context: Context,

@@ -53,15 +53,15 @@ impl Queue {
         Self { sender, receiver }
     }
 
-    /// Takes the next message; `None` at the end. Cancel safe.
+    /// Takes the next message; `None` at the end. If the future is dropped before, no message is lost.
     pub async fn take(&self) -> Option<Vec<u8>> {
         self.receiver.recv().await.ok()
     }
 
-    /// Adds a message, as soon as there is space. If it is dropped before, nothing is added.
+    /// Adds a message, as soon as there is space. If the future is dropped before, nothing is added.
     ///
     /// # Errors
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) after the end.
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) after [`end`](Self::end).
     pub async fn put(&self, message: Vec<u8>) -> io::Result<()> {
         send(self.sender.clone(), message).await
     }
@@ -78,10 +78,10 @@ async fn send(sender: Sender<Vec<u8>>, message: Vec<u8>) -> io::Result<()> {
 }
 
 /// A transport that receives from one queue and sends to another. A client sends requests and
-/// receives responses, a server the other way round. Clients do not share a queue of responses,
-/// because one would take a response for another. They can share a broker's topic, which delivers
-/// each message to all: then each client has a prefix for its ids ([`antiphon::IdScheme`]), and
-/// ignores other responses.
+/// receives responses, a server the other way round. Clients must not share a queue of responses,
+/// because one client would take the response that is for another. They can share a broker's topic,
+/// which delivers each message to all: then each client has a prefix for its ids
+/// ([`antiphon::IdScheme`]), and ignores the responses to others.
 pub struct QueueTransport {
     consume: Pin<Box<Receiver<Vec<u8>>>>,
     publish: Sender<Vec<u8>>,
@@ -91,8 +91,8 @@ pub struct QueueTransport {
 }
 
 impl QueueTransport {
-    /// Receives from one queue and sends to another. The latter stays open when the connection
-    /// ends, because others may send to it too.
+    /// Receives from `consume` and sends to `publish`, which stays open when the connection ends, because
+    /// other connections may send to it too.
     pub fn new(consume: Queue, publish: Queue) -> Self {
         Self {
             consume: Box::pin(consume.receiver),
@@ -102,7 +102,7 @@ impl QueueTransport {
         }
     }
 
-    /// Ends the second queue when the connection ends, because no other connection sends to it.
+    /// Ends the queue `publish` when the connection ends, because no other connection sends to it.
     #[must_use]
     pub fn owning(mut self) -> Self {
         self.ends_publish = true;

@@ -24,7 +24,7 @@ type OnStderr = Box<dyn FnMut(&[u8]) + Send>;
 /// Options of a child process. Made from [`ConnectionConfig`] or a [`Config`](antiphon::Config).
 #[non_exhaustive]
 pub struct ChildConfig {
-    /// The connection.
+    /// The options of the connection.
     pub options: ConnectionConfig,
     /// How many of the last bytes of the child's standard error are kept. Default 64 KiB.
     pub max_stderr_bytes: usize,

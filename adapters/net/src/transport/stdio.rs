@@ -66,7 +66,7 @@ fn wait_for(input: &io::Stdin) -> io::Result<()> {
     Ok(())
 }
 
-/// This system cannot wait for input here, so it tries again a moment later.
+/// Systems other than Unix have no way to wait for input here, so the read is tried again 5 ms later.
 #[cfg(not(unix))]
 fn wait_for(_: &io::Stdin) -> io::Result<()> {
     std::thread::sleep(std::time::Duration::from_millis(5));

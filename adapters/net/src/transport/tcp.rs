@@ -1,4 +1,4 @@
-//! TCP addresses, and the options of all our TCP sockets.
+//! TCP addresses, listening, and what the system knows of a socket.
 
 use std::fmt;
 use std::io;
@@ -148,7 +148,7 @@ pub(crate) fn bind(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // On other systems it would allow others to take the port.
+    // On Windows this option would let another program take the port while it is in use.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
@@ -159,7 +159,7 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
 /// Whether there is something to be read: bytes, the end, or an error.
 pub(crate) fn has_input(socket: SockRef<'_>) -> bool {
     match socket.peek(&mut [MaybeUninit::uninit()]) {
-        // This includes the end.
+        // Zero bytes are the end, which can be read too.
         Ok(_) => true,
         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }

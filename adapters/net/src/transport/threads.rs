@@ -15,12 +15,12 @@ use super::later::Whole;
 use super::link::Link;
 use super::stdio::{stdin, stdout_unbuffered};
 
-/// How many bytes are read, or taken to be written, at once.
+/// How many bytes are read, or taken to be written, in one piece.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
 
 impl Link {
-    /// Makes a link of a blocking reader and writer, on threads of the crate `blocking`. It has 500
-    /// threads, unless the environment variable `BLOCKING_MAX_THREADS` sets another number, and
+    /// Makes a link of a blocking reader and writer, on threads of the crate `blocking`. The crate has at
+    /// most 500 threads, unless the environment variable `BLOCKING_MAX_THREADS` sets another number, and
     /// each reader that waits uses one. A write that would block is tried again.
     pub fn from_blocking(
         reader: impl Read + Send + 'static,
@@ -32,7 +32,8 @@ impl Link {
     /// Makes a link of this process's own standard input and output. Nothing else may write to
     /// standard output from now on; write logs to standard error. A thread that waits on standard
     /// input remains when the connection ends, but does not keep the runtime or the process from
-    /// ending. After our end it does not wait for the other side's end: there is no `linger`.
+    /// ending. After its own end the connection does not wait for the other side's end: the option
+    /// `linger` has no effect.
     ///
     /// # Errors
     /// Standard output is closed.
