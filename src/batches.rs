@@ -69,7 +69,7 @@ impl Batch {
         parts
     }
 
-    /// The bytes of heap that it holds.
+    /// The bytes of heap that the batch holds.
     fn capacity(&self) -> usize {
         self.text.capacity() + self.replies.capacity() * size_of::<Reply>()
     }
@@ -147,8 +147,8 @@ impl Batches {
         }
     }
 
-    /// Notes that one request has ended. Returns true if it was the last; then
-    /// [`write`](Self::write) or [`end`](Self::end) must follow.
+    /// Notes that one request has ended, or that all items have been delivered. Returns true if the
+    /// batch waits for nothing more; then [`write`](Self::write) or [`end`](Self::end) must follow.
     pub(crate) fn release(&mut self, batch: u32) -> bool {
         self.slots.get_mut(batch as usize).is_some_and(|batch| {
             batch.forget_unfinished();
@@ -165,7 +165,7 @@ impl Batches {
 
     /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about
     /// `room` bytes. If `write` fails or panics, or if the array of all answers would be larger
-    /// than `max_bytes`, nothing is added.
+    /// than `max_bytes`, nothing is added. Returns false for an answer that does not fit.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
@@ -259,15 +259,16 @@ impl Batches {
     }
 }
 
-/// The numbers of the calls of our batches that may still be open.
+/// The call numbers of our batches that may still have open calls.
 ///
-/// Needed only for [`NullIdError::FailSole`](crate::NullIdError::FailSole), which must distinguish
-/// one open batch from several open calls.
+/// Batches are stored only under [`NullIdError::FailSole`](crate::NullIdError::FailSole), or if
+/// calls may be joined into batches (`max_joined_calls`): then an error without id may end all
+/// calls of one message, so calls of one message must be distinguished from calls of several.
 #[derive(Debug, Default)]
 pub(crate) struct OurBatches {
     /// In the order of their numbers.
     batches: Vec<OurBatch>,
-    /// How many had open calls when those without were last removed.
+    /// How many batches had open calls when the others were last removed.
     kept: usize,
 }
 
@@ -298,7 +299,7 @@ impl OurBatches {
         self.batches.push(OurBatch { first, last, open });
     }
 
-    /// Whether there are none.
+    /// Whether no batch is stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }

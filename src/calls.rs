@@ -61,8 +61,8 @@ pub(crate) struct Calls<T> {
     deadlines: Deadlines,
     open: usize,
     next: u64,
-    /// How far [`oldest`](Self::oldest) has searched, and the value of `next` then: no slot before
-    /// that position is open.
+    /// The value of `next` at the last search of [`oldest`](Self::oldest), and how many slots, from
+    /// that of `next` on, it has passed: none of them is occupied.
     searched: (u64, usize),
     /// The ids that callers chose. `None`, without an allocation, until there is one.
     foreign: Option<Box<Foreign>>,
@@ -331,8 +331,9 @@ impl<T> Calls<T> {
         None
     }
 
-    /// Returns the open call that was made first, or one that was made shortly after it: the search
-    /// begins at the ring's beginning. Taking all calls in this way costs one pass over the ring.
+    /// Returns the open call that comes first in the ring, from the slot of `next` on. It is the
+    /// oldest, unless the ring has grown or numbers were skipped; then it may be a later one.
+    /// Taking all calls in this way needs one pass over the ring.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
         if self.open() == 0 {
             return None;

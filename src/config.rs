@@ -187,8 +187,8 @@ options! {
         max_batch_reply_bytes: usize = 4 << 20,
         /// The most items of our batches. Default 100.
         max_batch_calls: usize = 100,
-        /// The most of our calls that are joined into one batch while they wait for the driver. It
-        /// ends at a notification, 64 KiB or `max_batch_calls`. Default 1: none.
+        /// The most of our calls that are joined into one batch while they wait for the driver. A
+        /// batch also ends at a notification, 64 KiB or `max_batch_calls`. Default 1: none.
         max_joined_calls: usize = 1,
         /// The longest accepted id, in bytes with its quotes. A longer one is answered −32600 with
         /// a null id. Needs that much per open request. Default 2048.
@@ -222,7 +222,8 @@ options! {
 }
 
 options! {
-    /// The timeouts. `None` waits for ever.
+    /// The timeouts of a connection. `None` waits for ever. Calls have their own deadlines, see
+    /// [`Connection::call`](crate::Connection::call).
     Timeouts in timeouts {
         /// How long a message may take from its first byte to its last. Default 60 s.
         message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
@@ -490,7 +491,7 @@ impl CancelStyle {
 pub enum CancelMatch {
     /// By type and value of the id.
     Exact,
-    /// If there is none, by the text: `"7"` cancels 7 if exactly one open request matches. For
+    /// If no id is equal, by the text: `"7"` cancels 7 if exactly one open request matches. For
     /// peers that turn ids into strings; a late cancel could match another request.
     ExactThenText,
 }

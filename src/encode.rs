@@ -5,7 +5,7 @@
 //! version out and always have every other member.
 //!
 //! Functions that write are forced inline, here and in `outbox`, `frame::write` and the
-//! connection's `commands` and `answers`. Without it a small request takes 24 % more instructions,
+//! connection's `commands` and `answers`. Otherwise a small request takes 24 % more instructions,
 //! and encoding a small message alone 34 % (`benches/instructions/run.py`: `encode request` and
 //! `encode small`).
 
@@ -121,8 +121,8 @@ impl<'b> Encoded<'b> {
         Ok(start..text.len())
     }
 
-    /// Returns the payload that [`write`](Self::write) has written at `part`. Any other text there
-    /// would be sent unchecked.
+    /// Returns the payload that [`write`](Self::write) has written to `text` at `part`. The bytes
+    /// are not checked again, so `part` must be a range that `write` has returned.
     pub fn part(text: &'b [u8], part: Range<usize>) -> Self {
         Self(text.get(part).unwrap_or_default())
     }
@@ -228,7 +228,7 @@ pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64)
 }
 
 /// Ends a request with a number of at most eight digits. The number and the text around it fit into
-/// sixteen bytes, which are copied at once and then truncated.
+/// sixteen bytes, which are copied in one step and then truncated.
 #[inline(always)]
 fn end_numbered_request(out: &mut Vec<u8>, number: u32) {
     const HEAD: u64 = u64::from_le_bytes(*b",\"id\":\0\0");

@@ -28,14 +28,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A message has at most as many items as bytes, and the number of its bytes fits into 32 bits.
+    /// Returns the place of an item. A position fits into 32 bits, because `scan` refuses messages
+    /// of 4 GiB and more, and each item has at least one byte.
     fn at(batch: u32, position: usize) -> Self {
         let position = position as u32;
         Self { batch, position }
     }
 }
 
-/// An item of a batch: its text and its position.
+/// Returns the text of an item of a batch, and its size and position.
 #[inline]
 pub(super) fn item_of<'a>(
     message: &'a [u8],
@@ -74,8 +75,8 @@ impl<T, S: Settings> Connection<T, S> {
                 }
                 Rest::Fanout { low, high } => {
                     let (from, high) = (*low, *high);
-                    // The calls are found in the order of the ring, not of their numbers, so no
-                    // number may be skipped.
+                    // The calls are found in the order of their slots, not of their numbers, so
+                    // `low` cannot be raised to the number of the call that ended last.
                     let within = |number: &u64| from < *number && *number <= high;
                     let number = self.calls.oldest().filter(within);
                     let number = number.or_else(|| self.calls.open_between(from, high));
@@ -336,7 +337,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Ends the call to which a response belongs, or reports that there is none.
+    /// Ends the call to which a response belongs, or reports that there is no such call.
     fn deliver_response<'a>(
         &mut self,
         id: Option<Id<'a>>,
@@ -430,7 +431,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Returns the calls of the one message in which all open calls were sent.
+    /// Returns the calls of the message in which all open calls were sent; `None` if they were sent
+    /// in several messages.
     fn sole_message(&self, oldest: u64) -> Option<Rest> {
         let parts = self.parts.as_ref();
         let around = parts.map(|parts| parts.our_batches.around(oldest));

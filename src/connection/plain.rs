@@ -28,9 +28,8 @@ use crate::requests::NONE;
 use crate::target::rare;
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Returns the next event, if it comes from a plain message; otherwise how far the search has
-    /// come.
-    ///
+    /// Returns the next event, if it comes from a plain message; otherwise the work that
+    /// [`read`](Self::read) need not do again.
     #[inline(always)]
     pub(super) fn poll_plain<'a>(
         &mut self,

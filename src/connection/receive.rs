@@ -59,8 +59,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Whether nothing more is read. A drain ends here and nowhere else, between two messages, so that
-    /// it does not matter what came in the same read as the last answer.
+    /// Whether nothing more is read. A drain is completed here and nowhere else: between two
+    /// messages, so that it does not matter which of them came in the same read as the last answer.
     #[cold]
     #[inline(never)]
     fn ends_here(&mut self) -> bool {
@@ -271,7 +271,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Whether a blank, null or empty reply ends a client's exchange without an answer.
+    /// Whether a message is `null` and comes to the client of an exchange, for which it means that
+    /// there is no answer.
     fn is_empty_reply(&self, envelope: &Envelope) -> bool {
         self.config.exchange && self.config.role == Role::Client && envelope.kind == JsonKind::Null
     }

@@ -84,7 +84,8 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Answers an object that is no valid call, unless this side is a client. Returns the code.
+    /// Answers an object that is no valid call, unless this side is a client. Returns the code of
+    /// the error, if one was sent.
     pub(super) fn answer_fault(
         &mut self,
         style: Style,

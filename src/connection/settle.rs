@@ -29,8 +29,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.check_deadlines(now);
         let why = self.phase.ended()?;
         if self.phase.is_shut() {
-            // If the connection was just closed here, its open requests are given up first, as
-            // always.
+            // `check_deadlines` may have shut the connection just now. Its open requests are given
+            // up before its calls end.
             if let Some(event) = self.cancel_next() {
                 return Some(event);
             }
@@ -98,7 +98,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        // The ranges are kept only for dialects in which errors without id end calls.
+        // Our batches are stored only if `knows_batches`, so usually there are none.
         if self
             .parts
             .as_ref()
@@ -114,7 +114,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some((call, tag))
     }
 
-    /// Returns an open call whose frame was not delivered.
+    /// Returns an open call whose message could not be sent.
     fn next_undelivered(&mut self) -> Option<u64> {
         if !Calls::<T>::POSSIBLE {
             return None;

@@ -170,8 +170,8 @@ impl Framer {
         self.cutter.is_mid_frame(None)
     }
 
-    /// The most bytes that ever have to be passed at once: after [`Cut::Incomplete`] fewer than
-    /// this remain untaken. So a buffer of this size always has room for more input.
+    /// The most bytes that ever have to be passed in one call: after [`Cut::Incomplete`] fewer than
+    /// this remain untaken. So a buffer of this size always has space for more input.
     ///
     /// It depends only on the framing and the limits, and never changes.
     #[must_use]

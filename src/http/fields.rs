@@ -1,8 +1,8 @@
 //! Reads the header lines of a request one by one, and finds those that must be refused.
 //!
-//! A field that may occur once but occurs twice may have one meaning for this server and another
-//! for a proxy before it. RFC 9110 clause 5.3 forbids it, so the request is refused before anything
-//! runs.
+//! If a field that may occur only once occurs twice, this server may use one value and a proxy in
+//! front of it the other. RFC 9110 clause 5.3 forbids that, so the request is refused before
+//! anything runs.
 
 use alloc::vec::Vec;
 
@@ -151,8 +151,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Compares the lines with the number that a [`HeadScan`] has counted, because the HTTP library
-    /// may have dropped some that have a length. Call it after all lines.
+    /// Checks the number of `Content-Length` lines that a [`HeadScan`] has counted, because the
+    /// HTTP library may have dropped some of them. Call it after all lines.
     pub fn compare_lengths(&mut self, scanned: u32) {
         if scanned > 1 {
             self.blame("the length of the body is named twice");
@@ -244,7 +244,7 @@ fn is_host(text: &str) -> bool {
 pub struct HeadScan {
     /// The number of `Content-Length` lines.
     lengths: u32,
-    /// How much of the line was compared; `None` once it is known to be another one.
+    /// How many bytes of the line match `NAME`; `None` if the line is known to be another one.
     line: Option<usize>,
     /// The line is still empty, so its end would be the end of the head.
     is_empty: bool,
@@ -265,12 +265,12 @@ impl HeadScan {
         }
     }
 
-    /// The number of lines so far that have a length.
+    /// The number of `Content-Length` lines so far.
     pub const fn lengths(&self) -> u32 {
         self.lengths
     }
 
-    /// Takes bytes as they arrive. Those after the head are ignored.
+    /// Takes bytes as they arrive. Bytes after the head are ignored.
     pub fn take(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.is_over {

@@ -40,7 +40,7 @@ pub enum Opening {
 /// assert_eq!(opening(b"Content-Length: "), Opening::Other);
 /// ```
 pub fn opening(bytes: &[u8]) -> Opening {
-    // Clause 2.2: a server ignores line ends before a request.
+    // RFC 9112 clause 2.2: a server ignores line ends before a request.
     let start = count(bytes, |byte| byte.is_ascii_whitespace());
     let begun = &bytes[start..];
     let method_len = count(begun, is_token);
@@ -59,7 +59,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     match target.first() {
         None => return undecided,
         Some(b'/' | b'*') => return Opening::Http,
-        // It is a word or a number, and no target follows: values one after another.
+        // The word is a JSON value and no target follows, so these are JSON values in a row.
         Some(byte) if is_scalar(method) && !byte.is_ascii_alphanumeric() => return Opening::Other,
         Some(byte) if !byte.is_ascii_graphic() => return Opening::Other,
         Some(_) => {}

@@ -20,7 +20,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so the numbers fit.
+    /// Makes a span. Its positions fit into 32 bits, because `scan` refuses longer texts before it
+    /// makes any span.
     #[inline]
     pub(super) fn new(start: usize, end: usize) -> Self {
         Self {

@@ -81,7 +81,7 @@ impl<const N: usize> Kept<N> {
         kept
     }
 
-    /// All of it.
+    /// Returns the whole text.
     #[inline]
     pub(crate) fn as_str(&self) -> &str {
         match self {
