@@ -86,7 +86,7 @@ pub struct ConnectionLimiter<K> {
 }
 
 impl<K: Ord + Clone> ConnectionLimiter<K> {
-    /// Makes one without connections.
+    /// Makes a limiter that counts no connections yet.
     pub const fn new(limits: ConnectionLimits) -> Self {
         Self {
             limits,
@@ -95,8 +95,8 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
         }
     }
 
-    /// Adds a connection. One without a key, as over a Unix socket, only counts against the limit
-    /// of all.
+    /// Adds a connection. A connection without a key, as over a Unix socket, only counts against
+    /// `max_connections`.
     ///
     /// # Errors
     /// The limit that is reached; nothing is counted then.

@@ -183,8 +183,8 @@ impl ReadBuffer {
         if self.end < storage {
             return;
         }
-        // The end is used up. Moving costs `held` bytes, which is less than the `start` bytes
-        // consumed before.
+        // The space at the end is used up. Moving `held` bytes is worth it if at least as many were
+        // consumed before (`start`), and necessary if the storage cannot grow.
         if self.start > 0 && (self.start >= held || !can_grow) {
             self.storage.copy_within(self.start..self.end, 0);
             self.note_moved(held);

@@ -11,7 +11,7 @@ use crate::id::CallId;
 use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
-/// How many fetched outcomes may still be in the list, besides one for each that waits.
+/// How many fetched outcomes may still be in the list, besides as many as wait to be fetched.
 const MAX_FETCHED_KEPT: usize = 64;
 
 /// An entry before it is filled. It is a constant, because the processor would have to wait for a
@@ -53,7 +53,7 @@ pub struct Collector {
     /// The outcomes in the order in which they came, which usually is that of the calls. `None`
     /// after an outcome was fetched.
     outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
-    /// How many were not fetched yet.
+    /// How many outcomes were not fetched yet.
     waiting: usize,
     /// Whether an outcome came before that of an earlier call. Then they are sorted before a
     /// lookup.
@@ -126,7 +126,7 @@ impl Collector {
         self.waiting
     }
 
-    /// Whether none waits.
+    /// Whether no outcome waits to be fetched.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }

@@ -55,7 +55,7 @@ impl Deadlines {
         self.bounds.resize(total, NEVER);
     }
 
-    /// Notes that `slot` has a deadline no earlier than `deadline`.
+    /// Notes the deadline of `slot`: lowers every bound above it that is later.
     pub(crate) fn note(&mut self, slot: usize, deadline: u64) {
         let (mut start, mut width, mut index) = (0, self.blocks, slot / WIDTH);
         while let Some(bound) = self.bounds.get_mut(start + index) {
@@ -84,7 +84,7 @@ impl Deadlines {
         if self.earliest() > now || self.earliest() == NEVER {
             return None;
         }
-        // It goes down from the root. For each level: its start and its width.
+        // The search goes down from the root. `levels` has the start and the width of each level.
         let mut levels = [(0usize, 0usize); 12];
         let mut depth = 0;
         let (mut start, mut width) = (0, self.blocks);

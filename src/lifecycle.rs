@@ -46,7 +46,7 @@ impl ConnectionState {
         matches!(self, Self::Open | Self::Closing)
     }
 
-    /// Whether requests and calls that have begun are finished: requests answered, calls given up.
+    /// Whether open requests may still be answered, and open calls be cancelled.
     pub const fn may_finish(self) -> bool {
         matches!(self, Self::Open | Self::Closing)
     }

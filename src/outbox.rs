@@ -167,9 +167,9 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Joins the last frame, which has one call, and the one before it into one batch, if that has
-    /// only calls that may be joined, fewer than `max_calls`, and no byte of it was taken. Returns
-    /// the last call that it had before, and how many it has now.
+    /// Joins the last frame, which has one call, and the frame before it into one batch, if the
+    /// frame before has only calls that may be joined, fewer than `max_calls`, and no byte of it
+    /// was taken. Returns the last call of the frame before, and the number of calls of the batch.
     #[inline(never)]
     pub(crate) fn join_last(&mut self, max_calls: usize) -> Option<(u64, u16)> {
         let last = self.parts.pop_back()?;
@@ -204,7 +204,7 @@ impl<S: Settings> Outbox<S> {
         Some((before.last_call, calls + 1))
     }
 
-    /// Removes the part before the last one, if they may be joined.
+    /// Removes the part before `last` and returns it, if the two may be joined.
     fn part_to_join(&mut self, last: Part, max_calls: usize) -> Option<Part> {
         let (end, calls) = self.joined;
         let before = *self.parts.back().filter(|part| part.end == end)?;
@@ -302,8 +302,8 @@ impl<S: Settings> Outbox<S> {
         true
     }
 
-    /// Drops the frame of [`peek`](Self::peek) as undelivered. Returns the numbers of its calls:
-    /// above the first, up to the second.
+    /// Drops the frame of [`peek`](Self::peek), because it could not be sent. Returns the range of
+    /// its call numbers: above the first value, up to the second.
     pub(crate) fn fail(&mut self) -> Option<(u64, u64)> {
         let front = *self.parts.front()?;
         let before = self.gone_call;

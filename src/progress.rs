@@ -38,7 +38,7 @@ struct Names {
     value: Option<&'static str>,
     /// The member of a request's params, or of an object in them, that has the token.
     asked: &'static str,
-    /// The object in a request's params.
+    /// The object in a request's params that has this member; if there is none, the params have it.
     around: Option<&'static str>,
 }
 

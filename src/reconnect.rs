@@ -71,8 +71,8 @@ impl fmt::Display for InvalidStrategy {
 impl core::error::Error for InvalidStrategy {}
 
 /// The shortest time that a connection must have been open to count as a success, if the last delay
-/// was shorter. Without it, delays of zero would allow endless attempts at a server that accepts
-/// and drops connections.
+/// was shorter. Without this minimum, delays of zero would allow endless attempts at a server that
+/// accepts and drops connections.
 const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 
 /// Counts attempts and returns when the next one is due.
@@ -104,7 +104,7 @@ pub struct Reconnect {
 }
 
 impl Reconnect {
-    /// Checks a strategy.
+    /// Makes a counter for a strategy, after checking its numbers.
     ///
     /// # Errors
     /// [`InvalidStrategy`] names the number that is not valid.
@@ -131,8 +131,8 @@ impl Reconnect {
         Ok(reconnect)
     }
 
-    /// Reports that a connection was opened at `now`. The count of attempts does not start again
-    /// before [`handle_message`](Self::handle_message).
+    /// Reports that a connection was opened at `now`. This alone does not start the count of
+    /// attempts again.
     pub fn handle_open(&mut self, now: Instant) {
         self.opened_at = Some(now);
     }
@@ -150,7 +150,7 @@ impl Reconnect {
     }
 
     /// Reports that the connection, or an attempt at one, was lost at `now`. Returns the time of
-    /// the next attempt; `None` if there is no other, which is final, unless a connection that was
+    /// the next attempt; `None` if no attempt is left. That is final, unless a connection that was
     /// made in another way gets a [message](Self::handle_message). `entropy` is a random number
     /// from the driver, used for jitter only.
     pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {

@@ -5,9 +5,9 @@
 //!
 //! Ids are looked up by a hash first, in buckets, and by value second. A bucket is a ring of slots:
 //! the newest request first, cancelled ones last. So a flood of cancels for one id finds at the
-//! front what is left to cancel, or that nothing is. Ids made to share a bucket cost a pass over
-//! it, `max_open_requests` slots at most. Most requests are answered before any lookup, so a new
-//! request is only noted as fresh; the next lookup sorts it, once.
+//! front what is left to cancel, or that nothing is. If a peer chooses ids that share a bucket, a
+//! lookup passes over all of them, `max_open_requests` slots at most. Most requests are answered
+//! before any lookup, so a new request is only noted as fresh; the next lookup sorts it, once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use crate::target::rare;
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// How many more fresh slots are noted before outdated entries are removed.
+/// How many entries the list of fresh slots has space for, besides two for each slot.
 const FRESH_MIN: usize = 2;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
@@ -144,8 +144,8 @@ struct Index {
 }
 
 impl Index {
-    /// Returns the bucket of a hash: the lower bits are the best ones. `None` if there are no
-    /// buckets.
+    /// Returns the index of the bucket of a hash, by its lower bits, which are the best ones. If
+    /// there are no buckets, the index is of no bucket.
     fn bucket(&self, hash: u32) -> usize {
         hash as usize & self.buckets.len().wrapping_sub(1)
     }
@@ -370,7 +370,8 @@ impl Requests {
             .filter(|request| request.generation == generation)
     }
 
-    /// Notes that the peer has cancelled the request; returns false if it had before.
+    /// Notes that the peer has cancelled the request. Returns false if it was cancelled before, or
+    /// is not open.
     pub(crate) fn set_cancelled(&mut self, slot: u32) -> bool {
         self.sort();
         match self.slots.get_mut(slot as usize) {
@@ -469,7 +470,8 @@ impl Requests {
             .take_while(|&slot| !self.slots[slot as usize].cancelled)
     }
 
-    /// Returns the first slot with an open request. Ending all of them in this way costs one pass.
+    /// Returns the first slot with an open request. Ending all requests in this way needs one pass
+    /// over the slots.
     pub(crate) fn any(&mut self) -> Option<u32> {
         if self.open == 0 {
             return None;

@@ -63,7 +63,7 @@ enum Stage {
 }
 
 impl Shutdown {
-    /// Makes one that has not begun to end. At the end, writing queued output may take
+    /// Makes a shutdown that has not begun. When it flushes, writing queued output may take
     /// `flush_timeout`.
     pub const fn new(flush_timeout: Duration) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl Shutdown {
         }
     }
 
-    /// Begins the end: active work may take `grace` to finish. A later call can only shorten that:
-    /// with a `grace` of zero, active work is given up at once.
+    /// Begins the end: active work may take `grace` to finish. A later call can only shorten this
+    /// time: with a `grace` of zero, active work is given up immediately.
     pub fn begin(&mut self, now: Instant, grace: Duration) {
         let until = now + grace;
         match self.stage {

@@ -168,7 +168,7 @@ fn next_slot(
     envelopes.last_mut()
 }
 
-/// The beginning of nearly every message, which is compared at once.
+/// The beginning of nearly every message, which is recognised by one comparison.
 const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 
 /// The name of an envelope's member, if it is known, and a position after its colon.
@@ -203,7 +203,7 @@ fn scan_object(
             Some((key @ (Key::Params | Key::Result), value)) => {
                 scan_body(cursor, key, value, open, envelope)?
             }
-            // Only `error` is named there.
+            // `plain_key` returns only one more name: `error`.
             Some((_, value)) => match scan_error(cursor, value, open, envelope)? {
                 Some(end) => end,
                 None => scan_member(cursor, (Some(Key::Error), value), open, envelope)?,
@@ -437,7 +437,8 @@ fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     }
 }
 
-/// Reads what follows a member at `pos`: the next key, or the end of the object.
+/// Reads what follows a member at `pos`: returns the next key, or as the inner `Err` the position
+/// after the object.
 #[inline(never)]
 fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>, Failed> {
     let (pos, byte) = cursor.token(pos);

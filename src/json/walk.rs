@@ -101,7 +101,8 @@ impl fmt::Debug for Elements<'_> {
     }
 }
 
-/// Returns the tokens and values between blanks, commas and colons of one container.
+/// Iterates over the keys and values of one container: what is between its blanks, commas and
+/// colons.
 #[derive(Clone)]
 struct Steps<'a> {
     text: &'a str,
