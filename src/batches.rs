@@ -1,5 +1,5 @@
 //! Open batches: the peer's, whose answers are collected until the last is there; and ours, which
-//! are stored only if an error with a null id may have to find them.
+//! are stored only if an error with a null id may have to find their calls.
 //!
 //! The answers of a batch are in one buffer, in the order in which they were made, with a comma
 //! after each. A list says to which position each belongs. No answer of a batch is sent before the
@@ -268,7 +268,7 @@ impl Batches {
 pub(crate) struct OurBatches {
     /// In the order of their numbers.
     batches: Vec<OurBatch>,
-    /// How many batches had open calls when the others were last removed.
+    /// How many batches had open calls when batches without open calls were last removed.
     kept: usize,
 }
 
@@ -283,7 +283,7 @@ struct OurBatch {
 impl OurBatches {
     /// The most heap that `max_open_calls` calls in batches need.
     pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
-        // Batches without open calls stay until there are more of them than of the others.
+        // Batches without open calls stay until they are more than the batches with open calls.
         max_open_calls
             .saturating_mul(2)
             .saturating_add(2)

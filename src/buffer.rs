@@ -41,7 +41,7 @@ const QUIET_TURNS: u8 = 16;
 ///
 /// After a burst a storage above 64 KiB is kept until the buffer has run empty 16 times in a row
 /// with at most a quarter of it used. Then it is dropped, and the next `spare` starts with what the
-/// quiet turns needed. [`release`](Self::release) drops it at once, for drivers that know a
+/// quiet turns needed. [`release`](Self::release) drops it immediately, for drivers that know a
 /// connection is idle.
 ///
 /// # Cost
@@ -70,7 +70,7 @@ pub struct ReadBuffer {
     max_bytes: usize,
     /// The last read filled its space, at least half the storage: more is probably waiting.
     read_was_full: bool,
-    /// The most bytes held at once since the buffer was last empty.
+    /// The most bytes in the buffer since it was last empty.
     peak: usize,
     /// The largest `peak` of the quiet turns counted in `quiet_turns`.
     quiet_peak: usize,

@@ -82,8 +82,8 @@ struct Name {
     key: NameKey,
 }
 
-/// An id as it is compared. Usually the hash alone decides, which costs less than comparing texts
-/// that begin with the same bytes.
+/// An id as it is compared. Usually two hashes differ, and the texts, which often begin with the
+/// same bytes, need not be compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NameKey {
     hash: u32,
@@ -332,8 +332,9 @@ impl<T> Calls<T> {
     }
 
     /// Returns the open call that comes first in the ring, from the slot of `next` on. It is the
-    /// oldest, unless the ring has grown or numbers were skipped; then it may be a later one.
-    /// Taking all calls in this way needs one pass over the ring.
+    /// oldest, unless a call has stayed open for more than one round of the ring: then calls that
+    /// were made later may come before it. Taking all calls in this way needs one pass over the
+    /// ring.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
         if self.open() == 0 {
             return None;

@@ -50,13 +50,13 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// The outcomes in the order in which they came, which usually is that of the calls. `None`
-    /// after an outcome was fetched.
+    /// The outcomes in the order in which they came, which usually is the order of the calls.
+    /// `None` after an outcome was fetched.
     outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
     /// How many outcomes were not fetched yet.
     waiting: usize,
-    /// Whether an outcome came before that of an earlier call. Then they are sorted before a
-    /// lookup.
+    /// Whether an outcome came before the outcome of an earlier call. Then the list is sorted
+    /// before a lookup.
     is_mixed: bool,
     /// The position after the last one that was fetched, where the next one usually is.
     next: usize,

@@ -229,13 +229,13 @@ options! {
         message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
         /// How long output may wait while none of it is written. Default 60 s.
         write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
-        /// How long a drain may take; a close ends at once. Default 30 s.
+        /// How long a drain may take; a close does not wait. Default 30 s.
         drain_timeout: Option<Duration> = Some(Duration::from_secs(30)),
     }
 }
 
 /// The settings of a [`Connection`](crate::Connection): a [`Config`] that it stores, or a type with
-/// a [`FixedConfig`]. There are no others.
+/// a [`FixedConfig`]. No other type can have this trait.
 pub trait Settings {
     /// The framing, if it is known at compile time.
     const FRAMING: Option<Framing>;
@@ -504,7 +504,7 @@ pub enum CancelAnswer {
     RequestCancelled,
     /// −32800 (LSP, ACP).
     Lsp,
-    /// No answer: the request ends at once (MCP).
+    /// No answer: the request ends when it is cancelled (MCP).
     Silent,
 }
 

@@ -103,7 +103,7 @@ impl Deadlines {
             let first = index * WIDTH;
             let end = (first + WIDTH).min(width);
             // A bound above the lowest level is exactly the least of its children, so if its time
-            // has come, that of a child has come too.
+            // has come, the time of a child has come too.
             index = (first..end).min_by_key(|&child| self.bounds[start + child])?;
         }
         Some(index)

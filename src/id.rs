@@ -362,13 +362,13 @@ pub struct CallId {
 
 impl CallId {
     /// Makes an id for a [`Collector`](crate::Collector) of the caller's own, with a number that
-    /// the caller chooses. `connection` distinguishes the call from those of others. No connection
-    /// knows this id.
+    /// the caller chooses. `connection` distinguishes the call from calls of other connections. No
+    /// connection knows this id.
     pub const fn new(connection: u32, number: u64) -> Self {
         Self { connection, number }
     }
 
-    /// The number of its connection, which distinguishes the call from those of others.
+    /// The number of the call's connection ([`Config::connection`](crate::Config::connection)).
     pub fn connection(&self) -> u32 {
         self.connection
     }

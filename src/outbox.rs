@@ -2,7 +2,7 @@
 //!
 //! The bytes are in one buffer, so that several messages are written at once. A list has the ends
 //! of its parts. A part is one message; in a stream only a message with calls is a part, because
-//! the ends of others are not needed. Each part has the number of its last call, so that calls of
+//! the other ends are not needed. Each part has the number of its last call, so that calls of
 //! which no byte was written are known.
 //!
 //! ```text
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-// The fields keep this order for the same reason as those of `Connection`.
+// The fields keep this order, so that the fields that every message needs are in few cache lines.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outbox<S> {

@@ -95,8 +95,8 @@ impl RequestRef<'_> {
     /// without a move. Use it to store many requests.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedRequest>) {
-        // It is filled in place: a request that is filled elsewhere and then moved is written
-        // twice.
+        // The copy is made in place: a request that is filled elsewhere and then moved is
+        // written twice.
         *place = None;
         let owned = place.get_or_insert(OwnedRequest::BLANK);
         (owned.token, owned.message.origin) = (self.token, self.origin);

@@ -94,7 +94,7 @@ pub enum ReadError {
     Syntax(SyntaxError),
     /// It is a batch without items. JSON-RPC 2.0 §6.
     EmptyBatch,
-    /// It is a batch, and the configuration has switched them off.
+    /// It is a batch, and the configuration has switched batches off.
     BatchesOff,
     /// It is a batch of more items than `max_batch_items`.
     BatchTooLong {

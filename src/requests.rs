@@ -37,15 +37,15 @@ pub(crate) struct OpenRequest {
     /// The batch of the request and its position there, or [`NONE`].
     pub(crate) batch: u32,
     pub(crate) position: u32,
-    /// Whether the peer has cancelled it.
+    /// Whether the peer has cancelled the request.
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
-    /// Whether it is in the ring of its bucket.
+    /// Whether the slot is in the ring of its bucket.
     is_sorted: bool,
     /// The next slot of the bucket's ring, or the next free one.
     next: u32,
-    /// The one before in the ring; for the first it is the last.
+    /// The slot before in the ring; for the first slot it is the last one.
     before: u32,
 }
 
@@ -107,7 +107,7 @@ impl OpenRequest {
         self.id.as_bytes()
     }
 
-    /// Distinguishes it from others that were in its slot.
+    /// Distinguishes this request from earlier ones in its slot.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -138,8 +138,8 @@ pub(crate) struct Requests {
 struct Index {
     /// A hash of the id of each sorted slot.
     hashes: Vec<u32>,
-    /// The first slot of each bucket, or [`NONE`]. Their number is a power of two, and was at least
-    /// that of the slots when they were last sorted.
+    /// The first slot of each bucket, or [`NONE`]. The number of buckets is a power of two, and was
+    /// at least the number of slots when they were last sorted.
     buckets: Vec<u32>,
 }
 
@@ -244,7 +244,7 @@ impl Requests {
     #[inline]
     fn note_fresh(&mut self, index: u32) {
         if self.fresh.last() == Some(&index) {
-            // If a slot is used again at once, it is the last of the list already.
+            // A slot that was opened last, and has ended since, is the last of the list already.
             return;
         }
         if self.fresh.len() == self.fresh.capacity() {

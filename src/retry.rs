@@ -90,8 +90,9 @@ impl Default for Resends {
 
 /// Options for sending calls again: after which outcomes, how often, and after which delays.
 ///
-/// A client that reconnects uses all of them. A single connection sends a call again only after an
-/// error with one of the [`codes`](Self::codes): when it has ended, there is no other connection.
+/// A client that reconnects, or that speaks HTTP, uses all of them. A single connection sends a
+/// call again only after an error with one of the [`codes`](Self::codes), because when it has
+/// ended, there is no other connection.
 ///
 /// ```
 /// use antiphon::{ErrorProfile, Retry};

@@ -47,7 +47,8 @@ pub enum ShutdownAction {
 pub struct Shutdown {
     flush_timeout: Duration,
     stage: Stage,
-    /// The stage whose action was returned; those between it and `stage` are still to come.
+    /// The stage whose action was returned last. The actions up to that of `stage` are still to
+    /// come.
     told: Stage,
     /// The time limit of the stage.
     until: Option<Instant>,
@@ -109,7 +110,7 @@ impl Shutdown {
     /// Returns the next action at `now`, if there is one. Call it until it returns `None`.
     pub fn poll_action(&mut self, now: Instant) -> Option<ShutdownAction> {
         self.advance(now);
-        // It goes one step at a time, so that no action is left out, however late it is called.
+        // The actions come one at a time, so that none is left out, however late this is called.
         let (told, action) = match self.told {
             told if told == self.stage => return None,
             Stage::Serving => (Stage::Draining, ShutdownAction::Drain),

@@ -146,9 +146,10 @@ struct Half {
 }
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Calls a method of the peer. The call ends exactly once, with an
-    /// [`Event::Response`](crate::Event::Response) that has the same `tag`: when the answer comes,
-    /// when `deadline` has passed, or when the connection ends.
+    /// Calls a method of the peer. The call ends exactly once: with an
+    /// [`Event::Response`](crate::Event::Response) that has the same `tag`, when the answer comes,
+    /// when `deadline` has passed, or when the connection ends; or without an event, by
+    /// [`cancel`](Self::cancel), which returns the tag.
     ///
     /// # Errors
     /// Returns the tag with the reason: a limit, a closed connection, params without a JSON form.

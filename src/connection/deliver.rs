@@ -356,7 +356,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let broken = match &outcome {
             Outcome::Invalid(invalid) => Some(invalid.reason),
-            // It could have answered the one call of an exchange, but there is not exactly one.
+            // Without an id a result can only answer the call of an exchange with exactly one call.
             Outcome::Ok(_) if id.is_none() => Some(InvalidReason::IdMissing),
             _ => None,
         };

@@ -4,7 +4,7 @@
 //! `mod` has the state, the order in which events are looked for, and the bytes to be written.
 //!
 //! * Sending: `commands` sends calls, notifications and cancels; `answers` sends answers;
-//!   `batch` sends several messages at once.
+//!   `batch` sends several messages as one.
 //! * Receiving: `receive` splits the input into messages, `items` prepares the peer's batches,
 //!   `refuse` answers malformed and refused messages, and `deliver` turns all others into events.
 //!   `plain` is a fast path through all of this for the most common messages.
@@ -274,18 +274,19 @@ impl<T, S: Settings> Connection<T, S> {
         self.phase.input_ends();
     }
 
-    /// Ends the conversation in good order: takes nothing new from either side, and closes as soon
-    /// as all that is open is answered and all that is queued is written, or when `drain_timeout`
-    /// has passed. Messages after the last answer are not read, even if they have arrived.
+    /// Ends the conversation in good order: refuses calls and notifications of this side and new
+    /// requests of the peer, and closes as soon as all that is open is answered and all that is
+    /// queued is written, or when `drain_timeout` has passed. Messages after the last answer are
+    /// not read, even if they have arrived.
     pub fn drain(&mut self) {
         if self.phase.drain() {
             self.deadlines.drain = self.after(self.config.timeouts.drain_timeout);
         }
     }
 
-    /// Closes the connection at once. Open requests are given up and not answered. Open calls end;
-    /// calls of which no byte was sent are removed from the output. The other output can still be
-    /// written.
+    /// Closes the connection immediately. Open requests are given up and not answered. Open calls
+    /// end; calls of which no byte was sent are removed from the output. The rest of the output can
+    /// still be written.
     pub fn close(&mut self, reason: CloseReason) {
         let why = Closed::Local(reason);
         self.end(why);

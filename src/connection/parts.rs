@@ -139,6 +139,7 @@ pub(super) enum Fate {
         cause: RefusedCause,
         answered: Option<i64>,
     },
-    /// It took effect before the first item was delivered.
+    /// It is a cancel of a request of this batch, or the request that was cancelled. Both were
+    /// carried out before the first item was delivered.
     Done,
 }

@@ -257,7 +257,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Fate::Request { slot })
     }
 
-    /// Whether a method is within its limit and not that of a cancel.
+    /// Whether a method is within its limit and not the method of a cancel.
     #[inline]
     fn is_plain_method(&self, method: &str) -> bool {
         let is_cancel = match self.config.dialect.cancel_receive.names() {

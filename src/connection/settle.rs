@@ -1,7 +1,8 @@
 //! The end of calls that get no answer, and of the connection itself.
 //!
 //! This code runs only when the input has no whole message left, so that an answer that was
-//! received wins over its deadline. It makes one event at a time; the others wait in their tables.
+//! received wins over its deadline. It makes one event at a time; calls and requests that are still
+//! to end stay in their tables.
 
 use super::Connection;
 use crate::calls::Calls;

@@ -186,8 +186,8 @@ impl Concatenated {
         }
     }
 
-    /// Examines `bytes`, which follow those examined before. Returns how many of them belong to the
-    /// value, if it ends among them.
+    /// Examines `bytes`, which follow the bytes examined before. If the value ends in them, returns
+    /// how many of them belong to it.
     fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         let end = loop {

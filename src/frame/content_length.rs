@@ -288,7 +288,7 @@ fn plain_head(block: &[u8]) -> Option<(usize, u64)> {
         number = number * 10 + u64::from(digit - b'0');
         rest = tail;
     }
-    // This fails if there was anything but digits, one digit too many, or none.
+    // This finds no line end if there is anything but digits, or one digit too many.
     let body = rest.strip_prefix(b"\r\n\r\n")?;
     let head = block.len() - body.len();
     find::note_examined(head);

@@ -51,7 +51,7 @@ pub enum Cut {
         /// How many bytes to drop now.
         taken: usize,
     },
-    /// No complete frame. Pass the bytes that remain again, followed by those that arrive next.
+    /// No complete frame. Pass the bytes that remain again, followed by the bytes that arrive next.
     Incomplete {
         /// How many bytes to drop now: blanks between frames, parts of a frame that is being
         /// skipped.

@@ -1,7 +1,7 @@
 //! The client's side of HTTP: one request, and the meaning of its reply.
 //!
-//! A reply only ends calls of its own request. A body that answers them is used whatever its status
-//! is. A request body is never sent to another origin.
+//! A reply only ends calls of its own request. A body that answers these calls is used, whatever
+//! the status of the reply is. A request body is never sent to another origin.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

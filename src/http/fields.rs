@@ -1,4 +1,4 @@
-//! Reads the header lines of a request one by one, and finds those that must be refused.
+//! Reads the header lines of a request one by one, and finds faults for which it must be refused.
 //!
 //! If a field that may occur only once occurs twice, this server may use one value and a proxy in
 //! front of it the other. RFC 9110 clause 5.3 forbids that, so the request is refused before
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::rules::RequestHead;
 
 /// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
-/// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and those of a
+/// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and the fields of a
 /// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
 const ONCE: [&str; 24] = [
     "host",
@@ -73,7 +73,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Makes one without lines.
+    /// Makes the header of a request without lines.
     pub const fn new() -> Self {
         Self {
             seen: 0,
@@ -237,9 +237,9 @@ fn is_host(text: &str) -> bool {
 
 /// Counts header lines of a request in its bytes, as they arrive.
 ///
-/// Libraries that read HTTP drop a second `Content-Length`, and one together with a
-/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that the latter is
-/// handled as an error.
+/// Libraries that read HTTP drop a second `Content-Length`, or a `Content-Length` together with a
+/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that a request
+/// with both headers is handled as an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadScan {
     /// The number of `Content-Length` lines.
@@ -255,7 +255,7 @@ pub struct HeadScan {
 impl HeadScan {
     const NAME: &'static [u8] = b"content-length:";
 
-    /// Makes one that begins in the request line.
+    /// Makes a scan that begins in the request line.
     pub const fn new() -> Self {
         Self {
             lengths: 0,

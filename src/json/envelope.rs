@@ -202,7 +202,8 @@ impl Envelope {
         (self.error_parts.message.start != 0).then_some(&self.error_parts)
     }
 
-    /// Returns the names that occur more than once; the spans are those of the first occurrences.
+    /// Returns the names that occur more than once. Their spans are the spans of the first
+    /// occurrences.
     pub(crate) fn repeated(&self) -> Names {
         Names(self.odd.0 & !ESCAPED_METHOD.0)
     }

@@ -22,7 +22,7 @@ impl TextFlags {
         self.0 |= Self::RESERVED_KEY;
     }
 
-    /// Whether a raw carriage return or line feed stands between tokens.
+    /// Whether a raw carriage return or line feed may be between tokens.
     #[inline]
     pub(super) fn has_line_breaks(self) -> bool {
         self.0 & Self::LINE_BREAKS != 0

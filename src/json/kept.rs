@@ -1,7 +1,7 @@
 //! Text that is stored in place if it is short, and in an allocation of its exact size if not.
 //!
 //! Most ids, results and params are shorter than the memory that an allocation needs besides its
-//! content, and many allocations at once are slow.
+//! content, and many allocations in a row are slow.
 //!
 //! A short text is valid UTF-8, because it is copied from a `str`. It is still checked each time it
 //! is read, which costs little for so few bytes.
@@ -50,7 +50,8 @@ impl<const N: usize> Short<N> {
     #[inline]
     fn as_str(&self) -> &str {
         let Self(bytes) = self;
-        // It is examined as a whole, without a loop; zeros and a length below 128 are ASCII too.
+        // The array is examined as a whole, without a loop; zeros and a length below 128 are ASCII
+        // too.
         let text = text_of(bytes).unwrap_or_default();
         text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }

@@ -178,7 +178,7 @@ const F32: Format = Format {
     tie_places: 11,
 };
 
-/// Writes a finite number; the caller handles others, because they have no JSON form.
+/// Writes a finite number. The caller handles infinities and not-a-number, which have no JSON form.
 pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
     let bits = n.to_bits();
     let fraction = bits & (u64::MAX >> 12);
