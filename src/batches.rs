@@ -10,12 +10,15 @@ use alloc::vec::Vec;
 use crate::config::BatchOrder;
 use crate::requests::NONE;
 
+/// The answer to one item of a batch: the position of the item, and where the answer ends in the
+/// batch's text.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     position: u32,
     end: u32,
 }
 
+/// A batch of the peer, or a free slot for one.
 #[derive(Debug, Default)]
 struct Batch {
     /// The number of open requests, plus one while items are still being delivered.
@@ -75,6 +78,7 @@ impl Batch {
     }
 }
 
+/// The open batches of the peer.
 #[derive(Debug)]
 pub(crate) struct Batches {
     slots: Vec<Batch>,
@@ -332,6 +336,7 @@ impl OurBatches {
         }
     }
 
+    /// Returns the index of the batch with call `number`.
     fn index_of(&self, number: u64) -> Option<usize> {
         let behind = self.batches.partition_point(|batch| batch.first <= number);
         let index = behind.checked_sub(1)?;

@@ -173,6 +173,7 @@ impl ReadBuffer {
         self.storage.capacity()
     }
 
+    /// Makes space for the next read: grows the storage, or moves the bytes to its front.
     fn make_room(&mut self) {
         let storage = self.storage.len();
         let held = self.len();

@@ -52,6 +52,7 @@ impl<T> Slot<T> {
     }
 }
 
+/// The table of open calls; `T` is the type of their tags.
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
     slots: Vec<Option<Slot<T>>>,
@@ -125,6 +126,7 @@ impl<T> Calls<T> {
         table.saturating_add((bounds + words) * size_of::<u64>())
     }
 
+    /// Returns the most slots that the ring ever has.
     const fn max_slots(max_open_calls: usize) -> usize {
         match max_open_calls.checked_next_power_of_two() {
             Some(slots) if slots > SLOTS_MIN => slots,
@@ -378,6 +380,7 @@ impl<T> Calls<T> {
         self.next = next;
     }
 
+    /// Returns the slot of an open call.
     fn slot(&self, number: u64) -> Option<&Slot<T>> {
         let slot = self.slots.get(number as usize & self.mask())?.as_ref();
         slot.filter(|slot| slot.is(number))

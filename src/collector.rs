@@ -145,6 +145,7 @@ impl Collector {
         self.waiting -= 1;
     }
 
+    /// Returns the position of a call's entry in the list.
     fn find(&mut self, call: CallId) -> Option<usize> {
         let next = self.outcomes.get(self.next);
         if next.is_some_and(|(found, _)| *found == call) {

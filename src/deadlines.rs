@@ -22,6 +22,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The number of children of a bound.
 const WIDTH: usize = 64;
 
+/// The lower bounds of a table's deadlines.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     /// All levels, one after another, the root last.

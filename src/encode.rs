@@ -255,6 +255,7 @@ pub(crate) fn end_notification(out: &mut Vec<u8>, style: Style) {
     }
 }
 
+/// Appends a request or notification up to its params. On error `out` is unchanged.
 fn write_call(
     out: &mut Vec<u8>,
     style: Style,

@@ -24,6 +24,7 @@ pub struct Input<'a> {
     print: (usize, u64),
 }
 
+/// Whether the bytes are a stream, one whole message, or missing because the message was too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputKind {
     Stream,

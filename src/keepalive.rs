@@ -143,6 +143,7 @@ impl KeepAlive {
         }
     }
 
+    /// Begins a new interval until the next ping, because the peer has shown that it is there.
     fn be_quiet(&mut self, now: Instant) {
         self.state = State::Quiet {
             ping_at: after(now, self.config.ping_interval),

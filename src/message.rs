@@ -510,6 +510,7 @@ impl<'a> Object<'a, '_> {
         }
     }
 
+    /// Returns the outcome of a valid response, or the rule that the response breaks.
     fn valid_outcome(&self, in_batch: bool) -> Result<Outcome<'a>, InvalidReason> {
         let envelope = self.envelope;
         let style = self.style().ok_or(InvalidReason::Version)?;

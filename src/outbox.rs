@@ -26,6 +26,7 @@ use crate::target::rare;
 /// servers, and few bytes have to be moved.
 const MAX_JOINED_BYTES: u64 = 64 << 10;
 
+/// A message that waits to be written, see above.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Where the part begins and ends, counted from the first byte ever queued.
@@ -42,6 +43,7 @@ impl Part {
 }
 
 // The fields keep this order, so that the fields that every message needs are in few cache lines.
+/// The output of a connection.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outbox<S> {
@@ -225,6 +227,7 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
+    /// Removes the frame that is not complete, and capacity that only this frame needed.
     #[inline(never)]
     fn drop_open_frame(&mut self) {
         if self.len() == 0 {
@@ -354,6 +357,7 @@ impl<S: Settings> Outbox<S> {
         self.committed = self.buf.len();
     }
 
+    /// Removes the first `n` waiting bytes.
     fn advance(&mut self, n: usize) {
         self.head += n;
         self.advance_marks(n);

@@ -217,6 +217,7 @@ impl<'a> Iterator for Messages<'a> {
 impl ExactSizeIterator for Messages<'_> {}
 
 impl<'a> Messages<'a> {
+    /// Reads a message of any form.
     #[inline(never)]
     fn read_any(&self, envelope: &Envelope) -> Message<'a> {
         match message::classify(self.text, envelope, self.config, self.is_batch) {

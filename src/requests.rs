@@ -28,6 +28,7 @@ const FRESH_MIN: usize = 2;
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 38;
 
+/// An open request of the peer, or a free slot for one.
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     /// The id as received; `null` for a request that is answered with a null id.
@@ -119,6 +120,7 @@ impl OpenRequest {
     }
 }
 
+/// The table of the peer's open requests.
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
@@ -241,6 +243,7 @@ impl Requests {
         (index, 0)
     }
 
+    /// Adds a slot to the fresh ones.
     #[inline]
     fn note_fresh(&mut self, index: u32) {
         if self.fresh.last() == Some(&index) {

@@ -55,6 +55,7 @@ pub struct Shutdown {
     is_clean: bool,
 }
 
+/// The stages of a shutdown, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Serving,
@@ -162,6 +163,7 @@ impl Shutdown {
         }
     }
 
+    /// Goes to the stage in which output is flushed.
     fn flush(&mut self, now: Instant) {
         self.stage = Stage::Flushing;
         self.until = Some(now + self.flush_timeout);

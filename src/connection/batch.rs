@@ -248,6 +248,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         Ok(())
     }
 
+    /// Checks whether one more entry may be added.
     fn may_add(&self, method: &str) -> Result<(), SendError> {
         if let Err(error) = &self.frame {
             return Err(error.clone());

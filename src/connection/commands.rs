@@ -441,6 +441,7 @@ impl<T, S: Settings> Connection<T, S> {
         check_method(method)
     }
 
+    /// Checks whether this side may send calls and notifications in the current phase.
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
         if self.phase != Phase::Open {
             rare();
@@ -455,6 +456,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.requests.open() > 0
     }
 
+    /// Checks whether the transport and the soft limit of the output allow a message that is not an
+    /// answer.
     fn may_push(&self) -> Result<(), SendError> {
         if self.config.exchange && self.config.role == crate::Role::Server {
             rare();
@@ -480,6 +483,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Does what `next_call` does, also if the caller chose an id or the next free slot is far.
     #[inline(never)]
     fn search_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         if self.calls.open() >= self.config.limits.max_open_calls {
@@ -511,6 +515,7 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(number)
     }
 
+    /// Whether the id generated for call `number` is one that a caller chose for an open call.
     fn is_named(&self, number: u64) -> bool {
         let mut text = alloc::vec::Vec::new();
         self.config.dialect.id_scheme.write(number, &mut text);
@@ -535,6 +540,7 @@ impl<T, S: Settings> Connection<T, S> {
         (self.calls.is_open(number) && !is_named).then_some(number)
     }
 
+    /// Returns the version of our own calls and notifications.
     pub(super) fn own_style(&self) -> Style {
         match self.config.dialect.version {
             crate::VersionPolicy::V1Only => Style::V1,
@@ -556,6 +562,7 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(())
     }
 
+    /// Removes the message that is being written, and returns the error.
     fn take_back(&mut self, error: SendError) -> SendError {
         self.outbox.rollback();
         error

@@ -104,6 +104,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Returns the event of one item of a batch, by its fate; `None` if it has none.
     fn deliver_item<'a>(
         &mut self,
         text: &'a [u8],
@@ -172,6 +173,7 @@ impl<T, S: Settings> Connection<T, S> {
         ReplyToken { key }
     }
 
+    /// Carries out one message, and returns its event. `place` is set for an item of a batch.
     #[inline]
     pub(super) fn deliver<'a>(
         &mut self,
@@ -321,6 +323,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Answers a call with the result null.
     pub(super) fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
         // Writing null cannot fail, and its few bytes need not count against the limit.

@@ -230,6 +230,7 @@ impl<T, S: Settings> Connection<T, S> {
             && self.cutter.goes_on(S::FRAMING, limits, input.rest())
     }
 
+    /// Returns the next event, by the fast path if it has one, else by the general code.
     #[inline(never)]
     fn poll_some<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         match self.poll_plain(input) {
@@ -243,6 +244,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Returns the next event by the general code. `ready` is the work that the fast path has done.
     #[inline(never)]
     fn poll_any<'a>(&mut self, input: &mut Input<'a>, ready: Ready<'a>) -> Option<Event<'a, T>> {
         self.forget_builder();
@@ -499,6 +501,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Returns the deadline of a timeout that begins now.
     fn after(&self, span: Option<Duration>) -> u64 {
         span.map_or(NEVER, |span| (self.now + span).as_nanos())
     }

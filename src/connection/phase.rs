@@ -104,6 +104,7 @@ impl Phase {
         }
     }
 
+    /// Notes that the driver has reported the end of input.
     pub(super) fn input_ends(&mut self) {
         match self {
             Self::Open => *self = Self::InputEnded,

@@ -70,6 +70,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.phase.has_ended()
     }
 
+    /// Validates a message, and stores the envelopes of its objects.
     #[inline(always)]
     pub(super) fn scan<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
         let max_items = self.config.limits.max_batch_items.max(1);
@@ -277,6 +278,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.config.exchange && self.config.role == Role::Client && envelope.kind == JsonKind::Null
     }
 
+    /// Answers a text that is not JSON, and reports it. Blank text is no fault if it comes to the
+    /// client of an exchange.
     fn reject_syntax<'a>(&mut self, text: &'a [u8], error: SyntaxError) -> Option<Event<'a, T>> {
         let empty_reply = self.config.exchange && self.config.role == Role::Client;
         if empty_reply && error.kind() == SyntaxErrorKind::Empty {

@@ -59,6 +59,7 @@ impl<T, S: Settings> Connection<T, S> {
             .filter(|id| self.config.dialect.null_ids || !id.is_null())
     }
 
+    /// Answers a message over the size limit, and reports it.
     pub(super) fn refuse_oversize<'a>(&mut self, bytes: Option<u64>) -> Event<'a, T> {
         let max_bytes = self.config.limits.max_message_bytes;
         let answered = match self.config.dialect.limit_errors {
@@ -122,6 +123,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.after_reply();
     }
 
+    /// Returns the text of an error's id: null for an unknown id; `None` if the dialect then leaves
+    /// the member out.
     pub(super) fn written_id<'i>(&self, style: Style, id: Option<Id<'i>>) -> Option<&'i [u8]> {
         match id {
             Some(id) => Some(id.json().as_bytes()),

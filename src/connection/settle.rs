@@ -77,6 +77,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Ends a call with an outcome that is no answer.
     fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
         let (call, tag) = self.end_call(number)?;
         Some(Event::Response(ResponseRef {
@@ -87,6 +88,7 @@ impl<T, S: Settings> Connection<T, S> {
         }))
     }
 
+    /// Notes that a call has ended in the list of our batches.
     #[cold]
     #[inline(never)]
     fn end_in_batch(&mut self, number: u64) {

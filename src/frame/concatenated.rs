@@ -52,6 +52,7 @@ pub(super) struct Concatenated {
     skipping: Option<u64>,
 }
 
+/// The state of the scanner: see the picture above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// No value has begun.

@@ -79,6 +79,7 @@ impl Lines {
         goes_on
     }
 
+    /// Cuts any line, also one that was searched in part, is being skipped, or begins with blanks.
     #[inline(never)]
     fn cut_any(&mut self, unread: Unread<'_>, limits: FrameLimits) -> Result<Cut, FramingError> {
         let mut start = 0;

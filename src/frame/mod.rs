@@ -311,6 +311,7 @@ impl Cutter {
         }
     }
 
+    /// Detects the framing if it is not known, and then cuts a frame by its codec.
     fn cut_by_codec(
         &mut self,
         only: Option<Framing>,

@@ -330,6 +330,8 @@ impl HttpRules {
         HttpAnswer::text(503, "too many connections are open\n").with("connection", "close")
     }
 
+    /// Answers a request whose method is not POST: a preflight with the permissions of `cors`, any
+    /// other with 405.
     fn other_method(&self, head: &RequestHead<'_>) -> HttpAnswer {
         let Some(cors) = self.cors.as_ref() else {
             return refuse_method(head, "POST");

@@ -32,6 +32,7 @@ use crate::target::rare;
 /// The deepest nesting that is ever allowed, whatever the configuration says.
 pub(super) const MAX_DEPTH: u8 = 128;
 
+/// A text that is being validated.
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t [u8],
     pub(super) windows: Windows<'t>,
@@ -166,6 +167,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// Returns the failure of a text that is not UTF-8: another fault of the text, if there is one.
     #[cold]
     #[inline(never)]
     fn not_utf8(&mut self, valid_up_to: usize) -> Failed {
@@ -190,6 +192,7 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
+    /// Returns the byte at `pos`; NUL at or after the end.
     #[inline]
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
@@ -482,6 +485,7 @@ impl<'t> Cursor<'t> {
 
     // The rest is the error path, which only finds the right error.
 
+    /// Fails because of the byte at `pos`, or because the text ends there.
     #[cold]
     #[inline(never)]
     pub(super) fn unexpected(&mut self, pos: usize) -> Failed {
@@ -497,6 +501,7 @@ impl<'t> Cursor<'t> {
         self.fail(kind, pos)
     }
 
+    /// Stores the error.
     #[cold]
     #[inline(never)]
     pub(super) fn fail(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {

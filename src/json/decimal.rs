@@ -85,6 +85,7 @@ impl<'a> Decimal<'a> {
         point.to_le_bytes().into_iter().for_each(push);
     }
 
+    /// The value, if it is a whole number within 64 bits without a sign.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         self.magnitude()
             .filter(|&value| value == 0 || !self.negative)

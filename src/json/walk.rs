@@ -126,6 +126,7 @@ impl<'a> Steps<'a> {
         }
     }
 
+    /// Returns the next key or value.
     fn next_value(&mut self) -> Option<&'a str> {
         let text = self.text.as_bytes();
         let start = skip_separators(text, self.pos);
