@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(admission.enter(Some(1)).unwrap_err(), LimitReached::Key);
         assert_eq!(admission.open(), 2);
         let other = admission.enter(Some(2)).unwrap();
-        // What has no address is not limited by it.
+        // Connections without an address have no limit per address.
         let nameless: Vec<_> = (0..7).map(|_| admission.enter(None).unwrap()).collect();
         assert_eq!(
             admission.enter(None).unwrap_err(),

@@ -452,7 +452,7 @@ mod tests {
             out.resize(out.len() + bytes, b'x');
             Err::<(), ()>(())
         };
-        // Half of the room is in use, so it is no waste.
+        // Half of the capacity is in use, so it is kept.
         assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
         let room = batches.slots[0].text.capacity();
         assert_eq!(room, 10);
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn lists_of_answers_are_bounded_by_their_number_and_by_the_output() {
         let bound = |batches, items, output| Batches::max_heap_bytes(batches, items, output, 0);
-        // With room for ten of the shortest answers it does not matter how many there might be.
+        // If the output has space for ten of the shortest answers, more items do not matter.
         let lists = |output| bound(1000, 1000, output) - bound(1000, 1000, 0);
         assert_eq!(lists(320), 2 * 10 * size_of::<Reply>());
         assert_eq!(lists(640), 2 * lists(320));
@@ -508,7 +508,7 @@ mod tests {
         for number in 0..max_open_calls as u64 {
             ours.push(number, number, 1);
         }
-        // From now on each new batch begins when an old one is over; one is never over.
+        // From now on an old batch ends before each new one; the first batch never ends.
         for number in max_open_calls as u64..10_000 {
             ours.end_call(number - max_open_calls as u64 + 1);
             ours.push(number, number, 1);
@@ -518,7 +518,7 @@ mod tests {
         let bytes = ours.batches.capacity() * size_of::<OurBatch>();
         let bound = OurBatches::max_heap_bytes(max_open_calls);
         assert!(bytes <= bound && bound <= 2 * bytes, "{bytes} of {bound}");
-        // As soon as none is open the list is short again.
+        // After all batches have ended, the list becomes short again.
         (0..10_000).for_each(|number| ours.end_call(number));
         (10_000..10_300).for_each(|number| {
             ours.push(number, number, 1);

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn outcomes_are_found_in_whatever_order_they_came_and_are_fetched() {
-        // Steps that reach every number below 101.
+        // Orders in which the numbers below 101 are put and taken: each in steps of this size.
         for (put, take) in [(1, 1), (1, 100), (100, 1), (7, 30), (30, 7)] {
             let mut collector = Collector::new();
             for number in 0..101 {

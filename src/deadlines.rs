@@ -139,7 +139,7 @@ mod tests {
     use super::{Deadlines, NEVER};
     use alloc::vec::Vec;
 
-    /// Takes what is due out of `table` the way the call table does.
+    /// Removes the passed deadlines from `table`, as the call table does, and returns them.
     fn fire(deadlines: &mut Deadlines, table: &mut [u64], now: u64) -> Vec<u64> {
         let mut fired = Vec::new();
         while let Some(block) = deadlines.due_block(now) {

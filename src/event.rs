@@ -25,14 +25,15 @@ pub enum Event<'a, T> {
     Response(ResponseRef<'a, T>),
     /// The peer has cancelled one of its requests, or the connection was closed before the answer.
     Cancelled(Cancelled<'a>),
-    /// A message, or one item of a batch, was not valid. It was answered as the specification
-    /// demands; the connection goes on.
+    /// A message, or one item of a batch, was not valid. If it may have been a request, it was
+    /// answered with an error, unless this side is a client. The connection goes on, up to
+    /// `max_malformed_messages`.
     Malformed(Malformed<'a>),
-    /// A valid request or notification was over a limit, or a message was too large to be read. A
-    /// request was answered; the connection goes on.
+    /// A valid request or notification was over a limit, or a message or batch was too large to be
+    /// read. A request was answered with an error; the connection goes on.
     Refused(Refused<'a>),
     /// A message that matches nothing that is open: a late or unknown answer, or a cancel of a
-    /// request that is not open. It is never answered.
+    /// request that is not open. It is not answered, unless it is a cancel with an id.
     UnmatchedResponse(UnmatchedResponse<'a>),
     /// The connection accepts no more input. This event comes once, after every open call has
     /// ended. Queued output can still be written, and after an ordinary end of input open requests

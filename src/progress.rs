@@ -339,7 +339,7 @@ mod tests {
                 Ok(r#"{"progressToken":1e0,"progress":0.5}"#),
             ),
             (Mcp, "1", "{}", Ok(r#"{"progressToken":1}"#)),
-            // Its own token does not stand twice.
+            // A token among the value's own members is left out.
             (
                 Mcp,
                 "1",

@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn a_connection_counts_once_it_was_open_for_longer_than_the_last_delay() {
         let ms = Duration::from_millis;
-        // What the strategy waits, how long each connection is open, and how many attempts follow
-        // the first of a thousand connections.
+        // The strategy, how many milliseconds each connection is open, and how many attempts follow
+        // the first connection, 999 at most.
         let backoff = ReconnectStrategy::backoff(ms(100), ms(400), 5);
         let fixed = |delay| ReconnectStrategy::Fixed {
             delay: ms(delay),
@@ -263,7 +263,7 @@ mod tests {
         };
         for (strategy, open, attempts) in [
             (backoff, 0, 5),
-            // Longer than the first delay, not than the next.
+            // Longer than 50 ms, but not longer than the first delay of 100 ms.
             (backoff, 100, 5),
             (backoff, 101, 999),
             (fixed(200), 200, 5),
@@ -284,7 +284,7 @@ mod tests {
             });
             assert_eq!(again.count(), attempts, "{strategy:?} open for {open} ms");
         }
-        // Jitter makes a delay shorter, and a connection no better.
+        // Jitter makes a delay shorter, but not the time that a connection must be open.
         let jitter = ReconnectStrategy::ExponentialBackoff {
             initial_delay: ms(100),
             max_delay: ms(100),

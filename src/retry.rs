@@ -289,7 +289,7 @@ mod tests {
         for max_resends in [0, 1, DEFAULT_MAX_RESENDS, 100] {
             let mut resends = Resends::new(max_resends);
             for _ in 0..1000 {
-                // None of these counts.
+                // None of these outcomes is counted.
                 assert_eq!(resends.judge(&Unsent, false), Resend::Again);
                 assert_eq!(resends.judge(&Aborted, false), Resend::Never);
                 assert_eq!(resends.judge(&TimedOut, true), Resend::Never);
@@ -322,7 +322,7 @@ mod tests {
             (OwnedOutcome::TimedOut, true, None),
             (OwnedOutcome::Missing, true, None),
             (failed(7), false, Some(350)),
-            // Four were counted.
+            // Four resends were counted before.
             (failed(7), true, None),
             (OwnedOutcome::Aborted, true, None),
             (OwnedOutcome::Unsent, false, Some(0)),
@@ -344,7 +344,7 @@ mod tests {
             (2.0, 0.5, 0, [100, 200, 400]),
             (2.0, 0.5, u64::MAX, [50, 100, 200]),
             (2.0, 1.0, u64::MAX, [0, 0, 0]),
-            // What makes no sense.
+            // Options that are not valid.
             (0.1, -1.0, u64::MAX, [100, 100, 100]),
             (f64::NAN, f64::NAN, u64::MAX, [100, 100, 100]),
             (f64::INFINITY, 9.0, 0, [100, 10_000, 10_000]),

@@ -251,7 +251,7 @@ mod tests {
         shutdown.handle_flushed();
         assert_eq!(shutdown.poll_timeout(), Some(Instant::ZERO));
         assert_eq!(actions(&mut shutdown, at(1)), [Drain, Flush, Release]);
-        // Asked for the first time long after: the flush still gets its time.
+        // If the first call is late, the flush still has its whole time.
         let mut shutdown = begun();
         assert_eq!(actions(&mut shutdown, at(100)), [Drain, Flush]);
         assert_eq!(actions(&mut shutdown, at(100)), []);

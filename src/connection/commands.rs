@@ -54,7 +54,8 @@ pub enum SendError {
     Encode(EncodeError),
     /// The call or request is not open on this connection.
     NotOpen,
-    /// The transport cannot carry the message: the server's side of an HTTP exchange only answers.
+    /// The transport cannot carry the message: the server's side of an HTTP exchange only answers,
+    /// and an HTTP request cannot be cancelled. Or the dialect has no cancel.
     NoPush,
     /// Batches are switched off, or the version of the protocol has none.
     BatchesOff,

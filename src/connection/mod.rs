@@ -390,8 +390,9 @@ impl<T, S: Settings> Connection<T, S> {
         self.requests.open()
     }
 
-    /// Whether the driver should read on. False if the output is nearly full and no call is open:
-    /// the peer has to read first, because new requests would only add output.
+    /// Whether the driver should read on. False after the connection has ended; and if more than
+    /// `soft_max_outbox_bytes` wait to be written and no call is open: the peer has to read first,
+    /// because new requests would only add output.
     pub fn wants_input(&self) -> bool {
         !self.phase.has_ended()
             && (self.outbox.len() <= self.config.limits.soft_max_outbox_bytes

@@ -134,7 +134,7 @@ pub(super) mod tests {
             for at in 0..len {
                 let mut bytes = vec![b'x'; len];
                 bytes[at] = b'\n';
-                // A later one, and the neighbours in value that a borrow could confuse, must not matter.
+                // A later line feed must not matter, nor a byte that a borrow could take for one.
                 if at + 1 < len {
                     bytes[at + 1] = 0x0b;
                     bytes[len - 1] = b'\n';

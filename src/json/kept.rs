@@ -11,7 +11,7 @@ use alloc::string::String;
 
 use super::plain::text_of;
 
-/// A text; up to `N - 1` bytes of it need no allocation. `N` is 128 at most, and a multiple of 8.
+/// A text, which needs no allocation up to `N - 1` bytes. `N` is 128 at most, and a multiple of 8.
 #[derive(Clone)]
 pub(crate) enum Kept<const N: usize> {
     Short(Short<N>),
