@@ -42,7 +42,8 @@ impl Batch {
         }
     }
 
-    /// Removes the bytes after the last whole answer: a value's own code writes it, and may panic.
+    /// Removes the bytes after the last whole answer, which are left if the code that writes a
+    /// value has panicked.
     fn forget_unfinished(&mut self) {
         #[cfg(panic = "unwind")]
         {
@@ -59,8 +60,8 @@ impl Batch {
         }
     }
 
-    /// Returns the position of each answer in `text`; a missing answer has no bytes. Sorting is not
-    /// needed, because a position is answered once, and there are no more positions than items.
+    /// Returns where the answer of each item begins and ends in `text`, in the order of the items;
+    /// a missing answer has no bytes. Sorting is not needed, because each item is answered once.
     fn in_order(&self) -> Vec<(u32, u32)> {
         let last = self.replies.iter().map(|reply| reply.position).max();
         let mut parts = alloc::vec![(0, 0); last.map_or(0, |last| last as usize + 1)];

@@ -63,13 +63,13 @@ pub(crate) struct Calls<T> {
     open: usize,
     next: u64,
     /// The value of `next` at the last search of [`oldest`](Self::oldest), and how many slots, from
-    /// that of `next` on, it has passed: none of them is occupied.
+    /// the slot of `next` on, the search has passed: none of them is occupied.
     searched: (u64, usize),
     /// The ids that callers chose. `None`, without an allocation, until there is one.
     foreign: Option<Box<Foreign>>,
 }
 
-/// Ids that callers chose themselves, in their two directions.
+/// Ids that callers chose themselves: the call of each id, and the id of each call.
 #[derive(Debug, Default)]
 struct Foreign {
     numbers: BTreeMap<NameKey, u64>,
@@ -397,7 +397,7 @@ impl<T> Calls<T> {
         self.slots.len().wrapping_sub(1)
     }
 
-    /// How far the next free slot lies ahead of slot `from`; none when the ring is full.
+    /// Returns how far the next free slot is ahead of slot `from`; `None` when the ring is full.
     #[inline(never)]
     fn free_distance(&self, from: usize) -> Option<usize> {
         let len = self.slots.len();
@@ -410,7 +410,8 @@ impl<T> Calls<T> {
         self.find_bit(from, to, |word| word)
     }
 
-    /// The first slot of `from..to` whose bit is set in the occupancy words as `read` gives them.
+    /// Returns the first slot of `from..to` whose bit is set in the words of `occupied`, after
+    /// `read` has changed them.
     fn find_bit(&self, from: usize, to: usize, read: impl Fn(u64) -> u64) -> Option<usize> {
         let mut index = from;
         while index < to {

@@ -170,8 +170,8 @@ options! {
     /// The limits of a connection, with what the peer sees at each.
     Limits in limits {
         /// The largest accepted message, in bytes. A larger one is skipped without being stored,
-        /// and answered −32004 with a null id. Needs that much input buffer. Default 1 MiB (1 048
-        /// 576).
+        /// and answered with a null id and −32004, or as `limit_errors` says. Needs that much input
+        /// buffer. Default 1 MiB (1 048 576).
         max_message_bytes: usize = 1 << 20,
         /// The longest accepted header block (Content-Length), in bytes. A longer one breaks the
         /// connection. Default 8 KiB, as in common HTTP servers.
@@ -179,8 +179,8 @@ options! {
         /// How deep arrays and objects may nest, 1 to 128; 0 counts as 1, more as 128. A deeper
         /// message is answered −32700. Default 128, as in serde_json.
         max_depth: u8 = 128,
-        /// The most items of a peer's batch. A longer batch is answered −32003, and no request of
-        /// it runs. Needs about 140 bytes per item. Default 100.
+        /// The most items of a peer's batch. A longer one is answered −32003, or as `limit_errors`
+        /// says, and no request of it runs. Needs about 140 bytes per item. Default 100.
         max_batch_items: usize = 100,
         /// The largest answer to one batch, in bytes. A result that would exceed it fails as
         /// [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
@@ -207,9 +207,9 @@ options! {
         /// `error_profile` (−32002 by default). Reading goes on, because open ones may wait for
         /// answers. Default 1088: 64 running and 1024 waiting.
         max_open_requests: usize = 64 + 1024,
-        /// The most unmatched responses before the connection breaks. Default `u64::MAX`: no limit.
+        /// The most unmatched responses; one more breaks the connection. Default `u64::MAX`.
         max_unmatched_responses: u64 = u64::MAX,
-        /// The most malformed messages before the connection breaks. Default `u64::MAX`: no limit.
+        /// The most malformed messages; one more breaks the connection. Default `u64::MAX`.
         max_malformed_messages: u64 = u64::MAX,
         /// If more output than this many bytes waits, new calls and notifications fail as
         /// [`Full`](crate::SendError::Full); answers are still sent. Default 1 MiB.

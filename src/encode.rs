@@ -95,14 +95,14 @@ pub(crate) mod sealed {
 
 /// A payload that has already been written as JSON text, or no value.
 ///
-/// A driver that shares its connection writes values before it takes its lock, so that no code of
-/// the values runs under the lock:
+/// A driver that shares its connection writes values before it takes the connection's lock, so that
+/// no code of the values runs under the lock:
 ///
 /// ```
 /// use antiphon::{Config, Connection, Encoded};
 /// let mut text = Vec::new();
 /// let params = Encoded::write(&[1, 2], &mut text)?;
-/// // The lock is taken here.
+/// // The connection's lock is taken here.
 /// let mut conn: Connection = Connection::new(Config::new());
 /// conn.notify("add", Encoded::part(&text, params))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -157,7 +157,7 @@ pub(crate) enum WriteError {
     ParamsByName,
 }
 
-/// Writes a request or notification up to its params, and returns where they begin, for
+/// Writes a request or notification up to its params, and returns where the method ends, for
 /// [`end_params`].
 #[inline(always)]
 pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usize {
@@ -181,7 +181,7 @@ const CALL_V1: &[u8; 11] = b"{\"method\":\"";
 /// The text between a method and its params.
 const PARAMS: &[u8; 11] = b"\",\"params\":";
 
-/// Checks the params that were written after the method.
+/// Checks the params that were written after the method, and replaces params that are no value.
 #[inline]
 pub(crate) fn end_params(
     out: &mut Vec<u8>,

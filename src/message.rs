@@ -74,7 +74,7 @@ pub(crate) struct Call<'a> {
     pub(crate) style: Style,
     /// The string as written, quotes included.
     pub(crate) method: Json<'a>,
-    /// Whether there are escapes in it.
+    /// Whether there are escapes in the method.
     pub(crate) method_escaped: bool,
     pub(crate) params: Option<Json<'a>>,
     pub(crate) kind: CallKind<'a>,

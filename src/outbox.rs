@@ -241,7 +241,7 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Returns the bytes to be written next: all of them in a stream, one frame for whole messages.
+    /// Returns the bytes to be written next: all waiting bytes, or one frame under `Messages`.
     pub(crate) fn peek(&self) -> Option<&[u8]> {
         let waiting = self
             .buf

@@ -448,8 +448,8 @@ impl<T, S: Settings> Connection<T, S> {
             self.abandon_reading();
             self.drop_unsent_calls();
             self.deadlines.frame = NEVER;
-            // After an orderly end of the input, open requests may still be answered for a limited
-            // time.
+            // After an orderly end of the input, open requests may still be answered, until the
+            // deadline of a drain that has begun.
             if why != Closed::EndOfInput {
                 self.deadlines.drain = NEVER;
             }

@@ -52,8 +52,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Returns the id for an error: the request's, unless it is too long to be echoed; or null,
-    /// unless null ids are not allowed.
+    /// Returns the id that an error echoes; `None` if the request's id is unknown, too long to be
+    /// echoed, or null although null ids are not allowed.
     pub(super) fn echoed<'i>(&self, id: Option<Id<'i>>) -> Option<Id<'i>> {
         id.filter(|id| id.text().len() <= self.config.limits.max_id_bytes)
             .filter(|id| self.config.dialect.null_ids || !id.is_null())

@@ -150,7 +150,8 @@ impl Framer {
         self.cutter.cut(None, self.limits, unread, at_end)
     }
 
-    /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are kept.
+    /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are
+    /// kept.
     pub fn reset(&mut self) {
         self.cutter = Cutter::new(self.framing);
     }

@@ -73,7 +73,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Makes the header of a request without lines.
+    /// Makes an empty list of header lines.
     pub const fn new() -> Self {
         Self {
             seen: 0,
@@ -212,8 +212,8 @@ fn length(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Whether the text is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). It
-/// may be empty.
+/// Whether the text is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). The
+/// host may be empty.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(address) => {

@@ -5,7 +5,8 @@
 //! message would go on and run the body. This module recognises such a connection by its first
 //! line; the listener has to end it.
 
-/// The longest method that is recognised, in bytes. The longest of the registry has 17.
+/// The longest method that is recognised, in bytes. The longest in the registry of HTTP methods has
+/// 17.
 const MAX_METHOD_BYTES: usize = 32;
 
 /// How many bytes of a request line are examined, if its target is not a path.
@@ -26,9 +27,9 @@ pub enum Opening {
 /// Returns the kind of a connection by its first bytes.
 ///
 /// A request begins with a method, a blank and a target (RFC 9112 clause 3). If the target is a
-/// path or `*`, it is recognised by the target's first byte, which neither JSON nor a header block
-/// can have there; any other by the version after it. JSON and header blocks are recognised by
-/// their first byte that is no letter, which usually is their very first byte.
+/// path or `*`, the request is recognised by the target's first byte, which neither JSON nor a
+/// header block can have there; otherwise by the version after the target. JSON and header blocks
+/// are recognised by their first byte that a method cannot have: of JSON usually the very first.
 ///
 /// ```
 /// use antiphon::http::{Opening, opening};

@@ -146,7 +146,8 @@ fn scan_item(
     Ok(end)
 }
 
-/// Adds an empty envelope; the vector never reserves more than `max_envelopes`.
+/// Adds an empty envelope and returns it; `None` if there are `max_envelopes` already. The vector
+/// never reserves more.
 ///
 /// The envelope is filled in place, because it is too large to be moved for free.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
