@@ -86,7 +86,7 @@ pub struct ConnectionLimiter<K> {
 }
 
 impl<K: Ord + Clone> ConnectionLimiter<K> {
-    /// Makes one without connections.
+    /// Makes a limiter that counts no connections yet.
     pub const fn new(limits: ConnectionLimits) -> Self {
         Self {
             limits,
@@ -95,8 +95,8 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
         }
     }
 
-    /// Adds a connection. One without a key, as over a Unix socket, only counts against the limit
-    /// of all.
+    /// Adds a connection. A connection without a key, as over a Unix socket, only counts against
+    /// `max_connections`.
     ///
     /// # Errors
     /// The limit that is reached; nothing is counted then.
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(admission.enter(Some(1)).unwrap_err(), LimitReached::Key);
         assert_eq!(admission.open(), 2);
         let other = admission.enter(Some(2)).unwrap();
-        // What has no address is not limited by it.
+        // Connections without an address have no limit per address.
         let nameless: Vec<_> = (0..7).map(|_| admission.enter(None).unwrap()).collect();
         assert_eq!(
             admission.enter(None).unwrap_err(),

@@ -1,5 +1,5 @@
 //! Open batches: the peer's, whose answers are collected until the last is there; and ours, which
-//! are stored only if an error with a null id may have to find them.
+//! are stored only if an error with a null id may have to find their calls.
 //!
 //! The answers of a batch are in one buffer, in the order in which they were made, with a comma
 //! after each. A list says to which position each belongs. No answer of a batch is sent before the
@@ -10,12 +10,15 @@ use alloc::vec::Vec;
 use crate::config::BatchOrder;
 use crate::requests::NONE;
 
+/// The answer to one item of a batch: the position of the item, and where the answer ends in the
+/// batch's text.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     position: u32,
     end: u32,
 }
 
+/// A batch of the peer, or a free slot for one.
 #[derive(Debug, Default)]
 struct Batch {
     /// The number of open requests, plus one while items are still being delivered.
@@ -39,7 +42,8 @@ impl Batch {
         }
     }
 
-    /// Removes the bytes after the last whole answer: a value's own code writes it, and may panic.
+    /// Removes the bytes after the last whole answer, which are left if the code that writes a
+    /// value has panicked.
     fn forget_unfinished(&mut self) {
         #[cfg(panic = "unwind")]
         {
@@ -56,8 +60,8 @@ impl Batch {
         }
     }
 
-    /// Returns the position of each answer in `text`; a missing answer has no bytes. Sorting is not
-    /// needed, because a position is answered once, and there are no more positions than items.
+    /// Returns where the answer of each item begins and ends in `text`, in the order of the items;
+    /// a missing answer has no bytes. Sorting is not needed, because each item is answered once.
     fn in_order(&self) -> Vec<(u32, u32)> {
         let last = self.replies.iter().map(|reply| reply.position).max();
         let mut parts = alloc::vec![(0, 0); last.map_or(0, |last| last as usize + 1)];
@@ -69,12 +73,13 @@ impl Batch {
         parts
     }
 
-    /// The bytes of heap that it holds.
+    /// The bytes of heap that the batch holds.
     fn capacity(&self) -> usize {
         self.text.capacity() + self.replies.capacity() * size_of::<Reply>()
     }
 }
 
+/// The open batches of the peer.
 #[derive(Debug)]
 pub(crate) struct Batches {
     slots: Vec<Batch>,
@@ -147,8 +152,8 @@ impl Batches {
         }
     }
 
-    /// Notes that one request has ended. Returns true if it was the last; then
-    /// [`write`](Self::write) or [`end`](Self::end) must follow.
+    /// Notes that one request has ended, or that all items have been delivered. Returns true if the
+    /// batch waits for nothing more; then [`write`](Self::write) or [`end`](Self::end) must follow.
     pub(crate) fn release(&mut self, batch: u32) -> bool {
         self.slots.get_mut(batch as usize).is_some_and(|batch| {
             batch.forget_unfinished();
@@ -165,7 +170,7 @@ impl Batches {
 
     /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about
     /// `room` bytes. If `write` fails or panics, or if the array of all answers would be larger
-    /// than `max_bytes`, nothing is added.
+    /// than `max_bytes`, nothing is added. Returns false for an answer that does not fit.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
@@ -259,15 +264,16 @@ impl Batches {
     }
 }
 
-/// The numbers of the calls of our batches that may still be open.
+/// The call numbers of our batches that may still have open calls.
 ///
-/// Needed only for [`NullIdError::FailSole`](crate::NullIdError::FailSole), which must distinguish
-/// one open batch from several open calls.
+/// Batches are stored only under [`NullIdError::FailSole`](crate::NullIdError::FailSole), or if
+/// calls may be joined into batches (`max_joined_calls`): then an error without id may end all
+/// calls of one message, so calls of one message must be distinguished from calls of several.
 #[derive(Debug, Default)]
 pub(crate) struct OurBatches {
     /// In the order of their numbers.
     batches: Vec<OurBatch>,
-    /// How many had open calls when those without were last removed.
+    /// How many batches had open calls when batches without open calls were last removed.
     kept: usize,
 }
 
@@ -282,7 +288,7 @@ struct OurBatch {
 impl OurBatches {
     /// The most heap that `max_open_calls` calls in batches need.
     pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
-        // Batches without open calls stay until there are more of them than of the others.
+        // Batches without open calls stay until they are more than the batches with open calls.
         max_open_calls
             .saturating_mul(2)
             .saturating_add(2)
@@ -298,7 +304,7 @@ impl OurBatches {
         self.batches.push(OurBatch { first, last, open });
     }
 
-    /// Whether there are none.
+    /// Whether no batch is stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -331,6 +337,7 @@ impl OurBatches {
         }
     }
 
+    /// Returns the index of the batch with call `number`.
     fn index_of(&self, number: u64) -> Option<usize> {
         let behind = self.batches.partition_point(|batch| batch.first <= number);
         let index = behind.checked_sub(1)?;
@@ -446,7 +453,7 @@ mod tests {
             out.resize(out.len() + bytes, b'x');
             Err::<(), ()>(())
         };
-        // Half of the room is in use, so it is no waste.
+        // Half of the capacity is in use, so it is kept.
         assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
         let room = batches.slots[0].text.capacity();
         assert_eq!(room, 10);
@@ -462,7 +469,7 @@ mod tests {
     #[test]
     fn lists_of_answers_are_bounded_by_their_number_and_by_the_output() {
         let bound = |batches, items, output| Batches::max_heap_bytes(batches, items, output, 0);
-        // With room for ten of the shortest answers it does not matter how many there might be.
+        // If the output has space for ten of the shortest answers, more items do not matter.
         let lists = |output| bound(1000, 1000, output) - bound(1000, 1000, 0);
         assert_eq!(lists(320), 2 * 10 * size_of::<Reply>());
         assert_eq!(lists(640), 2 * lists(320));
@@ -502,7 +509,7 @@ mod tests {
         for number in 0..max_open_calls as u64 {
             ours.push(number, number, 1);
         }
-        // From now on each new batch begins when an old one is over; one is never over.
+        // From now on an old batch ends before each new one; the first batch never ends.
         for number in max_open_calls as u64..10_000 {
             ours.end_call(number - max_open_calls as u64 + 1);
             ours.push(number, number, 1);
@@ -512,7 +519,7 @@ mod tests {
         let bytes = ours.batches.capacity() * size_of::<OurBatch>();
         let bound = OurBatches::max_heap_bytes(max_open_calls);
         assert!(bytes <= bound && bound <= 2 * bytes, "{bytes} of {bound}");
-        // As soon as none is open the list is short again.
+        // After all batches have ended, the list becomes short again.
         (0..10_000).for_each(|number| ours.end_call(number));
         (10_000..10_300).for_each(|number| {
             ours.push(number, number, 1);

@@ -18,8 +18,9 @@ use alloc::vec::Vec;
 /// The first allocation in bytes: a page, enough for dozens of ordinary messages.
 const STORAGE_BYTES_FIRST: usize = 4 * 1024;
 
-/// Up to this many bytes the storage grows just because reads fill it, and below this it is never
-/// shrunk. It is the size of a pipe on Linux: a larger read rarely returns more.
+/// Up to this many bytes the storage grows just because reads fill it, and a storage of at most
+/// this size is freed only by `release`. It is the size of a pipe on Linux: a larger read rarely
+/// returns more.
 const STORAGE_BYTES_KEPT: usize = 64 * 1024;
 
 /// After the buffer has become empty this often in a row with three quarters of a large storage
@@ -30,8 +31,8 @@ const QUIET_TURNS: u8 = 16;
 /// A driver's input buffer: read into [`spare`](Self::spare), pass [`filled`](Self::filled) to the
 /// connection.
 ///
-/// Give it a capacity of `Framer::max_input_bytes()` (or the connection's own bound); then it
-/// always has space for the rest of a message.
+/// Give it a capacity of `Framer::max_input_bytes()` or `Config::max_input_bytes()`; then it always
+/// has space for the rest of a message.
 ///
 /// # Memory
 ///
@@ -40,9 +41,9 @@ const QUIET_TURNS: u8 = 16;
 /// It never exceeds the capacity, but while it grows the old storage is held beside the new one.
 ///
 /// After a burst a storage above 64 KiB is kept until the buffer has run empty 16 times in a row
-/// with at most a quarter of it used. Then it is dropped, and the next `spare` starts with what the
-/// quiet turns needed. [`release`](Self::release) drops it at once, for drivers that know a
-/// connection is idle.
+/// with at most a quarter of it used. Then it is dropped, and the next `spare` allocates as much as
+/// was used in these 16 turns. [`release`](Self::release) drops it immediately, for drivers that
+/// know a connection is idle.
 ///
 /// # Cost
 ///
@@ -70,7 +71,7 @@ pub struct ReadBuffer {
     max_bytes: usize,
     /// The last read filled its space, at least half the storage: more is probably waiting.
     read_was_full: bool,
-    /// The most bytes held at once since the buffer was last empty.
+    /// The most bytes in the buffer since it was last empty.
     peak: usize,
     /// The largest `peak` of the quiet turns counted in `quiet_turns`.
     quiet_peak: usize,
@@ -173,6 +174,7 @@ impl ReadBuffer {
         self.storage.capacity()
     }
 
+    /// Makes space for the next read: grows the storage, or moves the bytes to its front.
     fn make_room(&mut self) {
         let storage = self.storage.len();
         let held = self.len();
@@ -183,8 +185,8 @@ impl ReadBuffer {
         if self.end < storage {
             return;
         }
-        // The end is used up. Moving costs `held` bytes, which is less than the `start` bytes
-        // consumed before.
+        // The space at the end is used up. Moving `held` bytes is worth it if at least as many were
+        // consumed before (`start`), and necessary if the storage cannot grow.
         if self.start > 0 && (self.start >= held || !can_grow) {
             self.storage.copy_within(self.start..self.end, 0);
             self.note_moved(held);
@@ -215,8 +217,8 @@ impl ReadBuffer {
         self.read_was_full = false;
     }
 
-    /// The buffer became empty: a turn has ended, and it is decided whether the storage is too
-    /// large.
+    /// Ends a turn, because the buffer has become empty. A turn is quiet if it used at most a
+    /// quarter of a large storage; after [`QUIET_TURNS`] quiet turns in a row the storage is freed.
     fn note_empty(&mut self) {
         let peak = core::mem::take(&mut self.peak);
         let storage = self.storage.len();

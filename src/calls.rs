@@ -52,6 +52,7 @@ impl<T> Slot<T> {
     }
 }
 
+/// The table of open calls; `T` is the type of their tags.
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
     slots: Vec<Option<Slot<T>>>,
@@ -61,14 +62,14 @@ pub(crate) struct Calls<T> {
     deadlines: Deadlines,
     open: usize,
     next: u64,
-    /// How far [`oldest`](Self::oldest) has searched, and the value of `next` then: no slot before
-    /// that position is open.
+    /// The value of `next` at the last search of [`oldest`](Self::oldest), and how many slots, from
+    /// the slot of `next` on, the search has passed: none of them is occupied.
     searched: (u64, usize),
     /// The ids that callers chose. `None`, without an allocation, until there is one.
     foreign: Option<Box<Foreign>>,
 }
 
-/// Ids that callers chose themselves, in their two directions.
+/// Ids that callers chose themselves: the call of each id, and the id of each call.
 #[derive(Debug, Default)]
 struct Foreign {
     numbers: BTreeMap<NameKey, u64>,
@@ -82,8 +83,8 @@ struct Name {
     key: NameKey,
 }
 
-/// An id as it is compared. Usually the hash alone decides, which costs less than comparing texts
-/// that begin with the same bytes.
+/// An id as it is compared. Usually two hashes differ, and the texts, which often begin with the
+/// same bytes, need not be compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NameKey {
     hash: u32,
@@ -125,6 +126,7 @@ impl<T> Calls<T> {
         table.saturating_add((bounds + words) * size_of::<u64>())
     }
 
+    /// Returns the most slots that the ring ever has.
     const fn max_slots(max_open_calls: usize) -> usize {
         match max_open_calls.checked_next_power_of_two() {
             Some(slots) if slots > SLOTS_MIN => slots,
@@ -331,8 +333,10 @@ impl<T> Calls<T> {
         None
     }
 
-    /// Returns the open call that was made first, or one that was made shortly after it: the search
-    /// begins at the ring's beginning. Taking all calls in this way costs one pass over the ring.
+    /// Returns the open call that comes first in the ring, from the slot of `next` on. It is the
+    /// oldest, unless a call has stayed open for more than one round of the ring: then calls that
+    /// were made later may come before it. Taking all calls in this way needs one pass over the
+    /// ring.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
         if self.open() == 0 {
             return None;
@@ -376,6 +380,7 @@ impl<T> Calls<T> {
         self.next = next;
     }
 
+    /// Returns the slot of an open call.
     fn slot(&self, number: u64) -> Option<&Slot<T>> {
         let slot = self.slots.get(number as usize & self.mask())?.as_ref();
         slot.filter(|slot| slot.is(number))
@@ -392,7 +397,7 @@ impl<T> Calls<T> {
         self.slots.len().wrapping_sub(1)
     }
 
-    /// How far the next free slot lies ahead of slot `from`; none when the ring is full.
+    /// Returns how far the next free slot is ahead of slot `from`; `None` when the ring is full.
     #[inline(never)]
     fn free_distance(&self, from: usize) -> Option<usize> {
         let len = self.slots.len();
@@ -405,7 +410,8 @@ impl<T> Calls<T> {
         self.find_bit(from, to, |word| word)
     }
 
-    /// The first slot of `from..to` whose bit is set in the occupancy words as `read` gives them.
+    /// Returns the first slot of `from..to` whose bit is set in the words of `occupied`, after
+    /// `read` has changed them.
     fn find_bit(&self, from: usize, to: usize, read: impl Fn(u64) -> u64) -> Option<usize> {
         let mut index = from;
         while index < to {

@@ -11,7 +11,7 @@ use crate::id::CallId;
 use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
-/// How many fetched outcomes may still be in the list, besides one for each that waits.
+/// How many fetched outcomes may still be in the list, besides as many as wait to be fetched.
 const MAX_FETCHED_KEPT: usize = 64;
 
 /// An entry before it is filled. It is a constant, because the processor would have to wait for a
@@ -50,13 +50,13 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// The outcomes in the order in which they came, which usually is that of the calls. `None`
-    /// after an outcome was fetched.
+    /// The outcomes in the order in which they came, which usually is the order of the calls.
+    /// `None` after an outcome was fetched.
     outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
-    /// How many were not fetched yet.
+    /// How many outcomes were not fetched yet.
     waiting: usize,
-    /// Whether an outcome came before that of an earlier call. Then they are sorted before a
-    /// lookup.
+    /// Whether an outcome came before the outcome of an earlier call. Then the list is sorted
+    /// before a lookup.
     is_mixed: bool,
     /// The position after the last one that was fetched, where the next one usually is.
     next: usize,
@@ -126,7 +126,7 @@ impl Collector {
         self.waiting
     }
 
-    /// Whether none waits.
+    /// Whether no outcome waits to be fetched.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
@@ -145,6 +145,7 @@ impl Collector {
         self.waiting -= 1;
     }
 
+    /// Returns the position of a call's entry in the list.
     fn find(&mut self, call: CallId) -> Option<usize> {
         let next = self.outcomes.get(self.next);
         if next.is_some_and(|(found, _)| *found == call) {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn outcomes_are_found_in_whatever_order_they_came_and_are_fetched() {
-        // Steps that reach every number below 101.
+        // Orders in which the numbers below 101 are put and taken: each in steps of this size.
         for (put, take) in [(1, 1), (1, 100), (100, 1), (7, 30), (30, 7)] {
             let mut collector = Collector::new();
             for number in 0..101 {

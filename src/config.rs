@@ -170,8 +170,8 @@ options! {
     /// The limits of a connection, with what the peer sees at each.
     Limits in limits {
         /// The largest accepted message, in bytes. A larger one is skipped without being stored,
-        /// and answered −32004 with a null id. Needs that much input buffer. Default 1 MiB (1 048
-        /// 576).
+        /// and answered with a null id and −32004, or as `limit_errors` says. Needs that much input
+        /// buffer. Default 1 MiB (1 048 576).
         max_message_bytes: usize = 1 << 20,
         /// The longest accepted header block (Content-Length), in bytes. A longer one breaks the
         /// connection. Default 8 KiB, as in common HTTP servers.
@@ -179,16 +179,16 @@ options! {
         /// How deep arrays and objects may nest, 1 to 128; 0 counts as 1, more as 128. A deeper
         /// message is answered −32700. Default 128, as in serde_json.
         max_depth: u8 = 128,
-        /// The most items of a peer's batch. A longer batch is answered −32003, and no request of
-        /// it runs. Needs about 140 bytes per item. Default 100.
+        /// The most items of a peer's batch. A longer one is answered −32003, or as `limit_errors`
+        /// says, and no request of it runs. Needs about 140 bytes per item. Default 100.
         max_batch_items: usize = 100,
         /// The largest answer to one batch, in bytes. A result that would exceed it fails as
         /// [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
         max_batch_reply_bytes: usize = 4 << 20,
         /// The most items of our batches. Default 100.
         max_batch_calls: usize = 100,
-        /// The most of our calls that are joined into one batch while they wait for the driver. It
-        /// ends at a notification, 64 KiB or `max_batch_calls`. Default 1: none.
+        /// The most of our calls that are joined into one batch while they wait for the driver. A
+        /// batch also ends at a notification, 64 KiB or `max_batch_calls`. Default 1: none.
         max_joined_calls: usize = 1,
         /// The longest accepted id, in bytes with its quotes. A longer one is answered −32600 with
         /// a null id. Needs that much per open request. Default 2048.
@@ -207,9 +207,9 @@ options! {
         /// `error_profile` (−32002 by default). Reading goes on, because open ones may wait for
         /// answers. Default 1088: 64 running and 1024 waiting.
         max_open_requests: usize = 64 + 1024,
-        /// The most unmatched responses before the connection breaks. Default `u64::MAX`: no limit.
+        /// The most unmatched responses; one more breaks the connection. Default `u64::MAX`.
         max_unmatched_responses: u64 = u64::MAX,
-        /// The most malformed messages before the connection breaks. Default `u64::MAX`: no limit.
+        /// The most malformed messages; one more breaks the connection. Default `u64::MAX`.
         max_malformed_messages: u64 = u64::MAX,
         /// If more output than this many bytes waits, new calls and notifications fail as
         /// [`Full`](crate::SendError::Full); answers are still sent. Default 1 MiB.
@@ -222,19 +222,20 @@ options! {
 }
 
 options! {
-    /// The timeouts. `None` waits for ever.
+    /// The timeouts of a connection. `None` waits for ever. Calls have their own deadlines, see
+    /// [`Connection::call`](crate::Connection::call).
     Timeouts in timeouts {
         /// How long a message may take from its first byte to its last. Default 60 s.
         message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
         /// How long output may wait while none of it is written. Default 60 s.
         write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
-        /// How long a drain may take; a close ends at once. Default 30 s.
+        /// How long a drain may take; a close does not wait. Default 30 s.
         drain_timeout: Option<Duration> = Some(Duration::from_secs(30)),
     }
 }
 
 /// The settings of a [`Connection`](crate::Connection): a [`Config`] that it stores, or a type with
-/// a [`FixedConfig`]. There are no others.
+/// a [`FixedConfig`]. No other type can have this trait.
 pub trait Settings {
     /// The framing, if it is known at compile time.
     const FRAMING: Option<Framing>;
@@ -490,7 +491,7 @@ impl CancelStyle {
 pub enum CancelMatch {
     /// By type and value of the id.
     Exact,
-    /// If there is none, by the text: `"7"` cancels 7 if exactly one open request matches. For
+    /// If no id is equal, by the text: `"7"` cancels 7 if exactly one open request matches. For
     /// peers that turn ids into strings; a late cancel could match another request.
     ExactThenText,
 }
@@ -503,7 +504,7 @@ pub enum CancelAnswer {
     RequestCancelled,
     /// −32800 (LSP, ACP).
     Lsp,
-    /// No answer: the request ends at once (MCP).
+    /// No answer: the request ends when it is cancelled (MCP).
     Silent,
 }
 

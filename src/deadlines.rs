@@ -22,6 +22,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The number of children of a bound.
 const WIDTH: usize = 64;
 
+/// The lower bounds of a table's deadlines.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     /// All levels, one after another, the root last.
@@ -55,7 +56,7 @@ impl Deadlines {
         self.bounds.resize(total, NEVER);
     }
 
-    /// Notes that `slot` has a deadline no earlier than `deadline`.
+    /// Notes the deadline of `slot`: lowers every bound above it that is later.
     pub(crate) fn note(&mut self, slot: usize, deadline: u64) {
         let (mut start, mut width, mut index) = (0, self.blocks, slot / WIDTH);
         while let Some(bound) = self.bounds.get_mut(start + index) {
@@ -84,7 +85,7 @@ impl Deadlines {
         if self.earliest() > now || self.earliest() == NEVER {
             return None;
         }
-        // It goes down from the root. For each level: its start and its width.
+        // The search goes down from the root. `levels` has the start and the width of each level.
         let mut levels = [(0usize, 0usize); 12];
         let mut depth = 0;
         let (mut start, mut width) = (0, self.blocks);
@@ -103,7 +104,7 @@ impl Deadlines {
             let first = index * WIDTH;
             let end = (first + WIDTH).min(width);
             // A bound above the lowest level is exactly the least of its children, so if its time
-            // has come, that of a child has come too.
+            // has come, the time of a child has come too.
             index = (first..end).min_by_key(|&child| self.bounds[start + child])?;
         }
         Some(index)
@@ -138,7 +139,7 @@ mod tests {
     use super::{Deadlines, NEVER};
     use alloc::vec::Vec;
 
-    /// Takes what is due out of `table` the way the call table does.
+    /// Removes the passed deadlines from `table`, as the call table does, and returns them.
     fn fire(deadlines: &mut Deadlines, table: &mut [u64], now: u64) -> Vec<u64> {
         let mut fired = Vec::new();
         while let Some(block) = deadlines.due_block(now) {

@@ -5,7 +5,7 @@
 //! version out and always have every other member.
 //!
 //! Functions that write are forced inline, here and in `outbox`, `frame::write` and the
-//! connection's `commands` and `answers`. Without it a small request takes 24 % more instructions,
+//! connection's `commands` and `answers`. Otherwise a small request takes 24 % more instructions,
 //! and encoding a small message alone 34 % (`benches/instructions/run.py`: `encode request` and
 //! `encode small`).
 
@@ -95,14 +95,14 @@ pub(crate) mod sealed {
 
 /// A payload that has already been written as JSON text, or no value.
 ///
-/// A driver that shares its connection writes values before it takes its lock, so that no code of
-/// the values runs under the lock:
+/// A driver that shares its connection writes values before it takes the connection's lock, so that
+/// no code of the values runs under the lock:
 ///
 /// ```
 /// use antiphon::{Config, Connection, Encoded};
 /// let mut text = Vec::new();
 /// let params = Encoded::write(&[1, 2], &mut text)?;
-/// // The lock is taken here.
+/// // The connection's lock is taken here.
 /// let mut conn: Connection = Connection::new(Config::new());
 /// conn.notify("add", Encoded::part(&text, params))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -121,8 +121,8 @@ impl<'b> Encoded<'b> {
         Ok(start..text.len())
     }
 
-    /// Returns the payload that [`write`](Self::write) has written at `part`. Any other text there
-    /// would be sent unchecked.
+    /// Returns the payload that [`write`](Self::write) has written to `text` at `part`. The bytes
+    /// are not checked again, so `part` must be a range that `write` has returned.
     pub fn part(text: &'b [u8], part: Range<usize>) -> Self {
         Self(text.get(part).unwrap_or_default())
     }
@@ -157,7 +157,7 @@ pub(crate) enum WriteError {
     ParamsByName,
 }
 
-/// Writes a request or notification up to its params, and returns where they begin, for
+/// Writes a request or notification up to its params, and returns where the method ends, for
 /// [`end_params`].
 #[inline(always)]
 pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usize {
@@ -181,7 +181,7 @@ const CALL_V1: &[u8; 11] = b"{\"method\":\"";
 /// The text between a method and its params.
 const PARAMS: &[u8; 11] = b"\",\"params\":";
 
-/// Checks the params that were written after the method.
+/// Checks the params that were written after the method, and replaces params that are no value.
 #[inline]
 pub(crate) fn end_params(
     out: &mut Vec<u8>,
@@ -228,7 +228,7 @@ pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64)
 }
 
 /// Ends a request with a number of at most eight digits. The number and the text around it fit into
-/// sixteen bytes, which are copied at once and then truncated.
+/// sixteen bytes, which are copied in one step and then truncated.
 #[inline(always)]
 fn end_numbered_request(out: &mut Vec<u8>, number: u32) {
     const HEAD: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
@@ -255,6 +255,7 @@ pub(crate) fn end_notification(out: &mut Vec<u8>, style: Style) {
     }
 }
 
+/// Appends a request or notification up to its params. On error `out` is unchanged.
 fn write_call(
     out: &mut Vec<u8>,
     style: Style,

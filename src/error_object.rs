@@ -242,7 +242,7 @@ impl<'a> ErrorObject<'a> {
         }
     }
 
-    /// How many bytes of JSON it is on the wire.
+    /// The length of the error as JSON, in bytes.
     ///
     /// ```
     /// use antiphon::ErrorObject;
@@ -301,9 +301,9 @@ fn read_integer(json: Json<'_>) -> Option<i64> {
     }
 }
 
-/// Reads the digits of a JSON number without leading zeros; `None` for a sign other than minus.
+/// Reads a JSON number that has only digits and perhaps a minus; `None` for any other.
 fn whole_number(text: &[u8]) -> Option<i64> {
-    // The largest number of 64 bits with a sign has nineteen digits, and any nineteen fit without one.
+    // The largest `i64` has nineteen digits, and every number of nineteen digits fits into a `u64`.
     const MAX_DIGITS: usize = 19;
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if digits.len() > MAX_DIGITS {

@@ -1,9 +1,8 @@
 //! The events that [`Connection::poll_event`](crate::Connection::poll_event) returns to the driver.
 //!
 //! Events borrow the input, never the connection: a request can be answered while its params are
-//! read. `into_owned` copies an event that has to outlive its input. Every fault is reported: if
-//! the peer is not sent everything about it, there is an event with its cause, its id and its
-//! position.
+//! read. `into_owned` copies an event that has to outlive its input. Every fault of the peer is
+//! reported with its cause, its id and its position, whatever the peer itself is sent about it.
 
 use alloc::borrow::Cow;
 use core::fmt;
@@ -26,23 +25,24 @@ pub enum Event<'a, T> {
     Response(ResponseRef<'a, T>),
     /// The peer has cancelled one of its requests, or the connection was closed before the answer.
     Cancelled(Cancelled<'a>),
-    /// A message, or one item of a batch, was not valid. It was answered as the specification
-    /// demands; the connection goes on.
+    /// A message, or one item of a batch, was not valid. If it may have been a request, it was
+    /// answered with an error, unless this side is a client. The connection goes on, up to
+    /// `max_malformed_messages`.
     Malformed(Malformed<'a>),
-    /// A valid request or notification was over a limit, or a message was too large to be read. A
-    /// request was answered; the connection goes on.
+    /// A valid request or notification was over a limit, or a message or batch was too large to be
+    /// read. A request was answered with an error; the connection goes on.
     Refused(Refused<'a>),
     /// A message that matches nothing that is open: a late or unknown answer, or a cancel of a
-    /// request that is not open. It is never answered.
+    /// request that is not open. It is not answered, unless it is a cancel with an id.
     UnmatchedResponse(UnmatchedResponse<'a>),
-    /// The connection accepts no more input. It is the last event, after every open call has ended.
-    /// Queued output can still be written, and after an ordinary end of input open requests may
-    /// still be answered; [`Connection::is_closed`](crate::Connection::is_closed) is true when all
-    /// is done.
+    /// The connection accepts no more input. This event comes once, after every open call has
+    /// ended. Queued output can still be written, and after an ordinary end of input open requests
+    /// may still be answered; if they are given up instead, [`Cancelled`](Self::Cancelled) follows
+    /// for each. [`Connection::is_closed`](crate::Connection::is_closed) is true when all is done.
     Closed(Closed),
 }
 
-/// The position of a message.
+/// The size of a message, and its position in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
@@ -64,7 +64,7 @@ pub struct RequestRef<'a> {
     pub id: Id<'a>,
     /// The right to answer.
     pub token: ReplyToken,
-    /// The position of the request.
+    /// The size of the request, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -76,7 +76,7 @@ pub struct NotificationRef<'a> {
     pub method: Cow<'a, str>,
     /// The params, an array or an object, if there are any.
     pub params: Option<Json<'a>>,
-    /// The position of the notification.
+    /// The size of the notification, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -90,7 +90,8 @@ pub struct ResponseRef<'a, T> {
     pub tag: T,
     /// How it ended.
     pub outcome: Outcome<'a>,
-    /// The position of the answer; `None` for a call that ended without one.
+    /// The size of the answer, and its position in a batch; `None` for a call that ended without
+    /// an answer.
     pub origin: Option<Origin>,
 }
 
@@ -296,7 +297,7 @@ impl fmt::Display for InvalidReason {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refused<'a> {
-    /// The limit.
+    /// The limit or setting.
     pub cause: RefusedCause,
     /// The method, if there is one.
     pub method: Option<Cow<'a, str>>,
@@ -331,7 +332,7 @@ pub enum RefusedCause {
     IdTooLong,
     /// The method is longer than `max_method_bytes`.
     MethodTooLong,
-    /// A request with the same id is open, and `duplicate_ids` is off.
+    /// A request with the same id is open, and `duplicate_ids` is `Reject`.
     RepeatedId,
     /// The id is null, and `null_ids` is off.
     NullId,

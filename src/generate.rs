@@ -296,7 +296,7 @@ impl Conversation {
 }
 
 impl<'a> Arbitrary<'a> for Conversation {
-    /// Under any framing that can be written.
+    /// Makes a conversation under any framing that can be written.
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         let framings = [
             Framing::Newline,
@@ -316,7 +316,8 @@ fn method<'m>(u: &mut Unstructured<'_>, methods: &[&'m str]) -> Result<&'m str> 
     }
 }
 
-/// Small ids are frequent, so that they repeat, and are those of the first calls.
+/// Chooses an id. The first ids of the list, which are those of the first calls, are frequent, so
+/// that ids repeat.
 fn id(u: &mut Unstructured<'_>) -> Result<&'static str> {
     match u.ratio(2, 3)? {
         true => Ok(u.choose(&IDS[..4])?),

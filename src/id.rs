@@ -2,9 +2,9 @@
 //! three ways (`scheme`). The handles [`CallId`], [`RequestKey`] and [`ReplyToken`] identify open
 //! calls and requests.
 //!
-//! An id is never converted to a number type. It is echoed byte for byte, and compared by type and
-//! value: strings after unescaping, numbers by exact decimal value. So `1`, `1.0` and `1e0` are one
-//! id, and `"1"` is another.
+//! An id is echoed byte for byte, and compared by type and value: strings after unescaping, numbers
+//! by exact decimal value, never as floating point. So `1`, `1.0` and `1e0` are one id, and `"1"`
+//! is another.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -54,7 +54,7 @@ impl<'a> Id<'a> {
         }
     }
 
-    /// An id whose kind is known already.
+    /// Makes an id of a value that is known to be a scalar.
     #[inline]
     pub(crate) fn of_scalar(json: Json<'a>) -> Self {
         Self { json }
@@ -101,8 +101,8 @@ impl<'a> Id<'a> {
         }
     }
 
-    /// Returns a hash of type and value: equal ids have equal hashes. Never used to decide
-    /// equality.
+    /// Returns a hash of type and value: equal ids have equal hashes. Ids with equal hashes may
+    /// differ.
     pub(crate) fn value_hash(&self) -> u32 {
         if let Some(number) = read_canonical(self.json.as_bytes()) {
             return hash_of_number(number);
@@ -179,7 +179,7 @@ fn push_utf8(point: u32, push: &mut dyn FnMut(&[u8])) {
 /// The first number of 17 digits: [`read_canonical`] reads all below it.
 const DIGITS_16: u64 = 10_000_000_000_000_000;
 
-/// Spreads numbers, which are often consecutive, over all bits.
+/// Returns a hash that spreads numbers, which are often consecutive, over all bits.
 fn hash_of_number(number: u64) -> u32 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 32)) as u32
@@ -362,13 +362,13 @@ pub struct CallId {
 
 impl CallId {
     /// Makes an id for a [`Collector`](crate::Collector) of the caller's own, with a number that
-    /// the caller chooses. `connection` distinguishes the call from those of others. No connection
-    /// knows this id.
+    /// the caller chooses. `connection` distinguishes the call from calls of other connections. No
+    /// connection knows this id.
     pub const fn new(connection: u32, number: u64) -> Self {
         Self { connection, number }
     }
 
-    /// The number of its connection, which distinguishes the call from those of others.
+    /// The number of the call's connection ([`Config::connection`](crate::Config::connection)).
     pub fn connection(&self) -> u32 {
         self.connection
     }

@@ -1,7 +1,7 @@
 //! The input that the driver passes in: a cursor over received bytes, which the driver owns.
 //!
-//! The connection takes whole messages or nothing. The driver passes the bytes that were not taken
-//! again, followed by those that arrive next.
+//! The connection takes a message only when all of it is there. The driver passes the bytes that
+//! were not taken again, followed by the bytes that arrive next.
 
 /// Received bytes, and how many of them the connection has taken.
 ///
@@ -24,6 +24,7 @@ pub struct Input<'a> {
     print: (usize, u64),
 }
 
+/// Whether the bytes are a stream, one whole message, or missing because the message was too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputKind {
     Stream,
@@ -84,7 +85,8 @@ impl<'a> Input<'a> {
         self.bytes.get(self.consumed..).unwrap_or_default()
     }
 
-    /// Returns a fingerprint of the next `n` bytes. They cannot change, so it is computed once.
+    /// Returns a fingerprint of the next `n` bytes. The bytes cannot change while they are
+    /// borrowed, so it is computed once.
     #[inline]
     pub(crate) fn print_of(&mut self, n: usize) -> u64 {
         if self.print.0 != n || n == 0 {
@@ -128,7 +130,8 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
 /// How many bytes at either end are used.
 const SAMPLE: usize = 64;
 
-/// Both ends are hashed independently, so that the processor can do both at once.
+/// Returns the fingerprint of a text by its two ends. They are hashed independently, so that the
+/// processor can work on both at the same time.
 #[inline]
 fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -15,8 +15,8 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The intervals of a [`KeepAlive`]. `None` switches the step off. An interval below a millisecond
-/// counts as one.
+/// The intervals of a [`KeepAlive`]. `None` switches the step off. A shorter interval than one
+/// millisecond counts as one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepAliveConfig {
@@ -45,8 +45,8 @@ impl Default for KeepAliveConfig {
     }
 }
 
-/// The shortest interval. With none at all a driver that asks until there is no action would send
-/// pings without end.
+/// The shortest interval. With an interval of zero, a driver that asks until there is no action
+/// would send pings without end.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 
 /// An action for the driver.
@@ -87,7 +87,7 @@ enum State {
 }
 
 impl KeepAlive {
-    /// Makes one for an attempt to connect that begins now.
+    /// Makes a state machine for an attempt to connect that begins now.
     pub fn new(config: KeepAliveConfig, now: Instant) -> Self {
         let until = after(now, config.connect_timeout);
         Self {
@@ -143,6 +143,7 @@ impl KeepAlive {
         }
     }
 
+    /// Begins a new interval until the next ping, because the peer has shown that it is there.
     fn be_quiet(&mut self, now: Instant) {
         self.state = State::Quiet {
             ping_at: after(now, self.config.ping_interval),

@@ -3,7 +3,8 @@
 //! A [`Connection`] has both roles at once: it calls and is called. Received bytes go in and events
 //! come out; commands go in and bytes to be sent come out; the current time goes in and deadlines
 //! come out. You write a loop of a few lines that reads, writes and waits: on a thread, in a task,
-//! in an interrupt handler, in a test. All rules of the protocol are in this crate.
+//! in an interrupt handler, in a test. All rules of the protocol are in this crate; the crates
+//! `antiphon-net` and `antiphon-blocking` have such loops for sockets, pipes and HTTP.
 //!
 //! # The loop
 //!
@@ -53,8 +54,7 @@
 //! | call, and answer calls | [`Connection::call`], [`Connection::respond`], [`Event`] |
 //! | serve methods by name, with types | [`service`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
-//! | send several messages at once and fetch results by type | [`Connection::batch`], [`Collector`]
-//! |
+//! | send several messages in one, fetch results by type | [`Connection::batch`], [`Collector`] |
 //! | answer one message without a connection | [`answer`] |
 //! | read a message without a connection: route it, log it, test it | [`Reader`] |
 //! | know what a bad peer can do | [`Config::max_memory_bytes`], [`Malformed`], [`Refused`], [`UnmatchedResponse`] |
@@ -65,7 +65,7 @@
 //!
 //! - However the input is split, events and output are the same.
 //! - Every call ends exactly once. Every request with an id gets exactly one answer, unless the
-//!   connection closes before, or the dialect wants none after a cancel.
+//!   connection is closed first, or the request is cancelled and the dialect wants no answer then.
 //! - Ids and JSON that pass through keep their bytes: `1.0` never becomes `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
 //! - In steady state neither an outgoing call nor an incoming request allocates.

@@ -14,8 +14,8 @@ use core::fmt;
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnectionState {
-    /// The connection is being made. Nothing is sent. Calls fail at once or wait, as the driver is
-    /// configured.
+    /// The connection is being made. Nothing is sent. Calls fail immediately or wait, as the driver
+    /// is configured.
     Connecting,
     /// Messages are exchanged, and either side may close the connection.
     Open,
@@ -46,14 +46,14 @@ impl ConnectionState {
         matches!(self, Self::Open | Self::Closing)
     }
 
-    /// Whether requests and calls that have begun are finished: requests answered, calls given up.
+    /// Whether open requests may still be answered, and open calls be cancelled.
     pub const fn may_finish(self) -> bool {
         matches!(self, Self::Open | Self::Closing)
     }
 
     /// Returns what happens to a new call or notification, if `waiting` of them wait for the
     /// connection already and at most `max_waiting_calls` may. With a `max_waiting_calls` of 0,
-    /// which is usual, none waits: if it cannot be sent, it fails at once.
+    /// which is usual, none waits: if it cannot be sent, it fails immediately.
     pub const fn sending(self, waiting: usize, max_waiting_calls: usize) -> Sending {
         match self {
             Self::Open => Sending::Now,

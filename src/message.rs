@@ -74,7 +74,7 @@ pub(crate) struct Call<'a> {
     pub(crate) style: Style,
     /// The string as written, quotes included.
     pub(crate) method: Json<'a>,
-    /// Whether there are escapes in it.
+    /// Whether there are escapes in the method.
     pub(crate) method_escaped: bool,
     pub(crate) params: Option<Json<'a>>,
     pub(crate) kind: CallKind<'a>,
@@ -163,8 +163,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Makes one object of a message that the driver has passed again. The driver may have passed
-    /// other bytes, so the text is checked again; if it has changed, no members are found.
+    /// Makes the text of one object of a message that the driver has passed again. The driver may
+    /// have passed other bytes, so the text is checked again; if it is not UTF-8, it is empty.
     pub(crate) fn part(message: &'a [u8], envelope: &Envelope, flags: TextFlags) -> Self {
         let part = message.get(envelope.span.range()).unwrap_or_default();
         Self {
@@ -197,7 +197,8 @@ impl<'a> Text<'a> {
         self.value(span).unwrap_or(Json::NULL)
     }
 
-    /// Returns the value at `span`, if it is still the one that was scanned.
+    /// Returns the value at `span`; `None` if this text is another one than was scanned, and has
+    /// nothing at `span` that could be a value.
     #[inline]
     fn value(&self, span: Span) -> Option<Json<'a>> {
         let value = value_of(self.text, self.place(span.start), self.place(span.end))?;
@@ -509,6 +510,7 @@ impl<'a> Object<'a, '_> {
         }
     }
 
+    /// Returns the outcome of a valid response, or the rule that the response breaks.
     fn valid_outcome(&self, in_batch: bool) -> Result<Outcome<'a>, InvalidReason> {
         let envelope = self.envelope;
         let style = self.style().ok_or(InvalidReason::Version)?;

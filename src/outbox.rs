@@ -2,7 +2,7 @@
 //!
 //! The bytes are in one buffer, so that several messages are written at once. A list has the ends
 //! of its parts. A part is one message; in a stream only a message with calls is a part, because
-//! the ends of others are not needed. Each part has the number of its last call, so that calls of
+//! the other ends are not needed. Each part has the number of its last call, so that calls of
 //! which no byte was written are known.
 //!
 //! ```text
@@ -26,6 +26,7 @@ use crate::target::rare;
 /// servers, and few bytes have to be moved.
 const MAX_JOINED_BYTES: u64 = 64 << 10;
 
+/// A message that waits to be written, see above.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Where the part begins and ends, counted from the first byte ever queued.
@@ -41,7 +42,8 @@ impl Part {
     }
 }
 
-// The fields keep this order for the same reason as those of `Connection`.
+// The fields keep this order, so that the fields that every message needs are in few cache lines.
+/// The output of a connection.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outbox<S> {
@@ -167,9 +169,9 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Joins the last frame, which has one call, and the one before it into one batch, if that has
-    /// only calls that may be joined, fewer than `max_calls`, and no byte of it was taken. Returns
-    /// the last call that it had before, and how many it has now.
+    /// Joins the last frame, which has one call, and the frame before it into one batch, if the
+    /// frame before has only calls that may be joined, fewer than `max_calls`, and no byte of it
+    /// was taken. Returns the last call of the frame before, and the number of calls of the batch.
     #[inline(never)]
     pub(crate) fn join_last(&mut self, max_calls: usize) -> Option<(u64, u16)> {
         let last = self.parts.pop_back()?;
@@ -204,7 +206,7 @@ impl<S: Settings> Outbox<S> {
         Some((before.last_call, calls + 1))
     }
 
-    /// Removes the part before the last one, if they may be joined.
+    /// Removes the part before `last` and returns it, if the two may be joined.
     fn part_to_join(&mut self, last: Part, max_calls: usize) -> Option<Part> {
         let (end, calls) = self.joined;
         let before = *self.parts.back().filter(|part| part.end == end)?;
@@ -225,6 +227,7 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
+    /// Removes the frame that is not complete, and capacity that only this frame needed.
     #[inline(never)]
     fn drop_open_frame(&mut self) {
         if self.len() == 0 {
@@ -238,7 +241,7 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Returns the bytes to be written next: all of them in a stream, one frame for whole messages.
+    /// Returns the bytes to be written next: all waiting bytes, or one frame under `Messages`.
     pub(crate) fn peek(&self) -> Option<&[u8]> {
         let waiting = self
             .buf
@@ -302,8 +305,8 @@ impl<S: Settings> Outbox<S> {
         true
     }
 
-    /// Drops the frame of [`peek`](Self::peek) as undelivered. Returns the numbers of its calls:
-    /// above the first, up to the second.
+    /// Drops the frame of [`peek`](Self::peek), because it could not be sent. Returns the range of
+    /// its call numbers: above the first value, up to the second.
     pub(crate) fn fail(&mut self) -> Option<(u64, u64)> {
         let front = *self.parts.front()?;
         let before = self.gone_call;
@@ -354,6 +357,7 @@ impl<S: Settings> Outbox<S> {
         self.committed = self.buf.len();
     }
 
+    /// Removes the first `n` waiting bytes.
     fn advance(&mut self, n: usize) {
         self.head += n;
         self.advance_marks(n);

@@ -1,6 +1,6 @@
 //! Requests, notifications and outcomes that own their text, and so outlive their input.
 //!
-//! A copy takes one allocation at most, and none if the text is short. Moving a copy costs as much
+//! A copy takes one allocation at most, and none if the text is short. Moving a copy takes as long
 //! as reading it, so the types are small, and `put_into` copies directly into a queue.
 
 use alloc::boxed::Box;
@@ -55,7 +55,7 @@ impl OwnedRequest {
         Id::new(Json::from_scanned(self.message.parts.id(), TextFlags::NONE)).unwrap_or(Id::NULL)
     }
 
-    /// The position of the request.
+    /// The size of the request, and its position in a batch.
     pub fn origin(&self) -> Origin {
         self.message.origin
     }
@@ -95,8 +95,8 @@ impl RequestRef<'_> {
     /// without a move. Use it to store many requests.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedRequest>) {
-        // It is filled in place: a request that is filled elsewhere and then moved is written
-        // twice.
+        // The copy is made in place: a request that is filled elsewhere and then moved is
+        // written twice.
         *place = None;
         let owned = place.get_or_insert(OwnedRequest::BLANK);
         (owned.token, owned.message.origin) = (self.token, self.origin);
@@ -123,7 +123,7 @@ impl OwnedNotification {
         self.parts.params()
     }
 
-    /// The position of the notification.
+    /// The size of the notification, and its position in a batch.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -172,7 +172,7 @@ impl OwnedInvalid {
     }
 }
 
-/// Makes one without a text, for an answer that was not kept.
+/// Makes a reason without a text, for an answer that was not kept.
 impl From<InvalidReason> for OwnedInvalid {
     fn from(reason: InvalidReason) -> Self {
         Self {

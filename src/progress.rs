@@ -38,7 +38,7 @@ struct Names {
     value: Option<&'static str>,
     /// The member of a request's params, or of an object in them, that has the token.
     asked: &'static str,
-    /// The object in a request's params.
+    /// The object in a request's params that has this member; if there is none, the params have it.
     around: Option<&'static str>,
 }
 
@@ -339,7 +339,7 @@ mod tests {
                 Ok(r#"{"progressToken":1e0,"progress":0.5}"#),
             ),
             (Mcp, "1", "{}", Ok(r#"{"progressToken":1}"#)),
-            // Its own token does not stand twice.
+            // A token among the value's own members is left out.
             (
                 Mcp,
                 "1",

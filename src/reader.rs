@@ -1,8 +1,8 @@
 //! Reads messages without a connection: for gateways that route by method, for loggers, and for
 //! tests of what other programs write.
 //!
-//! It does not know which calls wait for an answer, and which requests need one.
-//! [`Connection`](crate::Connection) knows both.
+//! A reader does not know which calls wait for an answer, nor which requests are still to be
+//! answered. [`Connection`](crate::Connection) knows both.
 //!
 //! A message is read as a connection with the same configuration would read it.
 
@@ -94,7 +94,7 @@ pub enum ReadError {
     Syntax(SyntaxError),
     /// It is a batch without items. JSON-RPC 2.0 §6.
     EmptyBatch,
-    /// It is a batch, and the configuration has switched them off.
+    /// It is a batch, and the configuration has switched batches off.
     BatchesOff,
     /// It is a batch of more items than `max_batch_items`.
     BatchTooLong {
@@ -194,7 +194,7 @@ impl<'a> Iterator for Messages<'a> {
                     None => Message::Notification { method, params },
                 });
             }
-            // Each is built in its caller's memory.
+            // Each message is built in the caller's memory.
             if let id @ Some(_) = plain_answer_id(self.text, envelope) {
                 if let Some(result) = plain_result(self.text, envelope) {
                     let outcome = Outcome::Ok(result);
@@ -217,6 +217,7 @@ impl<'a> Iterator for Messages<'a> {
 impl ExactSizeIterator for Messages<'_> {}
 
 impl<'a> Messages<'a> {
+    /// Reads a message of any form.
     #[inline(never)]
     fn read_any(&self, envelope: &Envelope) -> Message<'a> {
         match message::classify(self.text, envelope, self.config, self.is_batch) {

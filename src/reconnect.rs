@@ -71,8 +71,8 @@ impl fmt::Display for InvalidStrategy {
 impl core::error::Error for InvalidStrategy {}
 
 /// The shortest time that a connection must have been open to count as a success, if the last delay
-/// was shorter. Without it, delays of zero would allow endless attempts at a server that accepts
-/// and drops connections.
+/// was shorter. Without this minimum, delays of zero would allow endless attempts at a server that
+/// accepts and drops connections.
 const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 
 /// Counts attempts and returns when the next one is due.
@@ -104,7 +104,7 @@ pub struct Reconnect {
 }
 
 impl Reconnect {
-    /// Checks a strategy.
+    /// Makes a counter for a strategy, after checking its numbers.
     ///
     /// # Errors
     /// [`InvalidStrategy`] names the number that is not valid.
@@ -131,8 +131,8 @@ impl Reconnect {
         Ok(reconnect)
     }
 
-    /// Reports that a connection was opened at `now`. The count of attempts does not start again
-    /// before [`handle_message`](Self::handle_message).
+    /// Reports that a connection was opened at `now`. This alone does not start the count of
+    /// attempts again.
     pub fn handle_open(&mut self, now: Instant) {
         self.opened_at = Some(now);
     }
@@ -150,7 +150,7 @@ impl Reconnect {
     }
 
     /// Reports that the connection, or an attempt at one, was lost at `now`. Returns the time of
-    /// the next attempt; `None` if there is no other, which is final, unless a connection that was
+    /// the next attempt; `None` if no attempt is left. That is final, unless a connection that was
     /// made in another way gets a [message](Self::handle_message). `entropy` is a random number
     /// from the driver, used for jitter only.
     pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {
@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn a_connection_counts_once_it_was_open_for_longer_than_the_last_delay() {
         let ms = Duration::from_millis;
-        // What the strategy waits, how long each connection is open, and how many attempts follow
-        // the first of a thousand connections.
+        // The strategy, how many milliseconds each connection is open, and how many attempts follow
+        // the first connection, 999 at most.
         let backoff = ReconnectStrategy::backoff(ms(100), ms(400), 5);
         let fixed = |delay| ReconnectStrategy::Fixed {
             delay: ms(delay),
@@ -263,7 +263,7 @@ mod tests {
         };
         for (strategy, open, attempts) in [
             (backoff, 0, 5),
-            // Longer than the first delay, not than the next.
+            // Longer than 50 ms, but not longer than the first delay of 100 ms.
             (backoff, 100, 5),
             (backoff, 101, 999),
             (fixed(200), 200, 5),
@@ -284,7 +284,7 @@ mod tests {
             });
             assert_eq!(again.count(), attempts, "{strategy:?} open for {open} ms");
         }
-        // Jitter makes a delay shorter, and a connection no better.
+        // Jitter makes a delay shorter, but not the time that a connection must be open.
         let jitter = ReconnectStrategy::ExponentialBackoff {
             initial_delay: ms(100),
             max_delay: ms(100),

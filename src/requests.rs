@@ -5,9 +5,9 @@
 //!
 //! Ids are looked up by a hash first, in buckets, and by value second. A bucket is a ring of slots:
 //! the newest request first, cancelled ones last. So a flood of cancels for one id finds at the
-//! front what is left to cancel, or that nothing is. Ids made to share a bucket cost a pass over
-//! it, `max_open_requests` slots at most. Most requests are answered before any lookup, so a new
-//! request is only noted as fresh; the next lookup sorts it, once.
+//! front what is left to cancel, or that nothing is. If a peer chooses ids that share a bucket, a
+//! lookup passes over all of them, `max_open_requests` slots at most. Most requests are answered
+//! before any lookup, so a new request is only noted as fresh; the next lookup sorts it, once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,12 +22,13 @@ use crate::target::rare;
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// How many more fresh slots are noted before outdated entries are removed.
+/// How many entries the list of fresh slots has space for, besides two for each slot.
 const FRESH_MIN: usize = 2;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 38;
 
+/// An open request of the peer, or a free slot for one.
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     /// The id as received; `null` for a request that is answered with a null id.
@@ -37,15 +38,15 @@ pub(crate) struct OpenRequest {
     /// The batch of the request and its position there, or [`NONE`].
     pub(crate) batch: u32,
     pub(crate) position: u32,
-    /// Whether the peer has cancelled it.
+    /// Whether the peer has cancelled the request.
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
-    /// Whether it is in the ring of its bucket.
+    /// Whether the slot is in the ring of its bucket.
     is_sorted: bool,
     /// The next slot of the bucket's ring, or the next free one.
     next: u32,
-    /// The one before in the ring; for the first it is the last.
+    /// The slot before in the ring; for the first slot it is the last one.
     before: u32,
 }
 
@@ -107,7 +108,7 @@ impl OpenRequest {
         self.id.as_bytes()
     }
 
-    /// Distinguishes it from others that were in its slot.
+    /// Distinguishes this request from earlier ones in its slot.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -119,6 +120,7 @@ impl OpenRequest {
     }
 }
 
+/// The table of the peer's open requests.
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
@@ -138,14 +140,14 @@ pub(crate) struct Requests {
 struct Index {
     /// A hash of the id of each sorted slot.
     hashes: Vec<u32>,
-    /// The first slot of each bucket, or [`NONE`]. Their number is a power of two, and was at least
-    /// that of the slots when they were last sorted.
+    /// The first slot of each bucket, or [`NONE`]. The number of buckets is a power of two, and was
+    /// at least the number of slots when they were last sorted.
     buckets: Vec<u32>,
 }
 
 impl Index {
-    /// Returns the bucket of a hash: the lower bits are the best ones. `None` if there are no
-    /// buckets.
+    /// Returns the index of the bucket of a hash, by its lower bits, which are the best ones. If
+    /// there are no buckets, the index is of no bucket.
     fn bucket(&self, hash: u32) -> usize {
         hash as usize & self.buckets.len().wrapping_sub(1)
     }
@@ -241,10 +243,11 @@ impl Requests {
         (index, 0)
     }
 
+    /// Adds a slot to the fresh ones.
     #[inline]
     fn note_fresh(&mut self, index: u32) {
         if self.fresh.last() == Some(&index) {
-            // If a slot is used again at once, it is the last of the list already.
+            // A slot that was opened last, and has ended since, is the last of the list already.
             return;
         }
         if self.fresh.len() == self.fresh.capacity() {
@@ -370,7 +373,8 @@ impl Requests {
             .filter(|request| request.generation == generation)
     }
 
-    /// Notes that the peer has cancelled the request; returns false if it had before.
+    /// Notes that the peer has cancelled the request. Returns false if it was cancelled before, or
+    /// is not open.
     pub(crate) fn set_cancelled(&mut self, slot: u32) -> bool {
         self.sort();
         match self.slots.get_mut(slot as usize) {
@@ -469,7 +473,8 @@ impl Requests {
             .take_while(|&slot| !self.slots[slot as usize].cancelled)
     }
 
-    /// Returns the first slot with an open request. Ending all of them in this way costs one pass.
+    /// Returns the first slot with an open request. Ending all requests in this way needs one pass
+    /// over the slots.
     pub(crate) fn any(&mut self) -> Option<u32> {
         if self.open == 0 {
             return None;

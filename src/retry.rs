@@ -25,7 +25,8 @@ pub enum Resend {
 
 impl Resend {
     /// Decides by the outcome of a call. `is_idempotent` says that running it twice does no harm. A
-    /// call that was answered or has timed out is never sent again.
+    /// call that was answered or has timed out is not sent again; [`Retries`] also knows error
+    /// codes after which a call is.
     pub fn judge(outcome: &OwnedOutcome, is_idempotent: bool) -> Self {
         match outcome {
             OwnedOutcome::Unsent => Self::Again,
@@ -73,7 +74,7 @@ impl Resends {
         }
     }
 
-    /// Counts one more. Returns false if the limit is reached.
+    /// Counts one more resend. Returns false if the limit is reached.
     fn take(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.left = left.unwrap_or(0);
@@ -87,8 +88,11 @@ impl Default for Resends {
     }
 }
 
-/// When a call is sent again, how often, and after how long. A client is told so beforehand, and so is a
-/// connection, which goes by the [`codes`](Self::codes) only: when it ends there is no other.
+/// Options for sending calls again: after which outcomes, how often, and after which delays.
+///
+/// A client that reconnects, or that speaks HTTP, uses all of them. A single connection sends a
+/// call again only after an error with one of the [`codes`](Self::codes), because when it has
+/// ended, there is no other connection.
 ///
 /// ```
 /// use antiphon::{ErrorProfile, Retry};
@@ -206,7 +210,7 @@ impl<'r> Retries<'r> {
     ) -> Option<Duration> {
         match outcome {
             OwnedOutcome::Err(error) if self.retry.codes.contains(&error.code()) => {
-                // It is counted like any other.
+                // This resend is counted like any other.
                 self.resends.take().then(|| self.next_delay(entropy))
             }
             outcome => match self.resends.judge(outcome, is_idempotent) {
@@ -216,7 +220,7 @@ impl<'r> Retries<'r> {
         }
     }
 
-    /// Returns the next delay, for a client that has no connection to wait for.
+    /// Returns the next delay, for a client that does not wait for a new connection, as over HTTP.
     pub fn next_delay(&mut self, entropy: u64) -> Duration {
         let Retry {
             max_delay,
@@ -225,7 +229,7 @@ impl<'r> Retries<'r> {
             ..
         } = *self.retry;
         let delay = back_off(self.delay, max_delay, jitter, entropy);
-        // It is limited, so that it never becomes infinite.
+        // The delay is limited here, so that it never becomes infinite.
         self.delay = (self.delay * multiplier.max(1.0)).min(max_delay.as_secs_f64());
         delay
     }
@@ -285,7 +289,7 @@ mod tests {
         for max_resends in [0, 1, DEFAULT_MAX_RESENDS, 100] {
             let mut resends = Resends::new(max_resends);
             for _ in 0..1000 {
-                // None of these counts.
+                // None of these outcomes is counted.
                 assert_eq!(resends.judge(&Unsent, false), Resend::Again);
                 assert_eq!(resends.judge(&Aborted, false), Resend::Never);
                 assert_eq!(resends.judge(&TimedOut, true), Resend::Never);
@@ -318,7 +322,7 @@ mod tests {
             (OwnedOutcome::TimedOut, true, None),
             (OwnedOutcome::Missing, true, None),
             (failed(7), false, Some(350)),
-            // Four were counted.
+            // Four resends were counted before.
             (failed(7), true, None),
             (OwnedOutcome::Aborted, true, None),
             (OwnedOutcome::Unsent, false, Some(0)),
@@ -340,7 +344,7 @@ mod tests {
             (2.0, 0.5, 0, [100, 200, 400]),
             (2.0, 0.5, u64::MAX, [50, 100, 200]),
             (2.0, 1.0, u64::MAX, [0, 0, 0]),
-            // What makes no sense.
+            // Options that are not valid.
             (0.1, -1.0, u64::MAX, [100, 100, 100]),
             (f64::NAN, f64::NAN, u64::MAX, [100, 100, 100]),
             (f64::INFINITY, 9.0, 0, [100, 10_000, 10_000]),

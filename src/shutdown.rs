@@ -47,13 +47,15 @@ pub enum ShutdownAction {
 pub struct Shutdown {
     flush_timeout: Duration,
     stage: Stage,
-    /// The stage whose action was returned; those between it and `stage` are still to come.
+    /// The stage whose action was returned last. The actions up to that of `stage` are still to
+    /// come.
     told: Stage,
     /// The time limit of the stage.
     until: Option<Instant>,
     is_clean: bool,
 }
 
+/// The stages of a shutdown, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Serving,
@@ -63,7 +65,7 @@ enum Stage {
 }
 
 impl Shutdown {
-    /// Makes one that has not begun to end. At the end, writing queued output may take
+    /// Makes a shutdown that has not begun. When it flushes, writing queued output may take
     /// `flush_timeout`.
     pub const fn new(flush_timeout: Duration) -> Self {
         Self {
@@ -75,8 +77,8 @@ impl Shutdown {
         }
     }
 
-    /// Begins the end: active work may take `grace` to finish. A later call can only shorten that:
-    /// with a `grace` of zero, active work is given up at once.
+    /// Begins the end: active work may take `grace` to finish. A later call can only shorten this
+    /// time: with a `grace` of zero, active work is given up immediately.
     pub fn begin(&mut self, now: Instant, grace: Duration) {
         let until = now + grace;
         match self.stage {
@@ -109,7 +111,7 @@ impl Shutdown {
     /// Returns the next action at `now`, if there is one. Call it until it returns `None`.
     pub fn poll_action(&mut self, now: Instant) -> Option<ShutdownAction> {
         self.advance(now);
-        // It goes one step at a time, so that no action is left out, however late it is called.
+        // The actions come one at a time, so that none is left out, however late this is called.
         let (told, action) = match self.told {
             told if told == self.stage => return None,
             Stage::Serving => (Stage::Draining, ShutdownAction::Drain),
@@ -161,6 +163,7 @@ impl Shutdown {
         }
     }
 
+    /// Goes to the stage in which output is flushed.
     fn flush(&mut self, now: Instant) {
         self.stage = Stage::Flushing;
         self.until = Some(now + self.flush_timeout);
@@ -248,7 +251,7 @@ mod tests {
         shutdown.handle_flushed();
         assert_eq!(shutdown.poll_timeout(), Some(Instant::ZERO));
         assert_eq!(actions(&mut shutdown, at(1)), [Drain, Flush, Release]);
-        // Asked for the first time long after: the flush still gets its time.
+        // If the first call is late, the flush still has its whole time.
         let mut shutdown = begun();
         assert_eq!(actions(&mut shutdown, at(100)), [Drain, Flush]);
         assert_eq!(actions(&mut shutdown, at(100)), []);

@@ -56,8 +56,8 @@ pub struct WebSocketRules {
     /// in common HTTP servers.
     pub max_header_bytes: usize,
     /// How long the handshake may take (`connect_timeout`, default 10 s), after how much silence a
-    /// ping is sent (`ping_interval`, default 30 s), and how long after it the peer may stay silent
-    /// (`pong_timeout`, default 10 s).
+    /// ping is sent (`ping_interval`, default 30 s), and how long after a ping the peer may stay
+    /// silent (`pong_timeout`, default 10 s).
     pub keep_alive: KeepAliveConfig,
     /// How long to wait for the peer's close after ours. Default 5 s.
     pub close_timeout: Duration,

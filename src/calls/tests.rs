@@ -106,7 +106,7 @@ fn a_table_that_is_full_stays_below_its_bound_and_comes_half_way() {
         let held = slots + words;
         assert!(held <= bound && bound <= 2 * held, "{held} of {bound}");
     }
-    // A limit that no memory can hold is a bound that none can, not a small one.
+    // For a limit that no memory can hold, the bound is the largest number, and has not wrapped.
     assert_eq!(Calls::<u64>::max_heap_bytes(usize::MAX), usize::MAX);
 }
 
@@ -121,7 +121,7 @@ fn a_call_is_found_between_two_others_whether_they_lie_close_or_far_apart() {
         .for_each(|number| {
             calls.take(number);
         });
-    // Far apart are numbers that more numbers lie between than there are slots.
+    // Two numbers are far apart if there are more numbers between them than slots.
     for _ in 0..1000 {
         let number = open(&mut calls, NEVER);
         calls.take(number);
@@ -165,14 +165,14 @@ fn the_next_number_is_given_at_once_while_nothing_stands_in_its_way() {
     let mut calls = Calls::new(1);
     assert_eq!(calls.reserve_next(9), None);
     for number in 1..=7 {
-        // The ring of two is to grow.
+        // Before the third call the ring of two slots must grow.
         if number > 2 {
             assert_eq!(calls.reserve_next(number), Some(number as u64));
             assert_eq!(calls.reserve_next(number - 1), None);
         }
         open(&mut calls, NEVER);
     }
-    // The ring of eight is to grow.
+    // Now the ring of eight slots must grow.
     assert_eq!(calls.reserve_next(1024), None);
     calls.take(1);
     assert_eq!(calls.reserve_next(1024), Some(8));
@@ -181,7 +181,7 @@ fn the_next_number_is_given_at_once_while_nothing_stands_in_its_way() {
     assert_eq!(calls.reserve_next(1024), Some(9));
     open(&mut calls, NEVER);
     calls.take(4);
-    // The second slot is still in use.
+    // Number 10 would need the slot of call 2, which is still open.
     assert_eq!(calls.reserve_next(1024), Some(11));
     calls.take(2);
     assert_eq!(calls.reserve_next(1024), Some(10));

@@ -25,8 +25,7 @@ trait Answer {
 struct Success<P>(P);
 
 impl<P: Payload> Answer for Success<P> {
-    /// This function is part of the answer to a single request, and of the answer to one in a
-    /// batch.
+    /// Is inlined twice: into the answer to a single request, and to a request of a batch.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError> {
         let Self(result) = self;
@@ -47,8 +46,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// # Errors
     /// Returns the token with the reason: the value has no JSON form, the answer is too large, the
     /// request is not open here (it was cancelled and needs no answer, or the token belongs to
-    /// another connection), or the connection is closed. With the returned token the request can
-    /// still be answered by [`respond_err`](Self::respond_err).
+    /// another connection), or the connection is closed. If the request is still open, it can be
+    /// answered by [`respond_err`](Self::respond_err) with the returned token.
     pub fn respond(
         &mut self,
         to: ReplyToken,
@@ -119,9 +118,9 @@ impl<T, S: Settings> Connection<T, S> {
         self.respond_err(to, &error)
     }
 
-    /// Whether the answer to an open request will be kept until its batch is complete. Such an
-    /// answer makes no output, so the caller need not set the time before it, nor write after it.
-    /// False for a request that is not open here.
+    /// Whether the answer to an open request will be kept, because its batch has other open
+    /// requests. Such an answer makes no output, so the caller need not set the time before it, nor
+    /// write after it. False for a request that is not open here.
     ///
     /// ```
     /// # use antiphon::{Config, Connection, Event, Input};
@@ -138,7 +137,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// let [first, second] = [tokens.remove(0), tokens.remove(0)];
     /// assert!(conn.is_answer_kept(first.key()));
     /// conn.respond(first, ())?;
-    /// // Now that is the last that the batch waits for.
+    /// // Now the second request is the only open one of the batch.
     /// assert!(!conn.is_answer_kept(second.key()));
     /// # Ok::<(), antiphon::SendError>(())
     /// ```
@@ -259,7 +258,8 @@ impl<T, S: Settings> Connection<T, S> {
         batches.end(batch, self.config.limits.max_batch_reply_bytes);
     }
 
-    /// Checks the hard limit of the output after an answer.
+    /// Ends the connection if the output, with the answers that are kept for open batches, is over
+    /// the hard limit.
     pub(super) fn after_reply(&mut self) {
         let gathered = match &self.parts {
             Some(parts) if self.reads_in_parts() => parts.batches.gathered(),

@@ -38,7 +38,8 @@ pub struct Batch<'c, T, S: Settings = Config> {
     conn: &'c mut Connection<T, S>,
     frame: Result<FrameStart, SendError>,
     start: usize,
-    /// The end of the last complete entry: a value's own code writes it, and may panic.
+    /// The end of the last complete entry. If the code that writes a value panics, the bytes after
+    /// it are removed.
     whole: usize,
     deadline: u64,
     first: u64,
@@ -176,7 +177,6 @@ impl<T, S: Settings> Batch<'_, T, S> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.dialect.id_scheme);
         self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
-        // The params are written by their own code, which may have panicked.
         Ok(number)
     }
 
@@ -248,6 +248,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         Ok(())
     }
 
+    /// Checks whether one more entry may be added.
     fn may_add(&self, method: &str) -> Result<(), SendError> {
         if let Err(error) = &self.frame {
             return Err(error.clone());

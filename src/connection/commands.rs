@@ -54,7 +54,8 @@ pub enum SendError {
     Encode(EncodeError),
     /// The call or request is not open on this connection.
     NotOpen,
-    /// The transport cannot carry the message: the server's side of an HTTP exchange only answers.
+    /// The transport cannot carry the message: the server's side of an HTTP exchange only answers,
+    /// and an HTTP request cannot be cancelled. Or the dialect has no cancel.
     NoPush,
     /// Batches are switched off, or the version of the protocol has none.
     BatchesOff,
@@ -146,9 +147,10 @@ struct Half {
 }
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Calls a method of the peer. The call ends exactly once, with an
-    /// [`Event::Response`](crate::Event::Response) that has the same `tag`: when the answer comes,
-    /// when `deadline` has passed, or when the connection ends.
+    /// Calls a method of the peer. The call ends exactly once: with an
+    /// [`Event::Response`](crate::Event::Response) that has the same `tag`, when the answer comes,
+    /// when `deadline` has passed, or when the connection ends; or without an event, by
+    /// [`cancel`](Self::cancel), which returns the tag.
     ///
     /// # Errors
     /// Returns the tag with the reason: a limit, a closed connection, params without a JSON form.
@@ -440,6 +442,7 @@ impl<T, S: Settings> Connection<T, S> {
         check_method(method)
     }
 
+    /// Checks whether this side may send calls and notifications in the current phase.
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
         if self.phase != Phase::Open {
             rare();
@@ -454,6 +457,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.requests.open() > 0
     }
 
+    /// Checks whether the transport and the soft limit of the output allow a message that is not an
+    /// answer.
     fn may_push(&self) -> Result<(), SendError> {
         if self.config.exchange && self.config.role == crate::Role::Server {
             rare();
@@ -479,6 +484,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Does what `next_call` does, also if the caller chose an id or the next free slot is far.
     #[inline(never)]
     fn search_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         if self.calls.open() >= self.config.limits.max_open_calls {
@@ -510,6 +516,7 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(number)
     }
 
+    /// Whether the id generated for call `number` is one that a caller chose for an open call.
     fn is_named(&self, number: u64) -> bool {
         let mut text = alloc::vec::Vec::new();
         self.config.dialect.id_scheme.write(number, &mut text);
@@ -534,6 +541,7 @@ impl<T, S: Settings> Connection<T, S> {
         (self.calls.is_open(number) && !is_named).then_some(number)
     }
 
+    /// Returns the version of our own calls and notifications.
     pub(super) fn own_style(&self) -> Style {
         match self.config.dialect.version {
             crate::VersionPolicy::V1Only => Style::V1,
@@ -555,6 +563,7 @@ impl<T, S: Settings> Connection<T, S> {
         Ok(())
     }
 
+    /// Removes the message that is being written, and returns the error.
     fn take_back(&mut self, error: SendError) -> SendError {
         self.outbox.rollback();
         error

@@ -28,14 +28,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A message has at most as many items as bytes, and the number of its bytes fits into 32 bits.
+    /// Returns the place of an item. A position fits into 32 bits, because `scan` refuses messages
+    /// of 4 GiB and more, and each item has at least one byte.
     fn at(batch: u32, position: usize) -> Self {
         let position = position as u32;
         Self { batch, position }
     }
 }
 
-/// An item of a batch: its text and its position.
+/// Returns the text of an item of a batch, and its size and position.
 #[inline]
 pub(super) fn item_of<'a>(
     message: &'a [u8],
@@ -74,8 +75,8 @@ impl<T, S: Settings> Connection<T, S> {
                 }
                 Rest::Fanout { low, high } => {
                     let (from, high) = (*low, *high);
-                    // The calls are found in the order of the ring, not of their numbers, so no
-                    // number may be skipped.
+                    // The calls are found in the order of their slots, not of their numbers, so
+                    // `low` cannot be raised to the number of the call that ended last.
                     let within = |number: &u64| from < *number && *number <= high;
                     let number = self.calls.oldest().filter(within);
                     let number = number.or_else(|| self.calls.open_between(from, high));
@@ -103,6 +104,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Returns the event of one item of a batch, by its fate; `None` if it has none.
     fn deliver_item<'a>(
         &mut self,
         text: &'a [u8],
@@ -171,6 +173,7 @@ impl<T, S: Settings> Connection<T, S> {
         ReplyToken { key }
     }
 
+    /// Carries out one message, and returns its event. `place` is set for an item of a batch.
     #[inline]
     pub(super) fn deliver<'a>(
         &mut self,
@@ -320,6 +323,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Answers a call with the result null.
     pub(super) fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
         // Writing null cannot fail, and its few bytes need not count against the limit.
@@ -336,7 +340,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Ends the call to which a response belongs, or reports that there is none.
+    /// Ends the call to which a response belongs, or reports that there is no such call.
     fn deliver_response<'a>(
         &mut self,
         id: Option<Id<'a>>,
@@ -355,7 +359,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let broken = match &outcome {
             Outcome::Invalid(invalid) => Some(invalid.reason),
-            // It could have answered the one call of an exchange, but there is not exactly one.
+            // Without an id a result can only answer the call of an exchange with exactly one call.
             Outcome::Ok(_) if id.is_none() => Some(InvalidReason::IdMissing),
             _ => None,
         };
@@ -430,7 +434,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Returns the calls of the one message in which all open calls were sent.
+    /// Returns the calls of the message in which all open calls were sent; `None` if they were sent
+    /// in several messages.
     fn sole_message(&self, oldest: u64) -> Option<Rest> {
         let parts = self.parts.as_ref();
         let around = parts.map(|parts| parts.our_batches.around(oldest));

@@ -65,6 +65,7 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
+    /// Answers a batch that is too long, unless it has only answers, and reports it.
     pub(super) fn refuse_batch<'a>(
         &mut self,
         text: &'a [u8],
@@ -146,6 +147,7 @@ impl<T, S: Settings> Connection<T, S> {
         batch
     }
 
+    /// Decides what becomes of any call in a batch. A request within its limits is opened.
     pub(super) fn open_item(&mut self, call: &Call<'_>, batch: u32, position: u32) -> Fate {
         if self.is_cancel(call) {
             return Fate::Deliver;

@@ -33,7 +33,8 @@ impl Config {
         } else {
             1
         };
-        // One more answer may have been written when the limit is found to be reached.
+        // The limit is checked after an answer was written, so that answer may exceed it. A quarter
+        // of a batch's answer is added for it.
         let max_output = self
             .limits
             .max_outbox_bytes
@@ -55,7 +56,7 @@ impl Config {
             // The envelopes of the batch that is being read.
             max_items.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
             our_batches,
-            // Ranges of calls whose frames were not delivered.
+            // Ranges of calls whose messages could not be sent.
             self.limits
                 .max_open_calls
                 .saturating_mul(2 * size_of::<(u64, u64)>()),

@@ -1,14 +1,15 @@
 //! One JSON-RPC connection, both roles at once. Every decision of the protocol is made in this
 //! folder.
 //!
-//! `mod` has the state, and input and output besides messages: time, ends, bytes to write.
+//! `mod` has the state, the order in which events are looked for, and the bytes to be written.
 //!
 //! * Sending: `commands` sends calls, notifications and cancels; `answers` sends answers;
-//!   `batch` sends several messages at once.
+//!   `batch` sends several messages as one.
 //! * Receiving: `receive` splits the input into messages, `items` prepares the peer's batches,
 //!   `refuse` answers malformed and refused messages, and `deliver` turns all others into events.
 //!   `plain` is a fast path through all of this for the most common messages.
-//! * Time is in `timing`, ends are in `settle`, the phases of a connection in `phase`.
+//! * `timing` takes the current time, `settle` ends calls that get no answer and the connection
+//!   itself, `phase` has the phases of a connection's life.
 //! * `parts` is a message that has been read and not completely delivered.
 //! * `memory` computes the most memory that a connection can hold.
 //!
@@ -96,7 +97,7 @@ pub use commands::{Rejected, SendError};
 /// assert_eq!(response.tag, "the sum");
 /// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
 /// ```
-// The fields keep this order, so that those that every message needs are in few cache lines.
+// The fields keep this order, so that the fields that every message needs are in few cache lines.
 #[repr(C)]
 pub struct Connection<T = (), S = Config> {
     config: Settled<S>,
@@ -118,14 +119,14 @@ pub struct Connection<T = (), S = Config> {
     /// The state of batches, and of messages that make more than one event. `None`, without an
     /// allocation, before the first of them.
     parts: Option<Box<Parts>>,
-    /// Numbers of calls whose frames were not delivered: above the first, up to the second. `None`,
+    /// The calls of messages that could not be sent, see [`Connection::fail_transmit`]. `None`,
     /// without an allocation, if there are no such calls.
     failed: Option<Box<Failed>>,
     unmatched_responses: u64,
     malformed: u64,
 }
 
-/// Ranges of call numbers: above the first, up to the second.
+/// Ranges of call numbers. A range has the numbers above its first value, up to its second.
 #[derive(Debug, Default)]
 struct Failed(VecDeque<(u64, u64)>);
 
@@ -208,7 +209,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.poll_some(input)
     }
 
-    /// Whether the next input is the beginning of a frame in a stream.
+    /// Whether only bytes of a stream are to be read: no message is partly delivered, no builder
+    /// has to be forgotten, and no end has begun.
     #[inline]
     fn is_between(&self, input: &Input<'_>) -> bool {
         self.phase == Phase::Open
@@ -217,8 +219,8 @@ impl<T, S: Settings> Connection<T, S> {
             && input.kind() == InputKind::Stream
     }
 
-    /// Whether the new bytes obviously do not complete the frame that has begun, and there is no
-    /// other event.
+    /// Whether there is no event, because the new bytes only continue the frame that has begun.
+    /// False in case of doubt.
     #[inline(never)]
     fn goes_on(&mut self, input: &Input<'_>) -> bool {
         let limits = self.config.frame_limits();
@@ -228,6 +230,7 @@ impl<T, S: Settings> Connection<T, S> {
             && self.cutter.goes_on(S::FRAMING, limits, input.rest())
     }
 
+    /// Returns the next event, by the fast path if it has one, else by the general code.
     #[inline(never)]
     fn poll_some<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         match self.poll_plain(input) {
@@ -241,6 +244,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Returns the next event by the general code. `ready` is the work that the fast path has done.
     #[inline(never)]
     fn poll_any<'a>(&mut self, input: &mut Input<'a>, ready: Ready<'a>) -> Option<Event<'a, T>> {
         self.forget_builder();
@@ -272,18 +276,19 @@ impl<T, S: Settings> Connection<T, S> {
         self.phase.input_ends();
     }
 
-    /// Ends the conversation in good order: takes nothing new from either side, and closes as soon
-    /// as all that is open is answered and all that is queued is written, or when `drain_timeout`
-    /// has passed. Messages behind the last answer are not read, even if they have arrived.
+    /// Ends the conversation in good order: refuses calls and notifications of this side and new
+    /// requests of the peer, and closes as soon as all that is open is answered and all that is
+    /// queued is written, or when `drain_timeout` has passed. Messages after the last answer are
+    /// not read, even if they have arrived.
     pub fn drain(&mut self) {
         if self.phase.drain() {
             self.deadlines.drain = self.after(self.config.timeouts.drain_timeout);
         }
     }
 
-    /// Closes the connection at once. Open requests are given up and not answered. Open calls end;
-    /// calls of which no byte was sent are removed from the output. The other output can still be
-    /// written.
+    /// Closes the connection immediately. Open requests are given up and not answered. Open calls
+    /// end; calls of which no byte was sent are removed from the output. The rest of the output can
+    /// still be written.
     pub fn close(&mut self, reason: CloseReason) {
         let why = Closed::Local(reason);
         self.end(why);
@@ -338,8 +343,8 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called next; `None` for
-    /// never. That is not later than the earliest deadline, but may be earlier. After all input was
-    /// polled, it is in the future.
+    /// never. The time is not later than the earliest deadline, but may be earlier. After all input
+    /// was polled, it is in the future.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = self.deadlines;
         let calls = self.calls.earliest_deadline();
@@ -347,12 +352,12 @@ impl<T, S: Settings> Connection<T, S> {
         (next != NEVER).then(|| Instant::from_nanos(next))
     }
 
-    /// The latest time that it was told; [`Instant::ZERO`] before it was told one.
+    /// The latest time that the driver has set; [`Instant::ZERO`] before it has set one.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// What the connection was made with.
+    /// The configuration with which the connection was made.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -385,8 +390,9 @@ impl<T, S: Settings> Connection<T, S> {
         self.requests.open()
     }
 
-    /// Whether the driver should read on. False if the output is nearly full and no call is open:
-    /// the peer has to read first, because new requests would only add output.
+    /// Whether the driver should read on. False after the connection has ended; and if more than
+    /// `soft_max_outbox_bytes` wait to be written and no call is open: the peer has to read first,
+    /// because new requests would only add output.
     pub fn wants_input(&self) -> bool {
         !self.phase.has_ended()
             && (self.outbox.len() <= self.config.limits.soft_max_outbox_bytes
@@ -398,8 +404,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.unmatched_responses
     }
 
-    /// How many items the peer's batch has of which [`poll_event`](Self::poll_event) has given the first
-    /// event, told once a batch. `None` for one that was told, and where no batch has come in.
+    /// Returns the number of items of the latest batch from the peer, once for each batch: from the
+    /// batch's first event on. `None` if it was returned before, or if there was no batch.
     ///
     /// ```
     /// use antiphon::{Config, Connection, Input};
@@ -442,8 +448,8 @@ impl<T, S: Settings> Connection<T, S> {
             self.abandon_reading();
             self.drop_unsent_calls();
             self.deadlines.frame = NEVER;
-            // After an orderly end of the input, open requests may still be answered for a limited
-            // time.
+            // After an orderly end of the input, open requests may still be answered, until the
+            // deadline of a drain that has begun.
             if why != Closed::EndOfInput {
                 self.deadlines.drain = NEVER;
             }
@@ -472,8 +478,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.drop_unsent_calls();
     }
 
-    /// Removes calls of which no byte was written from the output. If the output is then empty, its
-    /// deadline ends.
+    /// Removes calls of which no byte was written from the output. If the output is then empty,
+    /// there is no deadline for writing it any more.
     fn drop_unsent_calls(&mut self) {
         if Calls::<T>::POSSIBLE {
             self.outbox.drop_unsent_calls();
@@ -483,9 +489,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Returns when queued output has waited too long. Its time begins when it was queued, or when
-    /// some of it was last written. Usually it is written before the driver sets the time again,
-    /// and then nothing is computed.
+    /// Returns the deadline for writing the queued output, counted from when it was queued, or from
+    /// when some of it was last written. It is stored only when the driver sets the time, because
+    /// usually all output is written before that.
     fn write_due(&self) -> u64 {
         if self.outbox.len() == 0 {
             NEVER
@@ -496,12 +502,13 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Returns the deadline of a timeout that begins now.
     fn after(&self, span: Option<Duration>) -> u64 {
         span.map_or(NEVER, |span| (self.now + span).as_nanos())
     }
 }
 
-/// How large an empty output buffer may stay.
+/// Returns how many bytes of memory the output buffer may keep while it is empty.
 const fn kept_bytes(config: &Config) -> usize {
     if config.limits.soft_max_outbox_bytes < config.limits.max_outbox_bytes {
         config.limits.soft_max_outbox_bytes

@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::json::{Scanned, SyntaxError, TextFlags};
 use crate::message::Text;
 
-/// How far the fast path has come when it gives up, so that nothing is done twice.
+/// The work that the fast path has done when it gives up, so that it is not done twice.
 pub(super) enum Ready<'a> {
     Nothing,
     /// No whole message is left, and the input has not ended.
@@ -73,7 +73,7 @@ pub(super) struct Parts {
     pub(super) reading: Option<Reading>,
     /// What becomes of each item of the batch that is being read.
     pub(super) fates: Vec<Fate>,
-    /// How many items the batch has that was opened last, until that is told.
+    /// The number of items of the batch that was opened last, until `poll_batch_items` returns it.
     pub(super) batch_items: Option<usize>,
     pub(super) batches: Batches,
     pub(super) our_batches: OurBatches,
@@ -139,6 +139,7 @@ pub(super) enum Fate {
         cause: RefusedCause,
         answered: Option<i64>,
     },
-    /// It took effect before the first item was delivered.
+    /// It is a cancel of a request of this batch, or the request that was cancelled. Both were
+    /// carried out before the first item was delivered.
     Done,
 }

@@ -77,7 +77,7 @@ impl Phase {
         matches!(self, Self::Draining | Self::DrainingAtEnd)
     }
 
-    /// Whether no end has begun; at most the input has ended.
+    /// Whether the connection neither drains nor has ended. The end of input may be reported.
     #[inline]
     pub(super) const fn is_steady(self) -> bool {
         matches!(self, Self::Open | Self::InputEnded)
@@ -104,6 +104,7 @@ impl Phase {
         }
     }
 
+    /// Notes that the driver has reported the end of input.
     pub(super) fn input_ends(&mut self) {
         match self {
             Self::Open => *self = Self::InputEnded,
@@ -112,7 +113,7 @@ impl Phase {
         }
     }
 
-    /// Begins to drain. Returns false if that changes nothing.
+    /// Begins to drain. Returns false if the connection drains already, or has ended.
     pub(super) fn drain(&mut self) -> bool {
         match self {
             Self::Open => *self = Self::Draining,
@@ -122,7 +123,7 @@ impl Phase {
         true
     }
 
-    /// Ends reading. Returns false if reading has ended before: the first reason is kept.
+    /// Ends reading. Returns false if reading has ended already; then the first reason is kept.
     pub(super) fn end(&mut self, why: Closed) -> bool {
         if self.has_ended() {
             return false;

@@ -28,9 +28,8 @@ use crate::requests::NONE;
 use crate::target::rare;
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Returns the next event, if it comes from a plain message; otherwise how far the search has
-    /// come.
-    ///
+    /// Returns the next event, if it comes from a plain message; otherwise the work that
+    /// [`read`](Self::read) need not do again.
     #[inline(always)]
     pub(super) fn poll_plain<'a>(
         &mut self,
@@ -258,7 +257,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Fate::Request { slot })
     }
 
-    /// Whether a method is within its limit and not that of a cancel.
+    /// Whether a method is within its limit and not the method of a cancel.
     #[inline]
     fn is_plain_method(&self, method: &str) -> bool {
         let is_cancel = match self.config.dialect.cancel_receive.names() {

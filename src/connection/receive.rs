@@ -59,8 +59,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Whether nothing more is read. A drain ends here and nowhere else, between two messages, so that
-    /// it does not matter what came in the same read as the last answer.
+    /// Whether nothing more is read. A drain is completed here and nowhere else: between two
+    /// messages, so that it does not matter which of them came in the same read as the last answer.
     #[cold]
     #[inline(never)]
     fn ends_here(&mut self) -> bool {
@@ -70,6 +70,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.phase.has_ended()
     }
 
+    /// Validates a message, and stores the envelopes of its objects.
     #[inline(always)]
     pub(super) fn scan<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
         let max_items = self.config.limits.max_batch_items.max(1);
@@ -271,11 +272,14 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Whether a blank, null or empty reply ends a client's exchange without an answer.
+    /// Whether a message is `null` and comes to the client of an exchange, for which it means that
+    /// there is no answer.
     fn is_empty_reply(&self, envelope: &Envelope) -> bool {
         self.config.exchange && self.config.role == Role::Client && envelope.kind == JsonKind::Null
     }
 
+    /// Answers a text that is not JSON, and reports it. Blank text is no fault if it comes to the
+    /// client of an exchange.
     fn reject_syntax<'a>(&mut self, text: &'a [u8], error: SyntaxError) -> Option<Event<'a, T>> {
         let empty_reply = self.config.exchange && self.config.role == Role::Client;
         if empty_reply && error.kind() == SyntaxErrorKind::Empty {

@@ -52,13 +52,14 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Returns the id for an error: the request's, unless it is too long to be echoed; or null,
-    /// unless null ids are not allowed.
+    /// Returns the id that an error echoes; `None` if the request's id is unknown, too long to be
+    /// echoed, or null although null ids are not allowed.
     pub(super) fn echoed<'i>(&self, id: Option<Id<'i>>) -> Option<Id<'i>> {
         id.filter(|id| id.text().len() <= self.config.limits.max_id_bytes)
             .filter(|id| self.config.dialect.null_ids || !id.is_null())
     }
 
+    /// Answers a message over the size limit, and reports it.
     pub(super) fn refuse_oversize<'a>(&mut self, bytes: Option<u64>) -> Event<'a, T> {
         let max_bytes = self.config.limits.max_message_bytes;
         let answered = match self.config.dialect.limit_errors {
@@ -84,7 +85,8 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Answers an object that is no valid call, unless this side is a client. Returns the code.
+    /// Answers an object that is no valid call, unless this side is a client. Returns the code of
+    /// the error, if one was sent.
     pub(super) fn answer_fault(
         &mut self,
         style: Style,
@@ -121,6 +123,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.after_reply();
     }
 
+    /// Returns the text of an error's id: null for an unknown id; `None` if the dialect then leaves
+    /// the member out.
     pub(super) fn written_id<'i>(&self, style: Style, id: Option<Id<'i>>) -> Option<&'i [u8]> {
         match id {
             Some(id) => Some(id.json().as_bytes()),

@@ -1,7 +1,8 @@
 //! The end of calls that get no answer, and of the connection itself.
 //!
 //! This code runs only when the input has no whole message left, so that an answer that was
-//! received wins over its deadline. It makes one event at a time; the others wait in their tables.
+//! received wins over its deadline. It makes one event at a time; calls and requests that are still
+//! to end stay in their tables.
 
 use super::Connection;
 use crate::calls::Calls;
@@ -29,8 +30,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.check_deadlines(now);
         let why = self.phase.ended()?;
         if self.phase.is_shut() {
-            // If the connection was just closed here, its open requests are given up first, as
-            // always.
+            // `check_deadlines` may have shut the connection just now. Its open requests are given
+            // up before its calls end.
             if let Some(event) = self.cancel_next() {
                 return Some(event);
             }
@@ -76,6 +77,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// Ends a call with an outcome that is no answer.
     fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
         let (call, tag) = self.end_call(number)?;
         Some(Event::Response(ResponseRef {
@@ -86,6 +88,7 @@ impl<T, S: Settings> Connection<T, S> {
         }))
     }
 
+    /// Notes that a call has ended in the list of our batches.
     #[cold]
     #[inline(never)]
     fn end_in_batch(&mut self, number: u64) {
@@ -98,7 +101,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        // The ranges are kept only for dialects in which errors without id end calls.
+        // Our batches are stored only if `knows_batches`, so usually there are none.
         if self
             .parts
             .as_ref()
@@ -114,7 +117,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some((call, tag))
     }
 
-    /// Returns an open call whose frame was not delivered.
+    /// Returns an open call whose message could not be sent.
     fn next_undelivered(&mut self) -> Option<u64> {
         if !Calls::<T>::POSSIBLE {
             return None;

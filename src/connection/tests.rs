@@ -20,7 +20,7 @@ use crate::time::Instant;
 const REQUEST: &str = r#"{"jsonrpc":"2.0","method":"m","params":[1],"id":1}"#;
 const NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"m"}"#;
 
-/// What the short cut makes of one line: the event in words, or nothing.
+/// Returns the event that the fast path makes of one line, in words; `None` if it makes none.
 fn cut_short(conn: &mut Connection<u32>, input: &mut Input<'_>) -> Option<String> {
     let text =
         |params: Option<Json<'_>>| params.map_or("-".into(), |json| String::from(json.as_str()));
@@ -67,7 +67,7 @@ fn an_answer_is_kept_only_while_its_batch_waits_for_another() {
     assert_eq!(kept(&conn, keys[2]), (false, false));
     assert!(!other.is_answer_kept(keys[0]));
     conn.respond(tokens.remove(1), ()).unwrap();
-    // One that is over is not kept any more, and the other is the last.
+    // The answered request is not open any more, and the other is the last one of its batch.
     assert_eq!(kept(&conn, keys[1]), (false, false));
     assert_eq!(kept(&conn, keys[0]), (false, false));
     conn.respond(tokens.remove(0), ()).unwrap();
@@ -112,10 +112,10 @@ fn plain_answers_to_open_calls_take_the_short_cut() {
         (r#"{"jsonrpc":"2.0","result":null,"id":2}"#, Some("2 true")),
         (
             r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"},"id":1}"#,
-            // Where flash is dear, there is one way to read an error.
+            // A small program has no fast path for errors.
             (!SMALL).then_some("1 false"),
         ),
-        // It is over, and never was.
+        // Call 2 has ended, and there never was a call 4.
         (r#"{"jsonrpc":"2.0","result":null,"id":2}"#, None),
         (r#"{"jsonrpc":"2.0","result":null,"id":4}"#, None),
         (r#"{"jsonrpc":"2.0","result":1,"error":null,"id":3}"#, None),
@@ -304,7 +304,7 @@ fn a_connection_is_quiet_until_something_is_due() {
     assert!(quiet_at(write, 4) && !quiet_at(write, 5) && !quiet_at(write, 6));
     let drain: fn(&mut Connection<u32>) = |conn| conn.deadlines.drain = 5;
     assert!(quiet_at(drain, 4) && !quiet_at(drain, 5) && !quiet_at(drain, 6));
-    // One that began is to be forgotten again, whenever it is due.
+    // A deadline for a frame must be removed if no frame has begun, even before it passes.
     assert!(!quiet_at(|conn| conn.deadlines.frame = 5, 0));
     assert!(!quiet_at(Connection::drain, 0));
     assert!(!quiet_at(|conn| conn.close(crate::CloseReason::Done), 0));
@@ -475,8 +475,8 @@ fn items_of_a_batch_are_the_same_by_the_short_cut_as_without_it() {
             short += cut;
         }
     }
-    // All that are plain but the first, with which the batch is read, and the last; where code is dear,
-    // errors are not.
+    // All plain items but the first, with which the batch is read, and the last. A small program
+    // has no fast path for errors.
     assert_eq!(short, if SMALL { 97 } else { 100 });
 }
 
@@ -490,7 +490,7 @@ fn every_call_is_spelled_by_its_number_whatever_came_between() {
         let mut numbers = Vec::new();
         for step in 0..300u64 {
             match step % 13 {
-                // Refused: its number is not used.
+                // The call is refused, so its number is not used.
                 3 => assert!(conn.call("m", &1, None, 0).is_err()),
                 5 => drop(conn.batch(None).call::<()>("m", (), 0)),
                 7 => {
@@ -508,7 +508,7 @@ fn every_call_is_spelled_by_its_number_whatever_came_between() {
                     }
                     batch.send().unwrap();
                 }
-                // The number that the next call may get is the id of this one.
+                // A caller chooses the id that the next call would get.
                 11 => {
                     let taken = conn.calls.next() + 1;
                     let own = format!("{taken}");

@@ -19,8 +19,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// time that was set, or from [`Instant::ZERO`]: a driver whose clock does not begin near zero
     /// sets the time before its first command.
     ///
-    /// A driver that may have more to read calls [`handle_time`](Self::handle_time) instead until
-    /// it has read it.
+    /// While a driver may have input that it has not read, it calls
+    /// [`handle_time`](Self::handle_time) instead.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_time(now);
         self.judged = self.judged.max(now.min(LATEST));
@@ -40,7 +40,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// # Ok::<(), antiphon::SendError>(())
     /// ```
     pub fn handle_time(&mut self, now: Instant) {
-        // Output that was queued until now has waited since the time that passes here.
+        // The deadline of output that is queued already counts from the old time.
         self.deadlines.write = self.write_due();
         self.now = self.now.max(now.min(LATEST));
     }

@@ -51,7 +51,7 @@ fn a_code_with_a_fraction_of_zero_or_an_exponent_was_no_integer() {
         ("-0.0", Some(0)),
         ("9223372036854775807.0", Some(i64::MAX)),
         ("-9.223372036854775808e18", Some(i64::MIN)),
-        // A float of 64 bits cannot tell these from the ones before.
+        // As floats of 64 bits these two numbers would equal the two before.
         ("9223372036854775808.0", None),
         ("-9.223372036854775809e18", None),
         ("-32000.5", None),

@@ -4,8 +4,8 @@
 //! that the value is valid, and does not compare kinds of brackets: `[}` is a frame, which the
 //! validator then refuses.
 //!
-//! Brackets inside strings are not counted. Every byte is examined once. Noise between values
-//! becomes a frame that is refused, so it is answered and does not end the stream.
+//! Every byte is examined once. Noise between values becomes a frame that is refused, so it is
+//! answered and does not end the stream.
 //!
 //! ```text
 //!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐
@@ -29,7 +29,7 @@
 //!
 //! Numbers and words at top level are not messages of JSON-RPC, but each is a frame and gets its
 //! own answer. Noise ends with the line, or where a message may begin. So a stray bracket, or a
-//! line of log, costs one refusal, and the value after it is read. A value that never closes cannot
+//! line of log, gets one error, and the value after it is read. A value that never closes cannot
 //! be repaired: when it is over the limit it is reported, and skipped until its brackets balance.
 
 use core::ops::Range;
@@ -40,7 +40,7 @@ use super::find;
 /// How many bytes [`guess`](Concatenated::guess) looks ahead.
 pub(super) const MAX_GUESS_BYTES: usize = 1024;
 
-/// How far the current value has come.
+/// How far the current value was examined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Concatenated {
     /// Bytes of the value examined so far.
@@ -52,6 +52,7 @@ pub(super) struct Concatenated {
     skipping: Option<u64>,
 }
 
+/// The state of the scanner: see the picture above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// No value has begun.
@@ -80,10 +81,10 @@ impl Concatenated {
         }
     }
 
-    /// Guesses a value that is one line: an object that begins here, perhaps after a line feed, and
-    /// ends before the next line feed or with the last byte received. Only a validator can say
-    /// whether it is one value. It guesses only if no part of the value was examined before, and
-    /// only a short way ahead, so that the total time stays linear.
+    /// Guesses the position of a value that is one line: an object that begins here, perhaps after
+    /// a line feed, and ends before the next line feed or with the last byte received. Only a
+    /// validator can say whether that line is one value. Returns `None` if a part of the value was
+    /// examined before, and looks only a short way ahead, so that the total time stays linear.
     pub(super) fn guess(&self, unread: &[u8], limits: FrameLimits) -> Option<Range<usize>> {
         let start = usize::from(unread.first() == Some(&b'\n'));
         let value = unread.get(start..).unwrap_or_default();
@@ -173,7 +174,7 @@ impl Concatenated {
         self.scanned > 0 || self.skipping.is_some()
     }
 
-    /// The longest body and the byte that delimits it.
+    /// Returns the size of the longest body with the byte that delimits it.
     pub(super) const fn max_input_bytes(limits: FrameLimits) -> usize {
         limits.max_frame_bytes.saturating_add(1)
     }
@@ -186,8 +187,8 @@ impl Concatenated {
         }
     }
 
-    /// Examines `bytes`, which follow those examined before. Returns how many of them belong to the
-    /// value, if it ends among them.
+    /// Examines `bytes`, which follow the bytes examined before. If the value ends in them, returns
+    /// how many of them belong to it.
     fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         let end = loop {

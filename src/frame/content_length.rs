@@ -144,7 +144,7 @@ impl ContentLength {
             }
         }
         if let Self::Body { head, length } = *self {
-            // It is compared by subtraction, so that the sums below cannot overflow.
+            // The lengths are compared by subtraction, so that the sums below cannot overflow.
             let there = unread.bytes.len() - start;
             if there.checked_sub(head).is_some_and(|there| there >= length) {
                 *self = Self::new();
@@ -166,7 +166,7 @@ impl ContentLength {
         }
     }
 
-    /// The longest header block and the longest body.
+    /// Returns the size of the longest header block with the longest body.
     pub(super) const fn max_input_bytes(limits: FrameLimits) -> usize {
         limits
             .max_header_bytes
@@ -288,7 +288,7 @@ fn plain_head(block: &[u8]) -> Option<(usize, u64)> {
         number = number * 10 + u64::from(digit - b'0');
         rest = tail;
     }
-    // This fails if there was anything but digits, one digit too many, or none.
+    // This finds no line end if there is anything but digits, or one digit too many.
     let body = rest.strip_prefix(b"\r\n\r\n")?;
     let head = block.len() - body.len();
     find::note_examined(head);
@@ -303,7 +303,7 @@ fn without_crs(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// The characters of a header name: RFC 9110 § 5.6.2, `token`.
+/// Whether a header name may contain the byte: RFC 9110 clause 5.6.2, `token`.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

@@ -51,7 +51,7 @@ pub enum Cut {
         /// How many bytes to drop now.
         taken: usize,
     },
-    /// No complete frame. Pass the bytes that remain again, followed by those that arrive next.
+    /// No complete frame. Pass the bytes that remain again, followed by the bytes that arrive next.
     Incomplete {
         /// How many bytes to drop now: blanks between frames, parts of a frame that is being
         /// skipped.
@@ -78,15 +78,17 @@ impl Cut {
     }
 }
 
-/// Why the stream cannot be split any further. The peer, or something between, is at fault.
+/// Why the stream cannot be split any further. The peer, or something between the peer and this
+/// side, is at fault.
 ///
-/// Each has the offset of the first byte of the fault, in bytes since the start of the stream. Only
+/// Each variant has the offset of the fault, in bytes since the start of the stream. Only
 /// [`Framing::ContentLength`] can lose the beginning of the next frame; the other framings only
 /// have `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FramingError {
-    /// A header line is not `name: value`: another framing, another protocol (HTTP), or text printed into the stream.
+    /// A header line is not `name: value`: another framing, another protocol (HTTP), or text
+    /// printed into the stream.
     NotAHeader {
         /// The offset of the line.
         offset: u64,

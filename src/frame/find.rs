@@ -5,7 +5,8 @@
 
 use crate::target::SMALL;
 
-/// How many new bytes are examined first. They may be examined again later.
+/// How many new bytes count as few. `goes_on` examines them in a simple loop, and `cut` may examine
+/// them once more.
 const FEW: usize = 16;
 
 /// Returns the bytes of `unread` after the first `seen`, if they are few.
@@ -102,8 +103,8 @@ const fn repeat(byte: u8) -> u64 {
     byte as u64 * 0x0101_0101_0101_0101
 }
 
-/// Sets the high bit of every zero byte. Places above the lowest zero may be set wrongly by the borrow, so only the
-/// lowest set bit may be used.
+/// Returns a word with the high bit of every zero byte set. The borrow of the subtraction may set
+/// wrong bits above the lowest zero byte, so only the lowest set bit may be used.
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(repeat(0x01)) & !word & repeat(0x80)
 }
@@ -133,7 +134,7 @@ pub(super) mod tests {
             for at in 0..len {
                 let mut bytes = vec![b'x'; len];
                 bytes[at] = b'\n';
-                // A later one, and the neighbours in value that a borrow could confuse, must not matter.
+                // A later line feed must not matter, nor a byte that a borrow could take for one.
                 if at + 1 < len {
                     bytes[at + 1] = 0x0b;
                     bytes[len - 1] = b'\n';

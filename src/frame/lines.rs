@@ -3,7 +3,7 @@
 //! This module finds the end of a line and checks its length, but not whether the line is JSON.
 //!
 //! LF ends a line, and one CR before it belongs to it. Blanks at the beginning of a line are
-//! dropped, so blank lines and indentation are ignored. The limit counts the bytes after them.
+//! dropped, so blank lines and indentation are ignored. The limit is for the bytes after them.
 //! A line over the limit is reported once and skipped to its LF; the next line is read as usual.
 //!
 //! ```text
@@ -79,6 +79,7 @@ impl Lines {
         goes_on
     }
 
+    /// Cuts any line, also one that was searched in part, is being skipped, or begins with blanks.
     #[inline(never)]
     fn cut_any(&mut self, unread: Unread<'_>, limits: FrameLimits) -> Result<Cut, FramingError> {
         let mut start = 0;
@@ -106,7 +107,7 @@ impl Lines {
         self.skipping || self.scanned > 0
     }
 
-    /// The longest body, its CR and its LF.
+    /// Returns the size of the longest body with its CR and its LF.
     pub(super) const fn max_input_bytes(limits: FrameLimits) -> usize {
         limits.max_frame_bytes.saturating_add(2)
     }

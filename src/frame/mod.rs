@@ -150,7 +150,8 @@ impl Framer {
         self.cutter.cut(None, self.limits, unread, at_end)
     }
 
-    /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are kept.
+    /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are
+    /// kept.
     pub fn reset(&mut self) {
         self.cutter = Cutter::new(self.framing);
     }
@@ -170,8 +171,8 @@ impl Framer {
         self.cutter.is_mid_frame(None)
     }
 
-    /// The most bytes that ever have to be passed at once: after [`Cut::Incomplete`] fewer than
-    /// this remain untaken. So a buffer of this size always has room for more input.
+    /// The most bytes that ever have to be passed in one call: after [`Cut::Incomplete`] fewer than
+    /// this remain untaken. So a buffer of this size always has space for more input.
     ///
     /// It depends only on the framing and the limits, and never changes.
     #[must_use]
@@ -311,6 +312,7 @@ impl Cutter {
         }
     }
 
+    /// Detects the framing if it is not known, and then cuts a frame by its codec.
     fn cut_by_codec(
         &mut self,
         only: Option<Framing>,

@@ -15,7 +15,7 @@ mod content_length;
 mod lines;
 mod twins;
 
-/// What a caller sees of a stream, apart from how many bytes to take when.
+/// A result of cutting, without the number of bytes to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Frame(Vec<u8>),
@@ -37,7 +37,7 @@ fn over(bytes: impl Into<Option<u64>>) -> Item {
     Item::Oversize(bytes.into())
 }
 
-/// Takes all that can be cut from what is in `buf`, and keeps every promise about the numbers to account.
+/// Cuts all frames that are in `buf`, and checks what is promised about the numbers of bytes.
 fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<Item>) {
     loop {
         let cut = framer.cut(buf, at_end);
@@ -65,7 +65,7 @@ fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<I
                 buf.drain(..taken);
                 assert!(buf.len() < framer.max_input_bytes());
                 assert!(buf.is_empty() || framer.is_mid_frame());
-                // A tick without input changes nothing, nor does presenting the same again.
+                // A call without input changes nothing, nor does passing the same bytes again.
                 assert_eq!(framer.cut(b"", false), Ok(Cut::Incomplete { taken: 0 }));
                 assert_eq!(framer.cut(buf, false), Ok(Cut::Incomplete { taken: 0 }));
                 return;
@@ -92,7 +92,7 @@ fn is_over(items: &[Item]) -> bool {
     matches!(items.last(), Some(Item::End | Item::Error(_)))
 }
 
-/// Whether a glance says that a frame goes on, and that is what cutting says.
+/// Returns what `Cutter::goes_on` returns. If it is true, checks that `cut` finds no frame either.
 fn goes_on(framer: &mut Framer, buf: &[u8]) -> bool {
     let mut long_way = framer.clone();
     let goes_on = framer.cutter.goes_on(None, framer.limits, buf);
@@ -104,8 +104,8 @@ fn goes_on(framer: &mut Framer, buf: &[u8]) -> bool {
     goes_on
 }
 
-/// Cuts a stream that arrives in `pieces`; the end is told with the last one, or on its own. With a glance before each
-/// cut it comes to the same.
+/// Cuts a stream that arrives in `pieces`. The end is reported with the last piece, or after it.
+/// Checks that the results are the same if `goes_on` is called before each cut.
 pub(super) fn cut_in<'a>(
     framer: Framer,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -162,7 +162,7 @@ pub(super) fn cut_through_buffer(mut framer: Framer, mut stream: &[u8]) -> Vec<I
     }
 }
 
-/// Holds every way of splitting a short stream to the same result.
+/// Checks that every way of splitting a short stream gives the same results.
 fn every_split(framer: &Framer, stream: &[u8], expected: &[Item]) {
     let show = stream.escape_ascii().to_string();
     for end_with_last in [true, false] {
@@ -340,7 +340,7 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
             format!("{} {body}", "1".repeat(60_000)),
         ),
     ] {
-        // Once within the limit, once skipped.
+        // Each body once within the limit and once above it, without and with `goes_on`.
         for (max_frame_bytes, glance) in
             [(1 << 20, false), (1 << 20, true), (100, false), (100, true)]
         {
@@ -366,7 +366,8 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
     }
 }
 
-/// A framer that was shown all but the last `n` bytes of `unread`, and whether a glance says that its frame goes on.
+/// Passes all but the last `n` bytes of `unread` to a framer, and returns whether `goes_on` is then
+/// true for all of them.
 fn glance(framing: Framing, unread: &str, n: usize) -> bool {
     let mut framer = Framer::new(framing, 30, 40);
     let unread = unread.as_bytes();
@@ -377,7 +378,8 @@ fn glance(framing: Framing, unread: &str, n: usize) -> bool {
 
 #[test]
 fn a_little_more_of_a_frame_is_seen_at_a_glance() {
-    // All bytes but the first of a frame, those that end a line of its header, and its last.
+    // `goes_on` is true for all bytes but the first of a frame, the last, and the ends of lines in
+    // its header.
     for (framing, stream, expected) in [
         (Framing::Newline, "{\"a\":1}\n", 6),
         (
@@ -414,7 +416,8 @@ fn much_more_or_what_was_seen_before_takes_more_than_a_glance() {
             assert_eq!(glance, is_little, "{n} of {len}");
         }
     }
-    // A body is counted, so any number of bytes is little; a header at its limit is judged.
+    // Of a body only the length matters, so any number of new bytes is examined; a header at its
+    // limit is left to `cut`.
     let body = format!("Content-Length: 30\r\n\r\n{}", "x".repeat(29));
     assert!(glance(Framing::ContentLength, &body, 29));
     let mut framer = Framer::new(Framing::ContentLength, 30, 40);
@@ -452,7 +455,7 @@ fn many_frames_in_one_read_cost_a_constant_per_byte() {
     }
 }
 
-// Any order of calls is legal, a tick without input among them.
+// Any order of calls is legal, also a call without input.
 #[test]
 fn fewer_bytes_than_before_change_nothing() {
     for (framing, stream) in [

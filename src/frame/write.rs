@@ -160,7 +160,7 @@ fn write_length(start: FrameStart, out: &mut Vec<u8>) {
     }
 }
 
-/// The digits of a number below 100, both at once.
+/// Returns the two digits of a number below 100, computed in one word.
 #[inline]
 fn two_digits(number: usize) -> [u8; 2] {
     let number = number as u16;
@@ -202,7 +202,7 @@ fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
     }
 }
 
-/// Writes `number` to the end of `digits`: its shortest decimal form.
+/// Writes `number` to the end of `digits`, and returns its shortest decimal form.
 fn decimal(number: usize, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
     fill(digits, number);
     digits

@@ -1,7 +1,7 @@
 //! The client's side of HTTP: one request, and the meaning of its reply.
 //!
-//! A reply only ends calls of its own request. A body that answers them is used whatever its status
-//! is. A request body is never sent to another origin.
+//! A reply only ends calls of its own request. A body that answers these calls is used, whatever
+//! the status of the reply is. A request body is never sent to another origin.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -95,9 +95,10 @@ impl<T> ClientExchange<T> {
     /// answers nothing, which is right for notifications.
     ///
     /// # Errors
-    /// The reply is no answer. Then its calls have not ended; call [`fail`](Self::fail) to end
-    /// them. There is one exception: if an invalid response comes with an error status, its call
-    /// ends as [`Invalid`](Outcome::Invalid), and the status is the error.
+    /// The reply is no answer. Then the calls of the request have not ended; call
+    /// [`fail`](Self::fail) to end them. There is one exception: if an invalid response comes with
+    /// an error status, its call ends as [`Invalid`](Outcome::Invalid), and the status is the
+    /// error.
     pub fn receive(
         &mut self,
         status: u16,
@@ -179,9 +180,10 @@ impl<T> fmt::Debug for ClientExchange<T> {
     }
 }
 
-/// Returns the URL to which a request is to be sent again, if the reply demands it: for 307 and 308
-/// within the origin of `from`, an absolute URL, `followed` times before this one. A POST never
-/// becomes a GET, and is never sent to another origin.
+/// Returns the URL to which a request is to be sent again, if the reply demands it: for 307 and
+/// 308, within the origin of `from`. `from` is the absolute URL of the request, and `followed` says
+/// how many redirects of it have been followed. A POST never becomes a GET, and is never sent to
+/// another origin.
 ///
 /// ```
 /// use antiphon::http::redirect;

@@ -1,15 +1,15 @@
-//! Reads the header lines of a request one by one, and finds those that must be refused.
+//! Reads the header lines of a request one by one, and finds faults for which it must be refused.
 //!
-//! A field that may occur once but occurs twice may have one meaning for this server and another
-//! for a proxy before it. RFC 9110 clause 5.3 forbids it, so the request is refused before anything
-//! runs.
+//! If a field that may occur only once occurs twice, this server may use one value and a proxy in
+//! front of it the other. RFC 9110 clause 5.3 forbids that, so the request is refused before
+//! anything runs.
 
 use alloc::vec::Vec;
 
 use super::rules::RequestHead;
 
 /// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
-/// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and those of a
+/// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and the fields of a
 /// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
 const ONCE: [&str; 24] = [
     "host",
@@ -73,7 +73,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Makes one without lines.
+    /// Makes an empty list of header lines.
     pub const fn new() -> Self {
         Self {
             seen: 0,
@@ -151,8 +151,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Compares the lines with the number that a [`HeadScan`] has counted, because the HTTP library
-    /// may have dropped some that have a length. Call it after all lines.
+    /// Checks the number of `Content-Length` lines that a [`HeadScan`] has counted, because the
+    /// HTTP library may have dropped some of them. Call it after all lines.
     pub fn compare_lengths(&mut self, scanned: u32) {
         if scanned > 1 {
             self.blame("the length of the body is named twice");
@@ -212,8 +212,8 @@ fn length(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Whether the text is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). It
-/// may be empty.
+/// Whether the text is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). The
+/// host may be empty.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(address) => {
@@ -237,14 +237,14 @@ fn is_host(text: &str) -> bool {
 
 /// Counts header lines of a request in its bytes, as they arrive.
 ///
-/// Libraries that read HTTP drop a second `Content-Length`, and one together with a
-/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that the latter is
-/// handled as an error.
+/// Libraries that read HTTP drop a second `Content-Length`, or a `Content-Length` together with a
+/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that a request
+/// with both headers is handled as an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadScan {
     /// The number of `Content-Length` lines.
     lengths: u32,
-    /// How much of the line was compared; `None` once it is known to be another one.
+    /// How many bytes of the line match `NAME`; `None` if the line is known to be another one.
     line: Option<usize>,
     /// The line is still empty, so its end would be the end of the head.
     is_empty: bool,
@@ -255,7 +255,7 @@ pub struct HeadScan {
 impl HeadScan {
     const NAME: &'static [u8] = b"content-length:";
 
-    /// Makes one that begins in the request line.
+    /// Makes a scan that begins in the request line.
     pub const fn new() -> Self {
         Self {
             lengths: 0,
@@ -265,12 +265,12 @@ impl HeadScan {
         }
     }
 
-    /// The number of lines so far that have a length.
+    /// The number of `Content-Length` lines so far.
     pub const fn lengths(&self) -> u32 {
         self.lengths
     }
 
-    /// Takes bytes as they arrive. Those after the head are ignored.
+    /// Takes bytes as they arrive. Bytes after the head are ignored.
     pub fn take(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.is_over {

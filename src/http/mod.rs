@@ -1,5 +1,5 @@
 //! The rules of HTTP for JSON-RPC: which requests are served, which status a reply has, and what a
-//! reply means for the client. A library of the adapters reads and writes HTTP itself.
+//! reply means for the client. HTTP itself is read and written by libraries that the adapters use.
 //!
 //! A server checks the head of a request ([`HttpRules::judge`]), has its body answered, and sets
 //! the status of the reply ([`HttpRules::reply`]). A client uses a [`ClientExchange`] to write the

@@ -5,7 +5,8 @@
 //! message would go on and run the body. This module recognises such a connection by its first
 //! line; the listener has to end it.
 
-/// The longest method that is recognised, in bytes. The longest of the registry has 17.
+/// The longest method that is recognised, in bytes. The longest in the registry of HTTP methods has
+/// 17.
 const MAX_METHOD_BYTES: usize = 32;
 
 /// How many bytes of a request line are examined, if its target is not a path.
@@ -26,9 +27,9 @@ pub enum Opening {
 /// Returns the kind of a connection by its first bytes.
 ///
 /// A request begins with a method, a blank and a target (RFC 9112 clause 3). If the target is a
-/// path or `*`, it is recognised by the target's first byte, which neither JSON nor a header block
-/// can have there; any other by the version after it. JSON and header blocks are recognised by
-/// their first byte that is no letter, which usually is their very first byte.
+/// path or `*`, the request is recognised by the target's first byte, which neither JSON nor a
+/// header block can have there; otherwise by the version after the target. JSON and header blocks
+/// are recognised by their first byte that a method cannot have: of JSON usually the very first.
 ///
 /// ```
 /// use antiphon::http::{Opening, opening};
@@ -40,7 +41,7 @@ pub enum Opening {
 /// assert_eq!(opening(b"Content-Length: "), Opening::Other);
 /// ```
 pub fn opening(bytes: &[u8]) -> Opening {
-    // Clause 2.2: a server ignores line ends before a request.
+    // RFC 9112 clause 2.2: a server ignores line ends before a request.
     let start = count(bytes, |byte| byte.is_ascii_whitespace());
     let begun = &bytes[start..];
     let method_len = count(begun, is_token);
@@ -59,7 +60,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     match target.first() {
         None => return undecided,
         Some(b'/' | b'*') => return Opening::Http,
-        // It is a word or a number, and no target follows: values one after another.
+        // The word is a JSON value and no target follows, so these are JSON values in a row.
         Some(byte) if is_scalar(method) && !byte.is_ascii_alphanumeric() => return Opening::Other,
         Some(byte) if !byte.is_ascii_graphic() => return Opening::Other,
         Some(_) => {}

@@ -152,9 +152,9 @@ impl<'a> RequestHead<'a> {
 /// The decision of [`HttpRules::judge`] about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its body is a message.
+    /// The request is served: its body is a message.
     Serve,
-    /// Its body has this many bytes, more than the limit. The body of [`HttpRules::too_large`] is
+    /// The body has this many bytes, more than the limit. The body of [`HttpRules::too_large`] is
     /// the connection's answer to [`Input::oversize`](crate::Input::oversize).
     TooLarge(u64),
     /// This is the answer; the body of the request is not read.
@@ -330,6 +330,8 @@ impl HttpRules {
         HttpAnswer::text(503, "too many connections are open\n").with("connection", "close")
     }
 
+    /// Answers a request whose method is not POST: a preflight with the permissions of `cors`, any
+    /// other with 405.
     fn other_method(&self, head: &RequestHead<'_>) -> HttpAnswer {
         let Some(cors) = self.cors.as_ref() else {
             return refuse_method(head, "POST");

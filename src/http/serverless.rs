@@ -10,8 +10,8 @@ use crate::answer::{Incoming, answer};
 use crate::config::Config;
 use crate::error_object::OwnedError;
 
-/// Answers one request with a function that returns at once, if the rules allow the request. A
-/// missing body counts as an empty one, which is not JSON.
+/// Answers one request with the result of an ordinary function, not an async one, if the rules
+/// allow the request. A missing body counts as an empty one, which is not JSON.
 ///
 /// ```
 /// use antiphon::http::{Fields, HttpRules, handle};

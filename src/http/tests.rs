@@ -300,8 +300,8 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
         Some("true")
     );
     assert_eq!(reply.header("vary"), Some("origin"));
-    // An origin that may not ask is not told which may. A client that is no browser need not be
-    // told.
+    // A refused origin does not learn which origins are accepted. A client that is no browser gets
+    // no CORS headers.
     preflight.origins = &["https://evil.example"];
     let reply = refused(&rules, &preflight);
     assert!(reply.status == 403 && is_silent(&reply));
@@ -342,7 +342,7 @@ fn codes_have_statuses_only_where_they_are_configured() {
         |code: &str| format!(r#"{{"result":null,"error":{{"code":{code},"message":"x"}},"id":1}}"#);
     let mut own = Statuses::by_code();
     own.codes.insert(0, (-32700, 422));
-    // Code, and the statuses of: 2.0 by code, 2.0 and 1.0 of Bitcoin, our own.
+    // A code, and its statuses: of 2.0 by code, of 2.0 and 1.0 in Bitcoin, of the changed list.
     for (code, wanted) in [
         ("-32600", [400, 200, 400, 400]),
         ("-32601", [404, 200, 404, 404]),

@@ -11,8 +11,8 @@ pub(crate) const MAX_CALL_NUMBER: u64 = (1 << 53) - 1;
 /// The last number that every scheme can write.
 pub(crate) const MAX_SPELLED: u64 = (1 << 48) - 1;
 
-/// How the ids of our own calls are written. All three write one counter, so a reply is matched by
-/// index in each of them.
+/// How the ids of our own calls are written. Every scheme writes the call number in the id, so a
+/// reply's call is found by its number, without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdScheme {

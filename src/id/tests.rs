@@ -145,7 +145,7 @@ fn every_scheme_reads_back_what_it_writes_and_nothing_else() {
     assert_eq!(read(uuid, "\"abababab-abab-4bab-abab-00000000000F\""), None);
 }
 
-/// How many of 4096 buckets these ids fall into.
+/// Returns how many of 4096 buckets have one of these ids.
 fn spread(ids: impl Iterator<Item = String>) -> usize {
     let mut buckets: Vec<u32> = ids.map(|text| id(&text).value_hash() % 4096).collect();
     buckets.sort_unstable();
@@ -156,7 +156,7 @@ fn spread(ids: impl Iterator<Item = String>) -> usize {
 // SEC-11
 #[test]
 fn ids_that_differ_little_are_spread_wherever_they_differ() {
-    // So many ids drawn by chance fall into 2589 of the buckets.
+    // 4096 random ids would be in about 2589 of the 4096 buckets.
     let (ids, least) = (0..4096u64, 2300);
     for distance in [1, 2, 1000, 4096, 1 << 31] {
         let spread = spread(ids.clone().map(|n| format!("{}", n * distance)));

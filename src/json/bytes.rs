@@ -9,13 +9,13 @@ use core::str::Utf8Error;
 
 use super::judge::{BESIDE, is_stop, marks};
 
-/// How many bytes are examined at once.
+/// The bytes of a block.
 pub(super) const WIDTH: usize = 1;
 
 /// How many bytes a [window](Windows) has.
 pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
-/// How many bytes are examined at once in a long string.
+/// The bytes of a block in a long string.
 pub(super) const LONG: usize = WIDTH;
 
 /// Whether the byte of a block is a quote, a backslash or a control character.

@@ -3,7 +3,7 @@
 //! This module reads blanks and keys, and skips arrays and objects of any nesting. Strings, numbers
 //! and words are in `tokens`; which member of a message is which is decided in `scan`.
 //!
-//! Every byte is checked by RFC 8259. A level of nesting costs one bit. A recursive call is needed
+//! Every byte is checked by RFC 8259. A level of nesting needs one bit. A recursive call is needed
 //! after every 63 levels, of which there are 128 at most, and where long strings begin.
 //!
 //! Each function takes a position and returns the next one, so the compiler keeps it in a register.
@@ -16,8 +16,8 @@
 //! else (`utf8`), so for strings only their end is searched. If there are no blanks between tokens,
 //! they are read inline; everything else is in functions that are not inlined.
 //!
-//! Parts of the scanner are forced inline, here and in `grid`, `tokens`, `scan` and `simd`. Without
-//! it a block of long strings takes 37 % more instructions, and a small request 6 %
+//! Parts of the scanner are forced inline, here and in `grid`, `tokens`, `scan` and `simd`.
+//! Otherwise a block of long strings takes 37 % more instructions, and a small request 6 %
 //! (`benches/instructions/run.py`: `parse 06` and `parse 01`).
 
 use super::flags::TextFlags;
@@ -32,6 +32,7 @@ use crate::target::rare;
 /// The deepest nesting that is ever allowed, whatever the configuration says.
 pub(super) const MAX_DEPTH: u8 = 128;
 
+/// A text that is being validated.
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t [u8],
     pub(super) windows: Windows<'t>,
@@ -119,7 +120,7 @@ impl<'t> Cursor<'t> {
         self.flags
     }
 
-    /// Clears the flags, for a caller that needs those of the value only.
+    /// Clears the flags, for a caller that needs the flags of the following value only.
     pub(super) fn forget_flags(&mut self) {
         self.flags = TextFlags::NONE;
     }
@@ -166,6 +167,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// Returns the failure of a text that is not UTF-8: another fault of the text, if there is one.
     #[cold]
     #[inline(never)]
     fn not_utf8(&mut self, valid_up_to: usize) -> Failed {
@@ -176,7 +178,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Checks what can be checked only after the value has ended at `pos`.
+    /// Checks that only blanks follow the value, which has ended at `pos`.
     #[inline]
     pub(super) fn finish(&mut self, pos: usize) -> Result<(), Failed> {
         if pos == self.text.len() {
@@ -190,6 +192,7 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
+    /// Returns the byte at `pos`; NUL at or after the end.
     #[inline]
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
@@ -482,13 +485,15 @@ impl<'t> Cursor<'t> {
 
     // The rest is the error path, which only finds the right error.
 
+    /// Fails because of the byte at `pos`, or because the text ends there.
     #[cold]
     #[inline(never)]
     pub(super) fn unexpected(&mut self, pos: usize) -> Failed {
         self.wrong(SyntaxErrorKind::UnexpectedByte, pos)
     }
 
-    /// Distinguishes the end of the text from a wrong byte, because both look unexpected.
+    /// Fails at `pos`: as `UnexpectedEnd` at the end of the text, where [`byte`](Self::byte) has
+    /// returned a NUL; otherwise as `kind`.
     pub(super) fn wrong(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
         if pos >= self.text.len() {
             return self.fail(SyntaxErrorKind::UnexpectedEnd, self.text.len());
@@ -496,6 +501,7 @@ impl<'t> Cursor<'t> {
         self.fail(kind, pos)
     }
 
+    /// Stores the error.
     #[cold]
     #[inline(never)]
     pub(super) fn fail(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {

@@ -56,6 +56,7 @@ impl<'a> Decimal<'a> {
         all().take(end).skip(first)
     }
 
+    /// Whether the values are equal.
     pub(crate) fn same(&self, other: &Decimal<'_>) -> bool {
         if self.digits().next().is_none() || other.digits().next().is_none() {
             return self.digits().next().is_none() && other.digits().next().is_none();
@@ -70,6 +71,7 @@ impl<'a> Decimal<'a> {
         }
     }
 
+    /// Passes bytes to `push` that are equal for equal values, to be hashed or compared.
     pub(crate) fn feed(&self, push: &mut dyn FnMut(u8)) {
         if self.digits().next().is_none() {
             return push(b'0');
@@ -83,6 +85,7 @@ impl<'a> Decimal<'a> {
         point.to_le_bytes().into_iter().for_each(push);
     }
 
+    /// The value, if it is a whole number within 64 bits without a sign.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         self.magnitude()
             .filter(|&value| value == 0 || !self.negative)

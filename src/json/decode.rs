@@ -117,7 +117,7 @@ impl DecodeError {
         }
     }
 
-    /// What a struct says of its fields.
+    /// Makes an error from serde's message about the fields of a struct.
     #[cold]
     pub(crate) fn of_fields(message: &str) -> Self {
         let detail = mismatch::without_value(message).unwrap_or_default();
@@ -140,9 +140,10 @@ impl DecodeError {
         self.kind
     }
 
-    /// What was expected and what kind of value was there, with names of types and fields of the program:
-    /// log it, do not send it. It quotes nothing of what came in, and says nothing of what a type has
-    /// against a value in words of its own. Empty where the kind says all.
+    /// What was expected and which kind of value was found, with names of types and fields of the
+    /// program: log it, do not send it. It never quotes the value. A message that a type's own
+    /// `Deserialize` has written may quote it, so such a message is left out. Empty if the kind
+    /// says everything.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail

@@ -20,7 +20,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so the numbers fit.
+    /// Makes a span. Its positions fit into 32 bits, because `scan` refuses longer texts before it
+    /// makes any span.
     #[inline]
     pub(super) fn new(start: usize, end: usize) -> Self {
         Self {
@@ -201,7 +202,8 @@ impl Envelope {
         (self.error_parts.message.start != 0).then_some(&self.error_parts)
     }
 
-    /// Returns the names that occur more than once; the spans are those of the first occurrences.
+    /// Returns the names that occur more than once. Their spans are the spans of the first
+    /// occurrences.
     pub(crate) fn repeated(&self) -> Names {
         Names(self.odd.0 & !ESCAPED_METHOD.0)
     }

@@ -8,7 +8,7 @@ pub(crate) struct TextFlags(u8);
 impl TextFlags {
     /// No flags.
     pub(crate) const NONE: Self = Self(0);
-    /// Nothing is known of the text: it may have anything.
+    /// Nothing is known of the text, so every flag is set.
     pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY);
     const LINE_BREAKS: u8 = 1;
     const RESERVED_KEY: u8 = 2;
@@ -22,7 +22,7 @@ impl TextFlags {
         self.0 |= Self::RESERVED_KEY;
     }
 
-    /// Whether a raw carriage return or line feed stands between tokens.
+    /// Whether a raw carriage return or line feed may be between tokens.
     #[inline]
     pub(super) fn has_line_breaks(self) -> bool {
         self.0 & Self::LINE_BREAKS != 0

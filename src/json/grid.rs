@@ -91,7 +91,7 @@ impl<'t> Grid<'t> {
         self.key_behind_quote(pos)
     }
 
-    /// Does the same as [`key`](Self::key), after the quote has been checked.
+    /// Skips a key as [`key`](Self::key) does, after its quote has been checked.
     #[inline(always)]
     fn key_behind_quote(&mut self, pos: usize) -> Option<(usize, u8)> {
         let end = self.key_end(pos + 1)?;

@@ -1,7 +1,7 @@
 //! Text that is stored in place if it is short, and in an allocation of its exact size if not.
 //!
 //! Most ids, results and params are shorter than the memory that an allocation needs besides its
-//! content, and many allocations at once are slow.
+//! content, and many allocations in a row are slow.
 //!
 //! A short text is valid UTF-8, because it is copied from a `str`. It is still checked each time it
 //! is read, which costs little for so few bytes.
@@ -11,7 +11,7 @@ use alloc::string::String;
 
 use super::plain::text_of;
 
-/// A text; up to `N - 1` bytes of it need no allocation. `N` is 128 at most, and a multiple of 8.
+/// A text, which needs no allocation up to `N - 1` bytes. `N` is 128 at most, and a multiple of 8.
 #[derive(Clone)]
 pub(crate) enum Kept<const N: usize> {
     Short(Short<N>),
@@ -50,7 +50,8 @@ impl<const N: usize> Short<N> {
     #[inline]
     fn as_str(&self) -> &str {
         let Self(bytes) = self;
-        // It is examined as a whole, without a loop; zeros and a length below 128 are ASCII too.
+        // The array is examined as a whole, without a loop; zeros and a length below 128 are ASCII
+        // too.
         let text = text_of(bytes).unwrap_or_default();
         text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }
@@ -81,7 +82,7 @@ impl<const N: usize> Kept<N> {
         kept
     }
 
-    /// All of it.
+    /// Returns the whole text.
     #[inline]
     pub(crate) fn as_str(&self) -> &str {
         match self {

@@ -1,13 +1,13 @@
-//! What the decoder says of a value that does not fit, without the value.
+//! Messages about values that do not fit a type, without the value.
 //!
-//! A value may be a secret, and what is said of it goes to logs. serde quotes it, in a few forms that it
-//! gives to every type's errors; they are taken apart here. What a type says in words of its own may
-//! quote the value anywhere, so nothing of that stays.
+//! A value may be a secret, and messages go to logs. serde's own messages quote the value in a few
+//! known forms; this module removes it from them. A message that a type's `Deserialize` has written
+//! itself may quote the value anywhere, so all of it is replaced.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// What is found instead of what a type expects, where serde has nothing to quote.
+/// The kinds of values that serde's messages name without quoting the value.
 const KINDS: [&str; 13] = [
     "byte array",
     "enum",
@@ -32,7 +32,7 @@ const OWN: [&str; 4] = [
     "data did not match any variant of untagged enum ",
 ];
 
-/// What serde_json says, without the value. The place in the text stays.
+/// Returns serde_json's message without the value, but with its line and column.
 pub(super) fn describe(error: &serde_json::Error) -> String {
     if error.classify() != serde_json::error::Category::Data {
         // These words are serde_json's own.
@@ -41,7 +41,7 @@ pub(super) fn describe(error: &serde_json::Error) -> String {
     without_value(&error.to_string()).unwrap_or_else(|| "refused by its type".into())
 }
 
-/// What serde says, without the value; `None` if it may be anywhere.
+/// Returns serde's message without the value; `None` if the value may be anywhere in it.
 pub(crate) fn without_value(message: &str) -> Option<String> {
     for what in ["invalid type: ", "invalid value: "] {
         if let Some(rest) = message.strip_prefix(what) {
@@ -54,7 +54,7 @@ pub(crate) fn without_value(message: &str) -> Option<String> {
     for what in ["unknown field", "unknown variant"] {
         let quoted = message.strip_prefix(what);
         if let Some(quoted) = quoted.and_then(|rest| rest.strip_prefix(" `")) {
-            // The name may have this in it, too. What is expected has not.
+            // The unknown name may contain this text too, but the expected names cannot.
             let known = quoted.rsplit_once("`, expected ");
             let known = known.map(|(_, known)| format!("{what}, expected {known}"));
             return Some(known.unwrap_or_else(|| what.into()));
@@ -64,7 +64,7 @@ pub(crate) fn without_value(message: &str) -> Option<String> {
     is_own.then(|| message.into())
 }
 
-/// Splits what was found into its kind and what stands behind the value.
+/// Splits the description of a found value: returns its kind, and the text after the value.
 fn split_kind(found: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = found.strip_prefix("string \"") {
         let mut is_escaped = false;

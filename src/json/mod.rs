@@ -8,7 +8,8 @@
 //! * `simd`, `swar`, `bytes`, `stops`, `judge`, `utf8`: examine one block, by vector code, by
 //!   machine words, or byte by byte
 //! * `text`, `string`, `walk`: [`Json`] and the ways to read it
-//! * `decode`, `encode`, `serializer`, `number`: conversion to and from the caller's types
+//! * `decode`, `encode`, `serializer`, `number`: conversion to and from the caller's types, with
+//!   `mismatch` for error messages and `reserved` for keys that are refused
 //! * `embed`: raw JSON as a part of these types
 //! * `decimal`: the exact value of a number
 //! * `owned`, `kept`: text that outlives its input

@@ -1,8 +1,8 @@
 //! Writes our own numbers as decimal digits.
 //!
-//! A peer's numbers are never read or reprinted. Writing allocates nothing. Integers are written
-//! without `core::fmt`. Floats have the shortest digits that are read back as the same number, in
-//! exactly the form that serde_json writes.
+//! A peer's numbers do not come here: they are passed on as text. Writing allocates nothing but the
+//! output. Integers are written without `core::fmt`. Floats have the shortest digits that are read
+//! back as the same number, in exactly the form that serde_json writes.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -80,9 +80,9 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// Returns the digits of a number below 10⁸, a byte each, the first one's lowest.
 ///
-/// They are computed all at once: the number is split into two halves of four digits, these into
-/// pairs, these into digits. Dividing by 100 and by 10 is done by multiplying and shifting; the
-/// products of neighbours do not overlap.
+/// All digits are computed together in one word: the number is split into two halves of four
+/// digits, the halves into pairs, the pairs into digits. Dividing by 100 and by 10 is done by
+/// multiplying and shifting; the products of neighbours do not overlap.
 fn eight_digits(n: u32) -> u64 {
     let halves = u64::from(n / 10_000) | u64::from(n % 10_000) << 32;
     let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
@@ -178,7 +178,7 @@ const F32: Format = Format {
     tie_places: 11,
 };
 
-/// Writes a finite number; the caller handles others, because they have no JSON form.
+/// Writes a finite number. The caller handles infinities and not-a-number, which have no JSON form.
 pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
     let bits = n.to_bits();
     let fraction = bits & (u64::MAX >> 12);

@@ -35,7 +35,7 @@ pub(crate) use twin::{inside_of, text_of, value_of};
 pub(super) fn stops_behind<const BEFORE: usize>(window: &[u8; WINDOW]) -> Stops {
     const { assert!(BEFORE + WIDTH <= WINDOW) };
     let block = window.get(BEFORE..).and_then(<[u8]>::first_chunk);
-    // A window is large enough for both, and the compiler removes the other case.
+    // A window is large enough for `BEFORE` bytes and a block, so the compiler removes the default.
     Stops::of(block.unwrap_or(&[0; WIDTH]))
 }
 

@@ -146,7 +146,8 @@ fn scan_item(
     Ok(end)
 }
 
-/// Adds an empty envelope; the vector never reserves more than `max_envelopes`.
+/// Adds an empty envelope and returns it; `None` if there are `max_envelopes` already. The vector
+/// never reserves more.
 ///
 /// The envelope is filled in place, because it is too large to be moved for free.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
@@ -168,7 +169,7 @@ fn next_slot(
     envelopes.last_mut()
 }
 
-/// The beginning of nearly every message, which is compared at once.
+/// The beginning of nearly every message, which is recognised by one comparison.
 const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 
 /// The name of an envelope's member, if it is known, and a position after its colon.
@@ -203,7 +204,7 @@ fn scan_object(
             Some((key @ (Key::Params | Key::Result), value)) => {
                 scan_body(cursor, key, value, open, envelope)?
             }
-            // Only `error` is named there.
+            // `plain_key` returns only one more name: `error`.
             Some((_, value)) => match scan_error(cursor, value, open, envelope)? {
                 Some(end) => end,
                 None => scan_member(cursor, (Some(Key::Error), value), open, envelope)?,
@@ -437,7 +438,8 @@ fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     }
 }
 
-/// Reads what follows a member at `pos`: the next key, or the end of the object.
+/// Reads what follows a member at `pos`: returns the next key, or as the inner `Err` the position
+/// after the object.
 #[inline(never)]
 fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>, Failed> {
     let (pos, byte) = cursor.token(pos);

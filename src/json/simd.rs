@@ -1,8 +1,9 @@
-//! Examines sixteen bytes at once, with vector instructions that every x86-64 processor has (SSE2).
+//! Examines blocks of sixteen bytes, with vector instructions that every x86-64 processor has
+//! (SSE2).
 //!
 //! This is the only file with `unsafe`, for two reasons. The vector instructions are unsafe in a
-//! function that does not name the feature. And it makes a `str` from bytes that are known to be
-//! ASCII without checking them again. Other targets use `swar`, with which tests compare: it has
+//! function that does not name the feature. And this file makes a `str` of bytes that are known to
+//! be UTF-8 without checking them again. Other targets use `swar`, with which tests compare: it has
 //! the same names, returns the same results and has no `unsafe`.
 //!
 //! Blocks are loaded through references, never through a computed address. The code does not depend
@@ -21,16 +22,16 @@ use core::str::Utf8Error;
 use super::judge::BESIDE;
 use super::utf8::{is_ascii, is_utf8};
 
-/// How many bytes are examined at once.
+/// The bytes of a block, which is examined by one instruction.
 pub(super) const WIDTH: usize = 16;
 
 /// How many bytes a [window](Windows) has.
 pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
-/// How many bytes are examined at once in a long string.
+/// The bytes of a block in a long string.
 pub(super) const LONG: usize = 4 * WIDTH;
 
-/// A text that is read through windows: the next [`WINDOW`] bytes at any position, at once.
+/// A text that is read through windows: references to the [`WINDOW`] bytes at a position.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],
@@ -48,8 +49,8 @@ impl<'t> Windows<'t> {
     /// Returns the next [`WINDOW`] bytes from `pos` on, if that many are left.
     #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
-        // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most the length, and an array
-        // of bytes has no alignment to keep.
+        // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most
+        // the length, and an array of bytes may be at any address.
         (pos < self.end).then(|| unsafe { &*self.text.as_ptr().add(pos).cast() })
     }
 }
@@ -66,7 +67,7 @@ pub(super) fn are_plain(words: [u64; 2]) -> bool {
 #[inline]
 pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
     let [a, b, c, d] = parts(block);
-    // SAFETY: as above.
+    // SAFETY: as in `are_plain`.
     unsafe {
         let ab = _mm_or_si128(marks(load(a)), marks(load(b)));
         let cd = _mm_or_si128(marks(load(c)), marks(load(d)));
@@ -107,7 +108,7 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
         are_ascii::<16, 1>,
     ) || is_utf8(bytes, beyond_ascii)
     {
-        // SAFETY: ASCII is UTF-8, and `is_utf8` has looked at the rest.
+        // SAFETY: ASCII is UTF-8, and `is_utf8` has checked any other text.
         return Ok(unsafe { core::str::from_utf8_unchecked(bytes) });
     }
     core::str::from_utf8(bytes)
@@ -124,7 +125,7 @@ fn beyond_ascii(block: &[u8; LONG]) -> u64 {
 #[inline]
 fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);
-    // SAFETY: as above.
+    // SAFETY: as in `are_plain`.
     unsafe {
         let none = _mm_setzero_si128();
         let parts = parts.map(load).into_iter();
@@ -138,7 +139,7 @@ fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
 fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; BLOCKS] {
     core::array::from_fn(|n| {
         let part = long.get(n * WIDTH..).and_then(<[u8]>::first_chunk);
-        // The sizes fit wherever this is used, and the compiler removes the other case.
+        // `N` is `BLOCKS * WIDTH` in every use, so the compiler removes the default.
         part.unwrap_or(&[0; WIDTH])
     })
 }
@@ -164,34 +165,35 @@ pub(super) fn short_masks<const N: usize>(
     block: &[u8; WIDTH],
     judge: impl Fn(__m128i) -> [__m128i; N],
 ) -> [u64; N] {
-    // SAFETY: as above.
+    // SAFETY: as in `are_plain`.
     judge(load(block)).map(|marked| u64::from(unsafe { _mm_movemask_epi8(marked) } as u32))
 }
 
 #[inline]
 fn load(block: &[u8; WIDTH]) -> __m128i {
-    // SAFETY: the load has no alignment to keep and reads the sixteen bytes that the reference is to.
+    // SAFETY: the load allows any address, and reads the sixteen bytes of the reference.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
 /// Sets all bits of every byte that is a stop.
 #[inline]
 pub(super) fn marks(bytes: __m128i) -> __m128i {
-    // SAFETY: as above.
+    // SAFETY: as in `are_plain`.
     unsafe { _mm_or_si128(low_marks(bytes), backslashes(bytes)) }
 }
 
 /// Sets all bits of every byte that is a backslash.
 #[inline]
 pub(super) fn backslashes(bytes: __m128i) -> __m128i {
-    // SAFETY: as above.
+    // SAFETY: as in `are_plain`.
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
-/// Sets all bits of every byte that is a quote or a control character, with bit 1 flipped as in `judge`.
+/// Sets all bits of every byte that is a quote or a control character, which are found after
+/// flipping bit 1 as in `judge`.
 #[inline]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
-    // SAFETY: as above.
+    // SAFETY: as in `are_plain`.
     unsafe {
         let flipped = _mm_xor_si128(bytes, _mm_set1_epi8(0x02));
         _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped)

@@ -161,8 +161,8 @@ impl CodePoints<'_> {
         0x10000 + ((unit - 0xd800) << 10) + (partner - 0xdc00)
     }
 
-    /// Decodes a character of two to four bytes. The scanner compares member names before it has
-    /// checked that the text is UTF-8, so the bytes may be invalid; then the result is never used.
+    /// Decodes a character of two to four bytes, of which `first` has been taken. The text is
+    /// UTF-8, so the other bytes follow.
     fn multi_byte(&mut self, first: u8) -> u32 {
         let (more, bits) = match first {
             0xf0.. => (3, first & 0x07),

@@ -1,24 +1,24 @@
-//! Examines eight bytes at once in an ordinary register: the portable version of the vector code.
+//! Examines blocks of eight bytes in an ordinary register: the portable version of the vector code.
 //!
 //! Targets without vector code use it. Tests compare the vector code with it on every target that
-//! has both. It has the same names and returns the same results; see there. Every mark is exact, so
-//! all stops of a word can be used, not only the first.
+//! has both. It has the same names as `simd` and returns the same results; see there. Every mark is
+//! exact, so all stops of a word can be used, not only the first.
 
 use core::str::Utf8Error;
 
 use super::judge::{BESIDE, marks};
 
-/// How many bytes are examined at once.
+/// The bytes of a block, which is examined in one word.
 pub(super) const WIDTH: usize = 8;
 
 /// How many bytes a [window](Windows) has.
 pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
-/// How many bytes are examined at once in a long string.
+/// The bytes of a block in a long string.
 pub(super) const LONG: usize = WIDTH;
 
-/// Which bytes of a block are a quote, a backslash or a control character: the high bit of each, the first byte's
-/// lowest.
+/// Which bytes of a block are a quote, a backslash or a control character: the high bit of each,
+/// the first byte's lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stops(u64);
 
@@ -67,13 +67,13 @@ impl Stops {
     }
 }
 
-/// Returns no length: without vector code the search costs more than it saves.
+/// Returns no length: without vector code this search takes longer than the general code.
 #[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }
 
-/// A text that is read through windows: the next [`WINDOW`] bytes at any position, at once.
+/// A text that is read through windows: references to the [`WINDOW`] bytes at a position.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],

@@ -50,7 +50,7 @@ impl JsonKind {
     }
 }
 
-/// Returns where a text stops being JSON, and why.
+/// Where a text stops being JSON, and why.
 ///
 /// It never quotes the text, so it is safe to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

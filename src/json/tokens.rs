@@ -57,7 +57,7 @@ impl Cursor<'_> {
     /// Skips the string whose opening quote is at `pos`.
     #[inline]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        // At least one long string is allowed.
+        // `string_of_few` returns `None` only after several long strings, so not here.
         let none = StringToken {
             end: pos,
             escaped: false,
@@ -200,8 +200,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Skips the number at `pos`, if there is one; `first` is a byte with which numbers
-    /// [begin](begins_number). `byte` is always the byte at `pos`, so only the sign is read twice.
+    /// Skips the number at `pos`, if there is one; `first` is the byte there, with which numbers
+    /// [begin](begins_number).
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         // Whether there is a sign cannot be predicted, so there is no branch on it.

@@ -101,7 +101,8 @@ impl fmt::Debug for Elements<'_> {
     }
 }
 
-/// Returns the tokens and values between blanks, commas and colons of one container.
+/// Iterates over the keys and values of one container: what is between its blanks, commas and
+/// colons.
 #[derive(Clone)]
 struct Steps<'a> {
     text: &'a str,
@@ -125,6 +126,7 @@ impl<'a> Steps<'a> {
         }
     }
 
+    /// Returns the next key or value.
     fn next_value(&mut self) -> Option<&'a str> {
         let text = self.text.as_bytes();
         let start = skip_separators(text, self.pos);

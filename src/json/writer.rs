@@ -18,7 +18,7 @@ pub(super) struct Writer<'o> {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        // This is also the case if the value's own code panicked.
+        // The value is also incomplete if its own code panicked.
         if !self.complete {
             self.out.truncate(self.len_before);
         }

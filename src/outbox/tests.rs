@@ -152,7 +152,7 @@ fn room_for_a_frame_that_was_taken_back_is_kept_up_to_twice_the_limit() {
         outbox.rollback();
         assert_eq!((outbox.buf.capacity(), outbox.buf.len()), (kept, 0));
     }
-    // What waits needs its room, whatever the limit.
+    // Bytes that wait keep the capacity that they need, also above the limit.
     let mut outbox = Outbox::<Config>::new(Framing::Newline, 100);
     outbox.buf = Vec::with_capacity(5000);
     put(&mut outbox, &[b'x'; 999], None);
@@ -182,7 +182,8 @@ fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
         assert_eq!(buffer, 2 * bytes);
         parts / (2 * size_of::<Part>())
     };
-    // Every message of 32 bytes at least is a part, whatever is called.
+    // Under `Messages` every message is a part, and has at least 32 bytes; the number of calls
+    // does not matter.
     assert_eq!(parts(Framing::Messages, 3200, 10), 100);
     assert_eq!(parts(Framing::Messages, 320, 10), 10);
     for framing in [Framing::Newline, Framing::ContentLength, Framing::Detect] {
@@ -192,7 +193,7 @@ fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
     }
 }
 
-/// Puts in a call that may be joined to the one before it, and says whether it was.
+/// Queues a call that may be joined to the frame before it. Returns what `join_last` returns.
 fn join(
     outbox: &mut Outbox<Config>,
     body: &[u8],
@@ -239,7 +240,7 @@ fn calls_that_wait_are_joined_in_every_framing() {
         assert!(outbox.ends_in_calls());
         outbox.consume(1);
         assert_eq!(outbox.begun_call(), 5, "they leave together");
-        // What has begun to leave stays as it is.
+        // A batch of which a byte was taken is not changed any more.
         assert_eq!(join(&mut outbox, b"{4}", 6, 9), None);
         assert_eq!(outbox.begun_call(), 5);
         outbox.consume(three.len() - 1);
@@ -255,7 +256,7 @@ fn calls_are_joined_up_to_a_number_and_a_size_and_over_nothing() {
         join(&mut outbox, b"{}", number, 2);
     }
     assert_eq!(shown(&outbox), "[{},{}]\n[{},{}]\n{}\n");
-    // A batch of the caller's own, and what is no call.
+    // A batch that the caller made, and a notification: calls do not join either.
     put(&mut outbox, b"[{}]", Some(6));
     join(&mut outbox, b"{7}", 7, 9);
     put(&mut outbox, b"{n}", None);
@@ -266,7 +267,7 @@ fn calls_are_joined_up_to_a_number_and_a_size_and_over_nothing() {
     let long = [b'x'; super::MAX_JOINED_BYTES as usize - 5];
     assert_eq!(join(&mut outbox, &long, 10, 9), Some((9, 2)));
     assert_eq!(join(&mut outbox, b"{11}", 11, 9), None);
-    // In whole messages a notification is a part of its own.
+    // Under `Messages` a notification is a part of its own.
     let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
     put(&mut outbox, b"{n}", None);
     assert_eq!(join(&mut outbox, b"{1}", 1, 9), None);
@@ -309,7 +310,7 @@ proptest! {
                     put(&mut outbox, &body(n, 'n'), None);
                     expected.push(body(n, 'n'));
                 }
-                // Whole messages are taken whole.
+                // Under `Messages` only whole messages are taken.
                 _ if framing == Framing::Messages => take(&mut outbox, usize::MAX),
                 4 => take(&mut outbox, n),
                 _ => take(&mut outbox, usize::MAX),

@@ -159,7 +159,7 @@ fn an_object_is_guessed_to_end_where_a_line_does() {
         ("{}\n", Some(0..2)),
         ("\n{}\n{}\n", Some(1..3)),
         ("{\"a\":1}", Some(0..7)),
-        // These two are no values, as a validator finds out.
+        // These two guesses are wrong: a validator finds that they are not one value.
         ("{}{}\n", Some(0..4)),
         ("{\"a\":{}\n}", Some(0..7)),
         ("", None),
@@ -206,7 +206,7 @@ fn nothing_is_guessed_of_a_value_that_has_been_looked_at() {
     let cut = cutter.cut(None, limits, b"{\"a\":{}}{\"b\":[[[]]]}", false);
     assert_eq!(cut.map(|cut| cut.consumed()), Ok(8));
     assert!(guesses(&cutter, None));
-    // Nor while one that is too long is passed over.
+    // Nor is there a guess while a value that is too long is skipped.
     let cut = cutter.cut(None, limits, b"{\"b\":[[[[[", false);
     let bytes = None;
     assert_eq!(cut, Ok(Cut::Oversize { bytes, taken: 10 }));

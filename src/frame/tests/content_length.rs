@@ -4,7 +4,7 @@ use super::{Item, cut_in, every_split, frame, over, sized};
 use crate::frame::{Cut, Framer, Framing, FramingError};
 use alloc::format;
 
-/// A stream that breaks; the error carries where.
+/// Checks that a stream ends with `error`, which has the position of the fault.
 fn sized_breaks(stream: impl AsRef<[u8]>, error: FramingError) {
     sized(stream, &[Item::Error(error)]);
 }
@@ -117,7 +117,7 @@ fn a_header_block_over_its_limit_ends_the_stream_while_it_arrives() {
     let too_long = Item::Error(FramingError::HeaderTooLong { offset: 0 });
     sized("X".repeat(64), core::slice::from_ref(&too_long));
     sized("X: y\r\n".repeat(11), &[too_long]);
-    // Exactly the limit passes, and one byte more does not.
+    // A block of exactly the limit is accepted, and one byte more is not.
     let mut framer = Framer::new(Framing::ContentLength, 40, 21);
     every_split(
         &framer,
@@ -127,7 +127,7 @@ fn a_header_block_over_its_limit_ends_the_stream_while_it_arrives() {
     framer.limits.max_header_bytes = 20;
     let too_long = Item::Error(FramingError::HeaderTooLong { offset: 0 });
     every_split(&framer, b"Content-Length: 2\r\n\r\n{}", &[too_long]);
-    // Before the limit it is merely incomplete.
+    // Below the limit a block without an end is incomplete.
     let mut framer = Framer::new(Framing::ContentLength, 40, 64);
     assert_eq!(
         framer.cut(&[b'X'; 63], false),
@@ -189,7 +189,7 @@ fn absurd_lengths_are_skipped_without_overflow() {
         let stream = format!("Content-Length: {written}\r\n\r\n{}", "x".repeat(99));
         let truncated = Item::Error(FramingError::Truncated { offset: 0 });
         sized(&stream, &[over(read), truncated.clone()]);
-        // Without any limit it is waited for, which costs nothing either.
+        // Without a limit the framer waits for the body, and allocates nothing for it.
         let framer = Framer::new(Framing::ContentLength, usize::MAX, usize::MAX);
         let items = cut_in(framer, [stream.as_bytes()], true);
         assert_eq!(items, [truncated]);

@@ -48,7 +48,7 @@ fn a_longer_line_is_reported_once_and_skipped_to_its_end() {
     let longer = "y".repeat(200);
     let expected = [over(None), frame("{}"), over(None), frame("[]"), Item::End];
     lines(format!("{long}\r\n{{}}\n{longer}\n[]\n"), &expected);
-    // A CR that no LF follows counts.
+    // A CR that is not followed by an LF counts as a byte of the body.
     let body = "z".repeat(40);
     lines(
         format!("{body}\r\r\n1\n"),

@@ -145,8 +145,8 @@ fn head(block: &[u8], max_header_bytes: usize, begin: u64) -> Result<(usize, u12
     })
 }
 
-/// The end of the value that `bytes` begins with, and whether the end of the stream may end it; `None` when it lacks
-/// its end.
+/// Returns the end of the value at the beginning of `bytes`. If the value has no end there, returns
+/// as the error whether the end of the stream may end it.
 fn value_end(bytes: &[u8]) -> Result<usize, bool> {
     let mark = b"\xEF\xBB\xBF";
     let bare = bytes.strip_prefix(mark).map_or(bytes, trim_start);
@@ -167,7 +167,7 @@ fn value_end(bytes: &[u8]) -> Result<usize, bool> {
                 }
                 at += 1;
                 if depth == 0 && !in_string {
-                    // An escape cannot be last here: it leaves the string open.
+                    // The last byte is no escaped one, because no string is open.
                     return Ok(skipped + at);
                 }
             }
@@ -218,7 +218,7 @@ fn detect(stream: &[u8], max_frame_bytes: usize, max_header_bytes: usize) -> Vec
     }
 }
 
-/// Pieces of streams in which framings meet their special cases often.
+/// Makes a piece of a stream. The pieces often have special cases of the framings.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&[u8]> = vec![
         b"{",
@@ -309,7 +309,7 @@ fn sound_stream() -> impl Strategy<Value = (Framing, Vec<u8>)> {
     })
 }
 
-/// `stream` cut where `widths` say, over and over.
+/// Splits `stream` into pieces of these `widths`, which are repeated.
 fn pieces<'a>(mut stream: &'a [u8], widths: &[usize]) -> Vec<&'a [u8]> {
     let mut pieces = vec![];
     for &width in widths.iter().cycle() {
@@ -399,7 +399,7 @@ proptest! {
         }
     }
 
-    // Any order of calls is legal: slices that have nothing to do with one another, ends that are none, resets.
+    // Any order of calls is legal: with unrelated bytes, with bytes after the end, with resets.
     #[test]
     fn no_order_of_calls_panics(
         framing in select(vec![Framing::Newline, Framing::ContentLength, Framing::Concatenated, Framing::Messages, Framing::Detect]),

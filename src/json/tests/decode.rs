@@ -124,7 +124,7 @@ struct Point<'a> {
     label: &'a str,
 }
 
-/// A type that quotes what it refuses.
+/// A type whose error message quotes the value that it refuses.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "&str")]
 struct Colour;
@@ -174,7 +174,7 @@ fn a_mismatch_keeps_its_detail_for_local_logs() {
         error.detail(),
         "invalid type: string, expected i64 at line 1 column 13"
     );
-    // A type's own words may quote the value anywhere.
+    // The message that a type has written itself is left out.
     let own = Json::parse_str(r#""secret""#).unwrap().decode::<Colour>();
     assert_eq!(
         format!("{:?}", own.unwrap_err()),

@@ -68,8 +68,8 @@ fn bend(text: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Whether a text is accepted, which the scanner, its twin and serde_json have to agree on; the first two also on all that
-/// is found in it.
+/// Returns whether a text is accepted. Checks that the scanner, its twin and serde_json agree on
+/// that, and that the first two find the same members.
 fn agree(text: &[u8], max_depth: u8, max_envelopes: usize, envelopes: &mut Vec<Envelope>) -> bool {
     let shown = || String::from_utf8_lossy(text).into_owned();
     let ours = scan(text, max_depth, envelopes, max_envelopes);
@@ -87,7 +87,7 @@ fn agree(text: &[u8], max_depth: u8, max_envelopes: usize, envelopes: &mut Vec<E
     if matches!(&ours, Err(error) if error.kind() == SyntaxErrorKind::TooDeep) {
         return false;
     }
-    // serde_json does not check the UTF-8 of what it ignores, and takes no byte-order mark.
+    // serde_json does not check whether ignored text is UTF-8, and accepts no byte-order mark.
     let theirs = core::str::from_utf8(text).is_ok()
         && serde_json::from_slice::<IgnoredAny>(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text))
             .is_ok();
@@ -111,7 +111,7 @@ fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
         let max_envelopes = [0, 1, 3, 100][random.below(4)];
         accepted += usize::from(agree(&text, max_depth, max_envelopes, &mut envelopes));
     }
-    // Both verdicts must be common, or the comparison proves little.
+    // Accepted and refused texts must both be common, or the comparison proves little.
     assert!(
         accepted > ROUNDS / 10 && accepted < ROUNDS * 9 / 10,
         "{accepted}"
@@ -143,7 +143,7 @@ fn string(random: &mut Random, text: &mut Vec<u8>) {
     text.push(b'"');
 }
 
-/// A value with strings of any length, and what stands between them.
+/// Appends a value that has strings of any length, numbers, words and containers.
 fn value(random: &mut Random, depth: usize, text: &mut Vec<u8>) {
     let is_object = match random.below(if depth < 5 { 9 } else { 7 }) {
         0..4 => return string(random, text),
@@ -152,7 +152,7 @@ fn value(random: &mut Random, depth: usize, text: &mut Vec<u8>) {
         6 => return text.extend_from_slice(random.pick(&["true", "false", "null"]).as_bytes()),
         kind => kind == 7,
     };
-    // Some are nested deeper than one stack of bits.
+    // Some values are nested deeper than one stack of bits.
     let levels = if random.below(60) == 0 { 70 } else { 1 };
     let (open, close): (&[u8], u8) = if is_object {
         (b"{\"x\":", b'}')
@@ -207,7 +207,7 @@ fn texts_with_long_strings_are_judged_alike() {
     );
 }
 
-/// What is wrong with a text, and where, does not depend on whether long strings stood before it.
+/// The kind and position of an error do not depend on long strings before it.
 #[test]
 fn mistakes_are_found_in_the_same_place_behind_long_strings() {
     let mut random = Random::new(0x0005_deec_e66d_0002);
@@ -224,7 +224,7 @@ fn mistakes_are_found_in_the_same_place_behind_long_strings() {
             bend(&mut middle, &mut random);
         }
         let head = br#"{"jsonrpc":"2.0","params":[{},"#;
-        // So that every place of a block is met.
+        // The length varies, so that the value begins at every position of a block.
         let long = "x".repeat(40 + round % 64);
         let before = format!(r#""{long}","{long}","{long}","{long}","#);
         let alone = [head, &middle[..], b"]}"].concat();
@@ -244,7 +244,7 @@ fn walking_mutated_texts_finds_what_serde_json_finds() {
         for _ in 0..random.below(3) {
             bend(&mut text, &mut random);
         }
-        // The walk must survive anything, although it is only ever given valid text.
+        // The walk must not panic on any text, although it only gets valid text.
         let lossy = String::from_utf8_lossy(&text);
         let unchecked = Json::from_scanned(&lossy, TextFlags::UNKNOWN);
         let _ = unchecked.members().count() + unchecked.elements().count();
@@ -255,7 +255,7 @@ fn walking_mutated_texts_finds_what_serde_json_finds() {
         let Ok(tree) = serde_json::from_slice::<serde_json::Value>(json.as_bytes()) else {
             continue;
         };
-        // Ours refuses what serde_json may read as another document.
+        // `decode` refuses keys with which serde_json may read another document.
         if json.as_str().contains("serde_json::private") {
             continue;
         }
@@ -269,7 +269,7 @@ fn walking_mutated_texts_finds_what_serde_json_finds() {
             }
             serde_json::Value::Object(members) => {
                 for (name, theirs) in &members {
-                    // Where names repeat, a tree keeps the last.
+                    // If a name is repeated, a serde_json tree has its last value.
                     let mut ours = json.members().filter(|(key, _)| key.eq_str(name));
                     let last = ours.by_ref().last().unwrap().1;
                     assert_eq!(&last.decode::<serde_json::Value>().unwrap(), theirs);
@@ -307,7 +307,7 @@ fn strings_behind_one_with_an_escape_are_judged_as_before_it() {
         let inside: String = (0..5)
             .map(|place| letters[number / letters.len().pow(place) % letters.len()])
             .collect();
-        // With room behind it, and where the text soon ends.
+        // Once with more text after the string than a window needs, once without.
         for behind in ["", ",12345678901234567890"] {
             let text = format!(r#"{{"a":["\n","{inside}"{behind}]}}"#);
             let is_good = Json::parse(text.as_bytes()).is_ok();

@@ -40,7 +40,7 @@ fn assert_same<S: Serialize + fmt::Debug + ?Sized>(value: &S) {
     );
 }
 
-/// One value of serde's data model, each form by its own method of the serializer.
+/// A value of serde's data model. Each variant is written by its own method of the serializer.
 #[derive(Clone, Debug)]
 enum Any {
     Bool(bool),
@@ -196,7 +196,7 @@ fn tree() -> impl Strategy<Value = Any> {
     scalar().prop_recursive(5, 60, 5, |inner| {
         let some = collection::vec(inner.clone(), 0..5);
         let boxed = inner.clone().prop_map(Box::new);
-        // Most keys are allowed ones, or no map would ever be compared to its end.
+        // Most keys are allowed, because maps with other keys are not compared to the end.
         let key = prop_oneof![
             6 => any::<String>().prop_map(Any::Str),
             1 => any::<i64>().prop_map(Any::I64),
@@ -315,7 +315,7 @@ fn a_string_of_any_length_is_escaped_wherever_it_has_to_be() {
         check(&plain);
         for at in 0..len {
             for stop in ["\"", "\\", "\u{1f}"] {
-                // What is next to a stop, and what a borrow between bytes could take for one, must not matter.
+                // The bytes after a stop must not matter, even if a borrow could mark them.
                 let rest = " ".repeat(len - at - 1);
                 check(&format!("{}{stop}{rest}", &plain[..at]));
             }
@@ -588,7 +588,7 @@ fn keys_by_which_serde_json_would_read_another_document_are_not_written() {
         let text = format!("[{{\"a\":1,\"\\u0024{}\":1}}]", &key[1..]);
         let raw = Json::parse_str(&text).unwrap();
         assert_eq!(ours(&[raw]), Err(EncodeErrorKind::ReservedKey), "{key}");
-        // Elsewhere the word means nothing.
+        // Anywhere but in a key, the text has no meaning.
         assert!(ours(&[key]).is_ok());
     }
     for harmless in [

@@ -220,7 +220,7 @@ fn depth_is_capped_exactly() {
         Some(SyntaxErrorKind::UnexpectedEnd)
     );
     assert_eq!(kind("[{}]", 1), Some(SyntaxErrorKind::TooDeep));
-    // Depth is what is open at once, not how many there are.
+    // The depth is the number of containers that are open, not of all containers.
     assert_eq!(kind(&format!("[{}[]]", "[],".repeat(1000)), 2), None);
 }
 

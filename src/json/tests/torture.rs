@@ -24,7 +24,7 @@ fn verdict(text: &[u8]) -> bool {
         "scan and twin differ: {}",
         shown()
     );
-    // A text is judged the same wherever it stands in a buffer, and inside containers.
+    // A text is accepted or refused in the same way inside other text.
     for around in [
         (&b"["[..], &b"]"[..]),
         (b"{\"params\":", b"}"),
@@ -32,7 +32,7 @@ fn verdict(text: &[u8]) -> bool {
     ] {
         let inside: Vec<u8> = [around.0, text, around.1].concat();
         let differs = text.starts_with(b"\xef\xbb\xbf") || text.trim_ascii().is_empty();
-        // Text that closes and opens containers by itself becomes valid or not inside others.
+        // A refused text with brackets or commas may be valid inside other containers.
         let unbalanced = !scanned && text.iter().any(|byte| b"[]{},".contains(byte));
         if !differs && !unbalanced {
             let result = scan(&inside, 255, &mut envelopes, 16);
@@ -121,7 +121,7 @@ const REFUSE: &[&[u8]] = &[
     b"[\"a\x01\"]", b"[\"\n\"]", b"[\"\r\"]", b"[\"\t\"]", b"[\"\x1f\"]", b"[\"new\nline\"]",
     b"\"\\u00", b"[\"\\e\"]", b"[\"\\v\"]", b"[\"\\\xe2\x82\xac\"]", b"[\"\\u00\xe2\x82\"]",
     b"\"\"x", b"\"a\" \"",
-    // Blanks that are none
+    // Characters that look like blanks, but are not blanks of JSON
     b"[\x0c]", b"[\x0b]", b"\x0c[]", b"[\xc2\xa0]", b"[\xe2\x81\xa0]", b"[\xe2\x80\xa8]", b"[]\x00",
     b"\x00[]", b"[\x00]", b"1\x00", b"{\x00}", b"\x1e{}", b"[]\x1a",
     // Invalid UTF-8: stray and missing continuation, overlong, surrogate, beyond the last plane
@@ -179,7 +179,7 @@ fn each_byte_is_judged_at_each_kind_of_place() {
         for padding in [0, 1, 7, 8, 15, 16, 31, 32, 47, 100] {
             let padding = vec![b'x'; padding];
             let raw = [b"[\"", &padding[..], &[byte], &padding[..], b"\"]"].concat();
-            // A quote ends the string early; a backslash stands before an x or the last quote.
+            // A quote ends the string too early; a backslash comes before an x or the last quote.
             let expected = matches!(byte, 0x20..=0x7f) && byte != b'"' && byte != b'\\';
             assert_eq!(verdict(&raw), expected, "{}", raw.escape_ascii());
             let escape = [b"[\"", &padding[..], &[b'\\', byte], &padding[..], b"\"]"].concat();

@@ -21,9 +21,9 @@ struct Node {
     end: usize,
     kind: JsonKind,
     escaped: bool,
-    /// Of a string.
+    /// The code points of a string.
     code_points: Vec<u32>,
-    /// Of an array or object; keys of an object stand beside their values.
+    /// The values in an array or object, each with its key in an object.
     children: Vec<(Vec<u32>, Node)>,
 }
 
@@ -123,8 +123,8 @@ fn envelope_of(text: &[u8], node: &Node) -> Envelope {
     envelope
 }
 
-/// The parts of an error object, if writing them again, with or without a blank behind each comma and
-/// colon, makes the same text.
+/// Returns the parts of an error object, if the same text can be made of them, with or without a
+/// blank after each comma and colon.
 fn error_parts(text: &[u8], error: &Node) -> Option<ErrorParts> {
     let raw = |node: &Node| core::str::from_utf8(&text[node.start..node.end]).ok();
     let (code, message, data) = match error.children.as_slice() {

@@ -10,8 +10,8 @@ use crate::json::judge;
 use crate::json::plain::{self, skip_plain_naive};
 use crate::json::swar;
 
-/// The index of every stop of a text but those right behind one that counts, found block by block with
-/// the portable twin.
+/// Finds stops of a text block by block with the portable code. Returns their indexes, without a
+/// stop that directly follows another in the list.
 fn stops_by_swar(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     for (n, block) in text.chunks_exact(swar::WIDTH).enumerate() {
@@ -24,7 +24,7 @@ fn stops_by_swar(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The stops that [`stops_by_swar`] gives, found with the twin that this target uses.
+/// Returns the stops of [`stops_by_swar`], found with the code that this target uses.
 fn stops_by_blocks(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     for (n, block) in text.chunks_exact(plain::WIDTH).enumerate() {
@@ -37,8 +37,8 @@ fn stops_by_blocks(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The stops found in long blocks, as in long strings: by the portable twin, then by the twin that
-/// this target uses.
+/// Returns the stops found in long blocks, as in long strings: by the portable code, then by the
+/// code that this target uses.
 fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
     let mut swar = Vec::new();
     for (n, block) in text.chunks_exact(swar::LONG).enumerate() {
@@ -59,8 +59,8 @@ fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
     [swar, ours]
 }
 
-/// The stops found a byte at a time, for blocks of `block` bytes: a stop right behind one that
-/// counts is left out, unless it begins a block.
+/// Finds the stops a byte at a time, for blocks of `block` bytes. A stop that directly follows
+/// another in the list is left out, unless it begins a block.
 fn stops_by_hand(text: &[u8], block: usize) -> Vec<usize> {
     let is_stop = |&at: &usize| text[at] == b'"' || text[at] == b'\\' || text[at] < 0x20;
     let mut found: Vec<usize> = Vec::new();
@@ -73,8 +73,8 @@ fn stops_by_hand(text: &[u8], block: usize) -> Vec<usize> {
     found
 }
 
-/// What is left of a block to be judged, up to what ends a string, once short escapes that lie in it are passed over, be
-/// it that they were left out of the stops or not; and whether there was any.
+/// Finds the stops of a block up to one that ends a string, without short escapes, whether or not
+/// `of_escaped` has left them out. Also returns whether there are any stops.
 macro_rules! judged {
     ($twin:ident, $block:expr) => {{
         let block: &[u8; $twin::LONG] = $block.first_chunk().unwrap();
@@ -94,7 +94,7 @@ macro_rules! judged {
     }};
 }
 
-/// What `judged!` gives for a block, found a byte at a time.
+/// Returns what `judged!` returns for a block, found a byte at a time.
 fn judged_by_hand(block: &[u8]) -> (Vec<usize>, bool) {
     let is_stop = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;
     let (mut found, mut at) = (Vec::new(), 0);
@@ -143,7 +143,7 @@ fn short_escapes_are_passed_over_and_nothing_else_is() {
         assert_eq!(judged!(plain, text), judged_by_hand(&text[..plain::LONG]));
         assert_eq!(judged!(swar, text), judged_by_hand(&text[..swar::LONG]));
     };
-    // Every byte behind a backslash in every place, and rows of backslashes of every length.
+    // Every byte after a backslash at every position, and rows of backslashes of every length.
     for letter in 0..=u8::MAX {
         for at in 0..64 {
             let mut text = [b'x'; 64];
@@ -178,8 +178,8 @@ fn short_escapes_are_passed_over_and_nothing_else_is() {
     }
 }
 
-/// How many bytes a string has that begins a window and ends in the block behind its quote, found with the eye; and how
-/// many escapes. Nothing if it does not end there, or not well.
+/// Returns the length of the string at the beginning of a window, found a byte at a time, and the
+/// number of its escapes. `None` if it does not end in the block after its quote, or is invalid.
 fn string_by_hand(window: &[u8]) -> Option<(usize, usize)> {
     let (mut at, mut escapes) = (1, 0);
     loop {
@@ -210,7 +210,7 @@ fn a_short_string_with_one_escape_at_the_most_is_measured_and_no_other() {
     let mut found = [0; 3];
     let mut judge = |window: [u8; 21]| {
         assert_eq!(swar::short_string(window.first_chunk().unwrap()), None);
-        // Other twins have smaller blocks, and look for none.
+        // Code with smaller blocks does not search for short strings.
         let Some(window) = window.first_chunk().filter(|_| plain::WIDTH == 16) else {
             return;
         };
@@ -226,7 +226,7 @@ fn a_short_string_with_one_escape_at_the_most_is_measured_and_no_other() {
         );
         found[expected.map_or(2, |(_, escapes)| escapes.min(2))] += 1;
     };
-    // Every byte in every place, alone and behind a backslash, with and without what ends the string behind it.
+    // Every byte at every position, alone and after a backslash, with the quote at every position.
     for byte in 0..=u8::MAX {
         for at in 1..21 {
             for end in 1..21 {
@@ -360,9 +360,9 @@ fn what_is_free_of_stops_is_free_of_stops() {
         ] {
             assert!(count <= stop.saturating_sub(pos), "{text:?} from {pos}");
         }
-        // It does not stop short: less than four blocks are left before the stop.
+        // It finds nearly all bytes: less than four blocks are left before the stop.
         let left = stop.saturating_sub(pos);
-        // Where a block is one byte, there is nothing faster to do.
+        // Code with blocks of one byte skips nothing here.
         assert!(plain::WIDTH == 1 || left - plain::free_of_stops(&text, pos) < 4 * plain::WIDTH);
         assert!(left - swar::free_of_stops(&text, pos) < 4 * swar::WIDTH);
     }
@@ -392,7 +392,7 @@ fn utf8_is_told_from_what_is_not_for_every_length_and_place() {
     }
 }
 
-/// What a text must show at a place: a whole window of it, or nothing.
+/// Returns the window that a text must have at a position; `None` if the text ends before.
 fn window_by_hand<const N: usize>(text: &[u8], pos: usize) -> Option<&[u8; N]> {
     text.get(pos..)?.first_chunk()
 }
@@ -405,7 +405,7 @@ fn a_window_is_whole_or_there_is_none() {
         let text = letters[..length].to_vec().into_boxed_slice();
         let (ours, twin) = (plain::Windows::of(&text), swar::Windows::of(&text));
         for pos in (0..length + 40).chain([usize::MAX - 1, usize::MAX]) {
-            // Where a block is one byte, there are no windows.
+            // Code with blocks of one byte has no windows.
             if plain::WIDTH > 1 {
                 assert_eq!(
                     ours.at(pos),
@@ -446,7 +446,7 @@ fn a_text_is_utf8_just_when_the_library_says_so() {
     let judge = |text: &[u8]| {
         assert_eq!(plain::text_of(text), core::str::from_utf8(text), "{text:?}");
     };
-    // Every first and second byte, and edges of the third and fourth, around the end of a block.
+    // Every first and second byte, with limits of the third and fourth, across the end of a block.
     for (first, second) in (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b))) {
         for rest in [[b'x', b'x'], [0x80, b'x'], [0xbf, 0x80], [0x80, 0xc0]] {
             let mut text = vec![b'a'; 140];
