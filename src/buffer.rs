@@ -114,7 +114,7 @@ impl ReadBuffer {
     /// If `n` is more than the length of `spare`, it counts as all of it.
     pub fn advance(&mut self, n: usize) {
         let room = self.storage.len() - self.end;
-        // If only a small space at the end was filled, that shows nothing.
+        // A read that filled only a small space at the end is no sign that more is waiting.
         self.read_was_full = n >= room && room > self.storage.len() / 2;
         self.end += n.min(room);
         self.peak = self.peak.max(self.len());

@@ -144,7 +144,7 @@ impl<'a> ErrorObject<'a> {
         self.data
     }
 
-    /// The object as it was received, including unknown members; `None` for one made here.
+    /// The object as it was received, including unknown members; `None` if it was not received.
     pub fn text(&self) -> Option<Json<'a>> {
         self.text
     }

@@ -186,7 +186,7 @@ pub struct Malformed<'a> {
     pub id: Option<Id<'a>>,
     /// The code of the error sent to the peer; `None` if none was sent.
     pub answered: Option<i64>,
-    /// The position of the message.
+    /// The size of the message, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -305,7 +305,7 @@ pub struct Refused<'a> {
     pub id: Option<Id<'a>>,
     /// The code of the error sent to the peer; `None` if none was sent.
     pub answered: Option<i64>,
-    /// The position of the message.
+    /// The size of the message, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -366,7 +366,7 @@ pub struct UnmatchedResponse<'a> {
     pub kind: UnmatchedKind<'a>,
     /// The id of the answer, or of the request to be cancelled, if there is one.
     pub id: Option<Id<'a>>,
-    /// The position of the message.
+    /// The size of the message, and its position in a batch.
     pub origin: Origin,
 }
 
