@@ -64,7 +64,7 @@ const QUIET_TURNS: u8 = 16;
 /// ```
 #[derive(Debug)]
 pub struct ReadBuffer {
-    /// Zeroed where never written; its length is what is allocated, its content valid in `start..end`.
+    /// The allocated bytes: received bytes in `start..end`, zeros where nothing was ever written.
     storage: Vec<u8>,
     start: usize,
     end: usize,
@@ -114,7 +114,7 @@ impl ReadBuffer {
     /// If `n` is more than the length of `spare`, it counts as all of it.
     pub fn advance(&mut self, n: usize) {
         let room = self.storage.len() - self.end;
-        // If only a small space at the end was filled, that shows nothing.
+        // A read that filled only a small space at the end is no sign that more is waiting.
         self.read_was_full = n >= room && room > self.storage.len() / 2;
         self.end += n.min(room);
         self.peak = self.peak.max(self.len());
@@ -206,7 +206,8 @@ impl ReadBuffer {
         };
         let held = self.len();
         let mut storage = vec![0; wanted.min(self.max_bytes)];
-        // Growth happens below `max_bytes` only, so the new storage is larger than the old and `held` fits.
+        // The storage grows only below `max_bytes`, so the new one is larger and has space for
+        // `held` bytes.
         if let Some(front) = storage.get_mut(..held) {
             front.copy_from_slice(self.filled());
         }

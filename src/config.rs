@@ -119,9 +119,9 @@ options! {
         /// The id of an error for an invalid request. Default
         /// [`InvalidRequestId::EchoIfReadable`].
         invalid_request_id: InvalidRequestId = InvalidRequestId::EchoIfReadable,
-        /// The id of an error if the request's could not be read. Default [`UnknownId::Null`].
+        /// The id of an error if the request's id could not be read. Default [`UnknownId::Null`].
         unknown_id: UnknownId = UnknownId::Null,
-        /// Whether a second request with the id of an open one is accepted. Default
+        /// Whether a second request with the id of an open request is accepted. Default
         /// [`DuplicateIds::Allow`].
         duplicate_ids: DuplicateIds = DuplicateIds::Allow,
         /// What an error without an id does to our calls on a two-way connection. Default
@@ -138,7 +138,7 @@ options! {
         /// Which codes are used for a message or batch over its limit. Default
         /// [`LimitErrors::Dedicated`].
         limit_errors: LimitErrors = LimitErrors::Dedicated,
-        /// Which codes are used for errors that are made here. Default [`ErrorProfile::Antiphon`].
+        /// Which codes this side uses for its own errors. Default [`ErrorProfile::Antiphon`].
         error_profile: ErrorProfile = ErrorProfile::Antiphon,
         /// Whether [`respond_err`](crate::Connection::respond_err) refuses codes of the reserved range
         /// that neither the specification nor antiphon defines. Default off.
@@ -382,7 +382,7 @@ pub enum InvalidRequestId {
     AlwaysNull,
 }
 
-/// The id of an error that we send, if the request's could not be read.
+/// The id of an error that we send, if the request's id could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownId {
@@ -392,7 +392,7 @@ pub enum UnknownId {
     Omit,
 }
 
-/// Whether a request with the id of an open one is accepted.
+/// Whether a request with the id of an open request is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DuplicateIds {

@@ -144,7 +144,7 @@ impl<'a> ErrorObject<'a> {
         self.data
     }
 
-    /// The object as it was received, including unknown members; `None` for one made here.
+    /// The object as it was received, including unknown members; `None` if it was not received.
     pub fn text(&self) -> Option<Json<'a>> {
         self.text
     }
@@ -359,7 +359,8 @@ impl PartialEq for Cause {
 }
 
 impl OwnedError {
-    /// Makes an *internal error* (−32603). Its cause is its `source`, which is never sent to the peer.
+    /// Makes an *internal error* (−32603). The cause is the error's `source`, which is never sent
+    /// to the peer.
     pub fn internal(cause: Box<dyn core::error::Error + Send + Sync>) -> Self {
         let mut error = ErrorObject::internal_error().into_owned();
         error.0.cause = Cause(Some(cause.into()));

@@ -6,7 +6,7 @@
 use crate::codes;
 use crate::error_object::ErrorObject;
 
-/// The meaning of the codes of the server range, for errors made here.
+/// The meaning of the codes of the server range, for errors that this side makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorProfile {

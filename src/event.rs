@@ -143,7 +143,7 @@ pub(crate) const INVALID_ANSWER: &str = "an invalid answer: ";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InvalidResponse<'a> {
-    /// The rule that it breaks.
+    /// The rule that the answer breaks.
     pub reason: InvalidReason,
     /// The whole object.
     pub text: Json<'a>,
@@ -180,13 +180,13 @@ pub struct Malformed<'a> {
     pub cause: MalformedCause,
     /// The bytes of the message, or of the item.
     pub text: &'a [u8],
-    /// Where in the message the cause was found, in bytes from its start.
+    /// The position of the fault in the message or item, in bytes from its start.
     pub offset: usize,
     /// The id, if it was readable and of an allowed type.
     pub id: Option<Id<'a>>,
     /// The code of the error sent to the peer; `None` if none was sent.
     pub answered: Option<i64>,
-    /// The position of the message.
+    /// The size of the message, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -253,7 +253,7 @@ pub enum InvalidReason {
     IdType,
     /// `id` is missing although the version requires it.
     IdMissing,
-    /// A 1.0 message in a batch, although that is switched off.
+    /// A 1.0 message in a batch, although `v1_in_batch` is off.
     V1InBatch,
     /// The response has neither `result` nor `error`.
     NoOutcome,
@@ -305,7 +305,7 @@ pub struct Refused<'a> {
     pub id: Option<Id<'a>>,
     /// The code of the error sent to the peer; `None` if none was sent.
     pub answered: Option<i64>,
-    /// The position of the message.
+    /// The size of the message, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -362,11 +362,11 @@ impl fmt::Display for RefusedCause {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UnmatchedResponse<'a> {
-    /// Why it matches nothing.
+    /// Why the message matches nothing.
     pub kind: UnmatchedKind<'a>,
-    /// Its id, if it has one.
+    /// The id of the answer, or of the request to be cancelled, if there is one.
     pub id: Option<Id<'a>>,
-    /// The position of the message.
+    /// The size of the message, and its position in a batch.
     pub origin: Origin,
 }
 
@@ -416,7 +416,7 @@ pub(crate) const OVER_LIMIT: &str = "; the peer skipped a message of ours as too
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
-    /// The driver reported the end of input, and it was between two messages.
+    /// The driver reported the end of input, which was between two messages.
     EndOfInput,
     /// [`Connection::close`](crate::Connection::close) was called.
     Local(CloseReason),
@@ -478,7 +478,7 @@ pub enum ConnectionError {
     MessageTimedOut,
     /// None of the waiting output was written within `write_timeout`.
     WriteTimedOut,
-    /// A drain did not end within `drain_timeout`.
+    /// The drain did not end within `drain_timeout`.
     DrainTimedOut,
     /// The output is over `max_outbox_bytes`: the peer sends requests but does not read the
     /// answers.

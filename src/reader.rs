@@ -72,12 +72,12 @@ pub enum Message<'a> {
     Response {
         /// The id, exactly as written; `None` if it is missing or not valid.
         id: Option<Id<'a>>,
-        /// The result, the error, or the rule that it breaks.
+        /// The result, the error, or the rule that the answer breaks.
         outcome: Outcome<'a>,
     },
     /// An object that is neither a response nor a valid request or notification.
     Invalid {
-        /// The rule that it breaks.
+        /// The rule that the object breaks.
         reason: InvalidReason,
         /// The id for the answer, if it was readable and of an allowed type.
         id: Option<Id<'a>>,

@@ -9,7 +9,8 @@ pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
 /// Marks the branch in which it is called as rarely taken, so that the compiler moves the branch's
 /// code out of the way. It does nothing.
 ///
-/// Without it a small request takes 17 % more instructions (`benches/instructions/run.py`: `receive 01`).
+/// Without these marks a small request takes 17 % more instructions
+/// (`benches/instructions/run.py`: `receive 01`).
 #[cold]
 #[inline(always)]
 pub(crate) fn rare() {}

@@ -88,7 +88,7 @@ pub enum Subprotocol {
 pub struct Upgrade<'a> {
     /// The path and query: `/rpc?v=2`.
     pub target: &'a str,
-    /// The values of its `Origin` headers. If there are several, none can be trusted.
+    /// The values of the `Origin` headers. If there are several, none can be trusted.
     pub origins: &'a [&'a str],
     /// The offered subprotocols, each as one entry.
     pub subprotocols: &'a [&'a str],

@@ -218,8 +218,9 @@ impl<T, S: Settings> Batch<'_, T, S> {
         self.items == 0
     }
 
-    /// Queues the batch as one message. If it has only notifications, no event follows;
-    /// [`Connection::transmit_queued`] tells when it has been written.
+    /// Queues the batch as one message. If it has only notifications, no event follows. It has been
+    /// written when [`Connection::transmit_done`] reaches what
+    /// [`Connection::transmit_queued`] returns now.
     ///
     /// # Errors
     /// [`SendError::BatchEmpty`] without entries; [`SendError::Closed`] or a similar error if no

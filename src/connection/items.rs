@@ -2,8 +2,8 @@
 //! becomes of it, and every request is opened, before the first item is delivered.
 //!
 //! A cancel in a batch takes effect before the request that it cancels, in whichever order they
-//! are. Each request of a batch, even if it is refused, cancelled or abandoned, gets an answer at
-//! its position.
+//! are. Each request of a batch gets an answer at its position, even if it is refused or abandoned,
+//! or cancelled in a dialect that answers cancelled requests.
 
 use alloc::boxed::Box;
 use core::mem;

@@ -399,7 +399,7 @@ impl<T, S: Settings> Connection<T, S> {
                 || self.calls.open() > 0)
     }
 
-    /// The number of responses that matched no call.
+    /// The number of responses so far that matched no call.
     pub fn unmatched_responses(&self) -> u64 {
         self.unmatched_responses
     }
@@ -421,7 +421,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.parts.as_mut()?.batch_items.take()
     }
 
-    /// How many messages were malformed so far.
+    /// The number of messages so far that were malformed.
     pub fn malformed(&self) -> u64 {
         self.malformed
     }

@@ -193,7 +193,8 @@ impl ContentLength {
 }
 
 impl Head {
-    /// Reads the lines of the block that begins at `start`; at its empty line returns the length declared.
+    /// Reads the lines of the block that begins at `start`. Returns the declared length when the
+    /// block has ended with its empty line.
     fn read(
         &mut self,
         start: usize,

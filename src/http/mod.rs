@@ -7,7 +7,7 @@
 //! functions.
 //!
 //! A status is about the transport, a body about the call. If the body is an answer, the status
-//! does not matter; a reply whose body is no answer is a failure of the transport.
+//! does not matter; otherwise a status that is no success is a failure of the transport.
 
 mod exchange;
 mod fields;

@@ -57,8 +57,8 @@ pub struct HttpRules {
     /// Whether a request without an origin is refused too, if `origins` is not empty. Programs
     /// other than browsers send none, and could send any. Default off.
     pub origin_required: bool,
-    /// What scripts of these origins may do with the server. Default none: no CORS header is sent,
-    /// and an OPTIONS request is answered 405.
+    /// What scripts from the accepted origins may do with the server. Default none: no CORS header
+    /// is sent, and an OPTIONS request is answered 405.
     pub cors: Option<Cors>,
     /// The longest head of a request, in bytes. A longer one is answered 431 and ends the
     /// connection. Needs that much while a head arrives. Default 8 KiB, as in common HTTP servers.
@@ -119,15 +119,15 @@ pub struct RequestHead<'a> {
     pub content_type: Option<&'a str>,
     /// The length of the body in bytes, if it is declared.
     pub content_length: Option<u64>,
-    /// The first coding of its `Content-Encoding` that is not `identity`.
+    /// The first coding of the `Content-Encoding` that is not `identity`.
     pub content_coding: Option<&'a str>,
-    /// The last coding of its `Transfer-Encoding` that is not `chunked`.
+    /// The last coding of the `Transfer-Encoding` that is not `chunked`.
     pub transfer_coding: Option<&'a str>,
-    /// Whether it has a `Sec-Fetch-Site`, which only browsers send.
+    /// Whether the request has a `Sec-Fetch-Site`, which only browsers send.
     pub names_fetch_site: bool,
-    /// The values of its `Origin` headers. If there are several, none can be trusted.
+    /// The values of the `Origin` headers. If there are several, none can be trusted.
     pub origins: &'a [&'a str],
-    /// The fault of its headers that [`Fields`](super::Fields) has found.
+    /// The fault of the headers that [`Fields`](super::Fields) has found.
     pub fault: Option<&'static str>,
 }
 

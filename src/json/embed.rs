@@ -74,8 +74,8 @@ impl<'de> Deserialize<'de> for OwnedJson {
     ///
     /// # Errors
     ///
-    /// The format is not serde_json's; or an object in the text, at any depth, has a key that begins
-    /// with `$serde_json::private::`.
+    /// The format is not serde_json's; or an object in the text, at any depth, has a key that
+    /// begins with `$serde_json::private::`.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
         let text = String::from(Box::<str>::from(raw));
