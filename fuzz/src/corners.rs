@@ -14,7 +14,8 @@ use antiphon::{
     IdScheme, Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
     ProgressStyle, RefusedCause, SendError, Settings,
 };
-use serde::{Serialize, Serializer};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub(crate) fn run(which: u8) {
     match which % 19 {
@@ -411,6 +412,55 @@ fn raw_json_elsewhere() {
     let tree = serde_json::json!({"b": [1.5]});
     let kept = serde_json::from_value::<OwnedJson>(tree).expect("a tree is JSON");
     assert_eq!(kept.as_json().as_str(), r#"{"b":[1.5]}"#);
+    values_that_do_not_fit();
+}
+
+/// What is said of a value that does not fit its type does not quote the value.
+fn values_that_do_not_fit() {
+    /// Refuses each text, with the text.
+    struct Refused;
+    impl<'de> Deserialize<'de> for Refused {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            Err(D::Error::custom(String::deserialize(from)?))
+        }
+    }
+    /// Has a field `a`, and refuses it.
+    #[derive(Debug)]
+    struct Fielded;
+    impl<'de> Deserialize<'de> for Fielded {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            struct Fields;
+            impl<'de> Visitor<'de> for Fields {
+                type Value = Fielded;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a field")
+                }
+                fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Fielded, A::Error> {
+                    Err(A::Error::custom("unknown field `secret`, expected `a`"))
+                }
+            }
+            from.deserialize_struct("Fielded", &["a"], Fields)
+        }
+    }
+    for message in [
+        "secret",
+        "invalid type: secret, expected f64",
+        "invalid type: string \"secret",
+        "invalid value: string \"sec\\\"ret\", expected f64",
+        "invalid value: integer `secret",
+        "invalid value: integer `secret`, expected u8",
+        "unknown field `secret`, expected `a` or `b`",
+        "unknown variant `secret`, there are no variants",
+        "missing field `a`",
+    ] {
+        let text = OwnedJson::from_value(message).expect("a text is JSON");
+        let error = text.as_json().decode::<Refused>().err();
+        let error = error.expect("every text is refused");
+        assert!(!error.detail().contains("secret"), "{}", error.detail());
+    }
+    let params = Json::parse_str("[1]").expect("it is JSON");
+    let error = antiphon::Params::<Fielded>::decode(Some(params)).expect_err("it is refused");
+    assert!(!error.detail().contains("secret"), "{}", error.detail());
 }
 
 /// What was not read for a while has its time for a message anew.

@@ -150,7 +150,7 @@ fn now<F: Future>(future: F) -> F::Output {
 fn of_a_call_nothing_is_said_that_is_not_known() {
     let call = LoggedCall::of(&cx(), &Plain);
     let expected = "LoggedCall { method: \"m\", is_registered: true, is_outgoing: false, id: None, \
-                    connection: 7, peer_addr: None, server: None, version: None }";
+                    connection: 7, peer_addr: None, local_addr: None, server: None, version: None }";
     assert_eq!(format!("{call:?}"), expected);
     assert_eq!(Plain.header("authorization"), None);
     assert!(!Plain.is_panicking());
