@@ -413,6 +413,53 @@ fn raw_json_elsewhere() {
     let kept = serde_json::from_value::<OwnedJson>(tree).expect("a tree is JSON");
     assert_eq!(kept.as_json().as_str(), r#"{"b":[1.5]}"#);
     values_that_do_not_fit();
+    frames_cut_short();
+}
+
+/// Whatever the end of the input leaves of a frame, it is said.
+fn frames_cut_short() {
+    let framings = [
+        Framing::Newline,
+        Framing::ContentLength,
+        Framing::Concatenated,
+        Framing::Detect,
+    ];
+    for framing in framings {
+        for text in [
+            &b"{"[..],
+            b"Content-Length: 9\r\n\r\n{",
+            b"Content-Length",
+            b"\xef",
+        ] {
+            let mut conn: Connection<u64> = Connection::new(Config::new().framing(framing));
+            let mut input = Input::stream(text);
+            let mut is_told = false;
+            for _ in 0..2 {
+                while let Some(event) = conn.poll_event(&mut input) {
+                    is_told |= matches!(event, Event::Closed(_));
+                }
+                conn.handle_eof();
+            }
+            while let Some(event) = conn.poll_event(&mut input) {
+                is_told |= matches!(event, Event::Closed(_));
+            }
+            assert!(is_told, "{framing:?}");
+            assert_eq!(conn.poll_batch_items(), None);
+        }
+    }
+    // One that cannot call has no calls to end.
+    let mut mute: Connection<Infallible> = Connection::new(Config::new());
+    let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}\n");
+    let Some(Event::Request(request)) = mute.poll_event(&mut input) else {
+        panic!("it is a request");
+    };
+    let token = request.token;
+    mute.drain();
+    assert!(mute.poll_event(&mut input).is_none());
+    mute.respond(token, ()).expect("it is open");
+    mute.consume_transmit(usize::MAX);
+    let told = mute.poll_event(&mut input);
+    assert!(matches!(told, Some(Event::Closed(_))), "{told:?}");
 }
 
 /// What is said of a value that does not fit its type does not quote the value.
