@@ -52,7 +52,7 @@ pub const TARGETS: [Target; 11] = [
     target("encode", encode::run, 789),
     target("operations", operations::run, 706),
     target("peers", peers::run, 264),
-    target("drivers", drivers::run, 331),
+    target("drivers", drivers::run, 333),
     target("conversations", conversations::run, 307),
     target("values", values::run, 883),
     target("sessions", sessions::run, 570),

@@ -174,11 +174,17 @@ pub(crate) struct Clockwork {
     now: Arc<AtomicU64>,
     timers: Arc<Mutex<BTreeMap<u64, (u64, Waker)>>>,
     made: AtomicU64,
+    looks: AtomicU64,
 }
 
 impl Clockwork {
     pub(crate) fn millis(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
+    }
+
+    /// How often the time was asked for.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
     }
 
     pub(crate) fn pass(&self, to: u64) {
@@ -209,6 +215,7 @@ impl Clockwork {
 
 impl Runtime for Clockwork {
     fn now(&self) -> Instant {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         Instant::from_millis(self.millis())
     }
 

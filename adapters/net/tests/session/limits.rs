@@ -1,7 +1,7 @@
 //! The messages that wait for the service and for the transport are limited, and further ones are
 //! reported.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
@@ -9,11 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::session::Report;
-use antiphon::{CancelStyle, Config, SendError};
+use antiphon::{CancelStyle, Config, OwnedOutcome, SendError};
 
-use antiphon_net::{ConnectionConfig, Next, Pool, WhenFull, Work, block_on};
+use antiphon_net::{
+    ConnectionConfig, Io, Next, Pool, WhenFull, Work, block_on, drive_session, duplex,
+};
 
-use super::support::{LONG, Side, request};
+use super::support::{LONG, Side, poll_once, request};
 
 fn note(text: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{text}"]}}"#)
@@ -230,6 +232,25 @@ fn what_is_due_ends_only_in_a_turn_that_has_read_all() {
     let late = antiphon::Instant::from_millis(60);
     assert!(matches!(side.step(true), Next::Sleep { wake_at, .. } if wake_at > late));
     assert_eq!(side.session.lock().conn.calls_open(), 0);
+}
+
+// USE-04
+#[test]
+fn what_can_be_read_wins_over_a_deadline_though_callers_go_first() {
+    let side = Side::default();
+    let (near, mut far) = duplex(4096);
+    let session = Arc::clone(&side.session);
+    let (peer, mut driver) = drive_session(Box::new(near), session, Arc::new(()));
+    assert!(poll_once(&mut driver).is_none());
+    let mut call = block_on(peer.call("m", ()).timeout(Duration::ZERO).start()).unwrap();
+    let answer = "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n";
+    block_on(poll_fn(|cx| far.poll_write(cx, answer.as_bytes()))).unwrap();
+    // It steps aside once, and ends nothing meanwhile.
+    assert!(poll_once(&mut driver).is_none());
+    assert!(poll_once(&mut call).is_none());
+    assert!(poll_once(&mut driver).is_none());
+    let outcome = poll_once(&mut call);
+    assert!(matches!(outcome, Some(OwnedOutcome::Ok(_))), "{outcome:?}");
 }
 
 // USE-02 USE-04
