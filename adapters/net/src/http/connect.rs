@@ -10,11 +10,12 @@ use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::{Connecting, Link};
 
-/// Serves a service over HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
-/// or for a route of a web framework.
+/// Makes an endpoint, which serves `service` over HTTP: for
+/// [`TcpServer::start_protocol`](crate::TcpServer::start_protocol), or for a route of a web
+/// framework.
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpoint<S> {
     Endpoint::new(options, service, current())
 }
@@ -55,7 +56,7 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 /// function that connects with TLS, or `connect_tls` (feature `tls`).
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpClient, HttpError> {
     let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
@@ -70,7 +71,7 @@ pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpCl
 /// [`HttpError::Url`] for a URL that is not valid.
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 #[cfg(feature = "tls")]
 pub fn connect_tls(
     url: &str,
