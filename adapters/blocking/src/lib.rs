@@ -1,10 +1,10 @@
 //! JSON-RPC on threads, over pipes, sockets and child processes, without an async runtime.
 //!
 //! The rules of JSON-RPC are in antiphon; this crate adds threads, clocks and sockets. A [`Link`]
-//! is an open transport: a socket, a pipe, a child process, a WebSocket or a queue. [`serve`] runs
-//! a [`Service`], such as a [`Router`], on it until it ends; [`connect`] does so in the background
-//! and returns a [`Peer`], to call the other side. Both sides of a connection are equal: a client
-//! may serve requests, and a server may call.
+//! is an open transport: a socket, a pipe, a child process, a WebSocket or a channel of whole
+//! messages. [`serve`] runs a [`Service`], such as a [`Router`], on a link until the connection
+//! ends; [`connect`] does so in the background and returns a [`Peer`], to call the other side. Both
+//! sides of a connection are equal: a client may serve requests, and a server may call.
 //!
 //! ```
 //! use antiphon_blocking::{Config, Link, OwnedError, Router, TcpServer};
