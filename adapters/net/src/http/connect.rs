@@ -52,8 +52,9 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 /// ```
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that is not valid. For `https://` use [`HttpClient::new`] with a
-/// function that connects with TLS, or `connect_tls` (feature `tls`).
+/// [`HttpError::Url`] or [`HttpError::Header`] for a URL or a header that is not valid. For
+/// `https://` use [`HttpClient::new`] with a function that connects with TLS, or `connect_tls`
+/// (feature `tls`).
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
@@ -68,7 +69,7 @@ pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpCl
 /// Makes a client with TLS, configured by `config`, for a `url` that begins with `https://`.
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that is not valid.
+/// [`HttpError::Url`] or [`HttpError::Header`] for a URL or a header that is not valid.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
