@@ -1,10 +1,11 @@
 //! JSON-RPC 2.0 and 1.0 as a state machine without I/O: no socket, thread, clock or runtime inside.
 //!
 //! A [`Connection`] has both roles at once: it calls and is called. Received bytes go in and events
-//! come out; commands go in and bytes to be sent come out; the current time goes in and deadlines
-//! come out. You write a loop of a few lines that reads, writes and waits: on a thread, in a task,
-//! in an interrupt handler, in a test. All rules of the protocol are in this crate; the crates
-//! `antiphon-net` and `antiphon-blocking` have such loops for sockets, pipes and HTTP.
+//! come out; commands (calls, answers) go in and bytes to be sent come out; the current time goes in
+//! and deadlines come out. You write a loop of a few lines that reads, writes and waits: on a
+//! thread, in a task, in an interrupt handler, in a test. All rules of the protocol are in this
+//! crate; the crates `antiphon-net` and `antiphon-blocking` have such loops for sockets, pipes and
+//! HTTP.
 //!
 //! # The loop
 //!
@@ -52,14 +53,14 @@
 //! | you want to | see |
 //! |---|---|
 //! | call, and answer calls | [`Connection::call`], [`Connection::respond`], [`Event`] |
-//! | serve methods by name, with types | [`service`] |
+//! | serve methods by name, with typed params and results | [`service`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
-//! | send several messages in one, fetch results by type | [`Connection::batch`], [`Collector`] |
+//! | send several calls in one batch, fetch the results by handle | [`Connection::batch`], [`Collector`] |
 //! | answer one message without a connection | [`answer`] |
 //! | read a message without a connection: route it, log it, test it | [`Reader`] |
 //! | know what a bad peer can do | [`Config::max_memory_bytes`], [`Malformed`], [`Refused`], [`UnmatchedResponse`] |
 //! | split a stream of another protocol into messages | [`Framer`] |
-//! | read and write JSON text without trees | [`Json`], [`OwnedJson`], [`Payload`] |
+//! | read and write JSON text without building a tree | [`Json`], [`OwnedJson`], [`Payload`] |
 //!
 //! # What is promised
 //!
@@ -69,7 +70,8 @@
 //! - Ids and JSON that pass through keep their bytes: `1.0` never becomes `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
 //! - In steady state neither an outgoing call nor an incoming request allocates.
-//! - The methods may be called in any order, and the same inputs give the same bytes.
+//! - Every method of a connection may be called at any time, also after the connection's end.
+//! - The same calls with the same arguments give the same events and the same bytes.
 //!
 //! Non-finite floats have no JSON form and are written as `null`, as serde_json does.
 

@@ -31,7 +31,9 @@ fn error_in(target: Target, item: TokenStream) -> TokenStream {
 
 macro_rules! entries {
     ($($service:ident $derive:ident $error:ident $root:literal $may_wait:literal $where:literal;)*) => {$(
-        #[doc = concat!("Makes a server, a typed client and a description of a trait, ", $where, ".")]
+        #[doc = concat!("Makes a server, a typed client and a description of the server from a trait, ", $where, ".")]
+        ///
+        /// The built-in method `rpc.discover` returns the description, in OpenRPC's format.
         ///
         /// | option | default | what it does |
         /// |---|---|---|
@@ -53,8 +55,9 @@ macro_rules! entries {
 
         #[doc = concat!("Makes an enum an error object, and reads it back, ", $where, ".")]
         ///
-        /// Each variant has `#[rpc(code = 1001, message = "…")]`; without a message the name of the
-        /// variant is one. Named fields are the members of `data`, a single unnamed field is `data`.
+        /// Each variant has `#[rpc(code = 1001, message = "…")]`; without a `message` the
+        /// name of the variant is the message. Named fields are the members of `data`, a single
+        /// unnamed field is `data`.
         ///
         /// A received error object becomes the variant that has its code, if its `data` has the
         /// variant's fields and no other members; a variant without fields accepts any `data`. A code

@@ -1,11 +1,11 @@
 //! JSON-RPC on async-std, which is discontinued upstream (RUSTSEC-2025-0052, which names smol as
 //! its successor): for programs that use it already.
 //!
-//! This crate re-exports [`antiphon`], and [`antiphon_net`] for this runtime. A [`Link`] is an open
-//! transport: a socket, a pipe, a child process, a WebSocket or a queue. [`serve`] runs a
-//! [`Service`], such as a [`Router`], on it until it ends; [`connect`] does so in the background
-//! and returns a [`Peer`], to call the other side. Both sides of a connection are equal: a client
-//! may serve requests, and a server may call.
+//! This crate re-exports all of [`antiphon`] and what a program needs of [`antiphon_net`]. A
+//! [`Link`] is an open transport: a socket, a pipe, a child process, a WebSocket or a channel of
+//! whole messages. [`serve`] runs a [`Service`], such as a [`Router`], on a link until the
+//! connection ends; [`connect`] does so in the background and returns a [`Peer`], to call the other
+//! side. Both sides of a connection are equal: a client may serve requests, and a server may call.
 //!
 //! ```
 //! use antiphon_async_std::{Config, Link, OwnedError, Router, TcpServer, connect};

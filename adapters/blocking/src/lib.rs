@@ -1,10 +1,10 @@
 //! JSON-RPC on threads, over pipes, sockets and child processes, without an async runtime.
 //!
 //! The rules of JSON-RPC are in antiphon; this crate adds threads, clocks and sockets. A [`Link`]
-//! is an open transport: a socket, a pipe, a child process, a WebSocket or a queue. [`serve`] runs
-//! a [`Service`], such as a [`Router`], on it until it ends; [`connect`] does so in the background
-//! and returns a [`Peer`], to call the other side. Both sides of a connection are equal: a client
-//! may serve requests, and a server may call.
+//! is an open transport: a socket, a pipe, a child process, a WebSocket or a channel of whole
+//! messages. [`serve`] runs a [`Service`], such as a [`Router`], on a link until the connection
+//! ends; [`connect`] does so in the background and returns a [`Peer`], to call the other side. Both
+//! sides of a connection are equal: a client may serve requests, and a server may call.
 //!
 //! ```
 //! use antiphon_blocking::{Config, Link, OwnedError, Router, TcpServer};
@@ -24,11 +24,12 @@
 //!
 //! # Threads
 //!
-//! A connection has four: one reads, one writes, one waits for deadlines, one runs the service.
-//! Reading never waits for writing or for the service. So two peers that both write more than their
-//! pipes hold do not block each other, and an answer ends its call even while the service is busy.
-//! The service's methods are called in the order of arrival; [`Responder::spawn`] moves long work
-//! to a limited [`Pool`].
+//! A connection has four: one reads, one writes, one waits for deadlines (with [`serve`] the calling
+//! thread), one runs the service. On Unix a thread that waits for an answer or for work may itself
+//! read from a socket or write to it. Reading never waits for writing or for the service. So two
+//! peers that both write more than their pipes hold do not block each other, and an answer ends its
+//! call even while the service is busy. The service's methods are called in the order of arrival;
+//! [`Responder::spawn`] moves long work to a limited [`Pool`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

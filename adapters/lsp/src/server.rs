@@ -27,15 +27,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// A language server: a service that enforces the life cycle of the protocol, and passes everything
 /// else to its router. Clones are the same server; it may serve any number of editors.
 ///
-/// * Before `initialize` requests are answered −32002 and notifications are ignored; after `shutdown`
-///   requests are answered −32600 and notifications are ignored.
+/// * Before `initialize` a request is answered with the error −32002, after `shutdown` with −32600.
+///   In both cases notifications other than `exit` are ignored.
 /// * An `initialize` that has begun runs to its end, even if it is cancelled. If it fails, the
 ///   editor may send it again.
 /// * `shutdown` is answered here, unless the router serves it.
 /// * `exit` ends the connection, after earlier requests have been answered.
-/// * The connection also ends when the editor's process ends, whose number is in `initialize`; this
-///   is checked every three seconds. On Windows it is not checked: there only the end of its input
-///   ends a server.
+/// * The connection also ends when the editor's process ends: its process id is in the params of
+///   `initialize`, and whether it exists is checked every three seconds. On Windows it is not
+///   checked: there only the end of its input ends a server.
 /// * `$/setTrace` sets the level of [`Trace`](crate::Trace).
 pub struct LanguageServer<S = ()> {
     router: Router<S>,

@@ -104,8 +104,8 @@ pub async fn serve(
 ///
 /// # Errors
 /// As [`serve`]; a standard output that is closed; and the reason why the connection broke, such as
-/// input that cannot be split into messages, with the
-/// [`ConnectionError`](antiphon::ConnectionError) as its source.
+/// input that cannot be split into messages. Its [`io::Error::get_ref`] is then the
+/// [`ConnectionError`](antiphon::ConnectionError).
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].

@@ -9,7 +9,7 @@ use antiphon::{Closed, ConnectionError};
 
 /// Returns how a connection ended, or an error if the peer or the stream broke it: the stream
 /// cannot be split into messages any more, or a limit was reached that ends the connection. The
-/// [`ConnectionError`] is the error's source.
+/// error's [`io::Error::get_ref`] is the [`ConnectionError`].
 ///
 /// # Errors
 /// The peer or the stream broke the connection; or `ended` is an error.

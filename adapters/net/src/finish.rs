@@ -90,7 +90,7 @@ impl<T: Send> Drop for ToEnd<T> {
     }
 }
 
-/// Has work count as a request that runs, until this is dropped.
+/// Makes the work count as a request that runs, until this is dropped.
 struct Running(Arc<Session>);
 
 impl Running {

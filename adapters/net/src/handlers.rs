@@ -52,7 +52,8 @@ struct Handler {
     request: RequestKey,
     /// `None` after its request was cancelled.
     task: Option<Answering>,
-    /// Has the handler polled, so that its end is noticed.
+    /// Makes the set of handlers poll this one. It is woken after a cancel, so that the set removes
+    /// the handler.
     waker: Option<Waker>,
 }
 

@@ -90,7 +90,7 @@ impl Told {
         self.lock().pop_front()
     }
 
-    /// Has `waker` woken when there is a value.
+    /// Wakes `waker` when there is a value.
     pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }

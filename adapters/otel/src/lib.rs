@@ -1,9 +1,10 @@
 //! OpenTelemetry for JSON-RPC with [antiphon](https://docs.rs/antiphon): calls as spans of traces
 //! across several programs, and their durations as metrics.
 //!
-//! Both are interceptors, for routers and for clients, on every runtime. This crate depends only on
-//! the API of OpenTelemetry: the program chooses the exporter, such as `opentelemetry-otlp` over
-//! HTTP.
+//! [`Tracing`](antiphon::service::Tracing) with an [`OtelTracer`] makes the spans, [`OtelMetrics`]
+//! the metrics. Both are interceptors, for routers and for clients, on every runtime. This crate
+//! depends only on the API of OpenTelemetry: the program chooses the exporter, such as
+//! `opentelemetry-otlp` over HTTP.
 //!
 //! ```
 //! use antiphon_otel::{OtelMetrics, OtelTracer};
@@ -20,7 +21,8 @@
 //! # let _: (Router, ConnectionConfig) = (router, options);
 //! ```
 //!
-//! Names are those of OpenTelemetry's conventions for RPC: see [`antiphon::service::conventions`].
+//! Names that begin with `antiphon.` are of antiphon; the others are those of OpenTelemetry's
+//! conventions for RPC: see [`antiphon::service::conventions`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
 //! JSON-RPC on smol.
 //!
-//! This crate re-exports [`antiphon`], and [`antiphon_net`] for this runtime. A [`Link`] is an open
-//! transport: a socket, a pipe, a child process, a WebSocket or a queue. [`serve`] runs a
-//! [`Service`], such as a [`Router`], on it until it ends; [`connect`] does so in the background
-//! and returns a [`Peer`], to call the other side. Both sides of a connection are equal: a client
-//! may serve requests, and a server may call.
+//! This crate re-exports all of [`antiphon`] and what a program needs of [`antiphon_net`]. A
+//! [`Link`] is an open transport: a socket, a pipe, a child process, a WebSocket or a channel of
+//! whole messages. [`serve`] runs a [`Service`], such as a [`Router`], on a link until the
+//! connection ends; [`connect`] does so in the background and returns a [`Peer`], to call the other
+//! side. Both sides of a connection are equal: a client may serve requests, and a server may call.
 //!
 //! ```
 //! use antiphon_smol::{Config, Link, OwnedError, Router, TcpServer, connect};

@@ -45,7 +45,8 @@ impl Arrived for Incoming {
     }
 }
 
-/// Accepts connections on a thread, one in advance. Dropping it drops the listener.
+/// Accepts connections on a thread, at most two before the server takes them: one waits in a
+/// channel, and the thread holds the next. Dropping this drops the listener.
 pub(crate) struct Accepting {
     /// `None` once the thread must end.
     accepted: Option<Receiver<io::Result<Incoming>>>,
@@ -135,8 +136,8 @@ impl Drop for Accepting {
     }
 }
 
-/// A protocol without HTTP, in which each connection has its own threads and its own service, made
-/// by `make`.
+/// Runs JSON-RPC on each accepted connection, with threads and a service of its own. `make` makes
+/// the services.
 pub(crate) struct OnThreads<F> {
     pub(crate) options: ConnectionConfig,
     pub(crate) make: Mutex<F>,

@@ -23,7 +23,8 @@ pub type HangUp = Box<dyn FnOnce() + Send>;
 /// How many bytes each direction of a [`Link::pair`] holds.
 const PAIR_BYTES: usize = 64 * 1024;
 
-/// An open transport (a socket, a pipe, a child process, a queue), and how to cut it.
+/// An open transport (a socket, a pipe, a child process, a channel of whole messages), with the
+/// function that ends a read that waits, if there is one.
 ///
 /// Any pair `(reader, writer)` converts into one by `From`. When the connection ends, the function
 /// of [`with_hang_up`](Self::with_hang_up) is called, and both halves are dropped.

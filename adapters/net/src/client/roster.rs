@@ -40,9 +40,11 @@ pub struct ReconnectConfig {
     /// calls fail at once as [`CallError::Unsent`]. Default 0: no call waits. (A call that is being
     /// sent again may always wait.)
     pub max_waiting_calls: usize,
-    /// Which calls are sent again, and after how long: calls whose connection was lost, and calls
-    /// that the server was too busy for, if its error codes for that are set. Its seed is also that
-    /// of the delays between connections. Default [`Retry::new`].
+    /// How often and after which delays a call is sent again. If its connection was lost, it is sent
+    /// again if no byte of it was sent, or if the caller said that it is
+    /// [idempotent](crate::Call::idempotent). If the server answered with an error, it is sent again
+    /// if [`Retry::codes`] has the error's code. [`Retry::seed`] is also the seed of the random
+    /// delays between attempts to connect. Default [`Retry::new`], without codes.
     pub retry: Retry,
     /// Is called at every change of a connection's state, with the error that caused it. It runs on
     /// the thread or task that made the change, so it must not block. Default none.
@@ -60,8 +62,10 @@ pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>
 
 impl ReconnectConfig {
     /// Sets a function that makes the first calls of each connection, such as one that logs in.
-    /// Other calls wait until it has finished, and it may take as long as an attempt to connect. If
-    /// it fails, the attempt fails: the connection is closed, and the strategy decides whether
+    /// Until it has finished, other calls do not use the connection. If no other connection is open,
+    /// they wait, or fail as [`CallError::Unsent`]: see [`max_waiting_calls`](Self::max_waiting_calls).
+    /// The function may take another [`connect_timeout`](Self::connect_timeout). If it fails, the
+    /// attempt fails: the connection is closed, and [`reconnect`](Self::reconnect) decides whether
     /// another attempt is made.
     ///
     /// ```
@@ -96,12 +100,14 @@ pub struct ConnectionChange {
     /// The connection's new state.
     pub state: ConnectionState,
     /// Why the connection, or the attempt at one, failed. Set with [`ConnectionState::Closed`],
-    /// unless the client itself ended the connection. For a refused WebSocket handshake the text
-    /// has the HTTP status.
+    /// unless the client was closed, or this side drained the connection or closed it as
+    /// [`CloseReason::Done`] or [`CloseReason::GoingAway`]. For a refused WebSocket handshake the
+    /// text has the HTTP status.
     pub error: Option<io::Error>,
 }
 
-/// Returns why a lost connection ended, unless this side has ended it.
+/// Returns why a connection was lost; `None` if this side drained it, or closed it as
+/// [`CloseReason::Done`] or [`CloseReason::GoingAway`].
 pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
     let text = match ended {
         Err(error) => return Some(error),
@@ -434,7 +440,7 @@ impl Roster {
         Ok(Waiting(Arc::clone(self)))
     }
 
-    /// Has a task woken at the next change of a connection's state, to look again.
+    /// Wakes a task at the next change of a connection's state, so that it checks again.
     pub fn watch(&self, waker: &Waker) {
         let mut inside = self.lock();
         if !inside.watchers.iter().any(|known| known.will_wake(waker)) {

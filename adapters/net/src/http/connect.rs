@@ -10,11 +10,12 @@ use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::{Connecting, Link};
 
-/// Serves a service over HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
-/// or for a route of a web framework.
+/// Makes an endpoint, which serves `service` over HTTP: for
+/// [`TcpServer::start_protocol`](crate::TcpServer::start_protocol), or for a route of a web
+/// framework.
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpoint<S> {
     Endpoint::new(options, service, current())
 }
@@ -51,11 +52,12 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 /// ```
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that is not valid. For `https://` use [`HttpClient::new`] with a
-/// function that connects with TLS, or `connect_tls` (feature `tls`).
+/// [`HttpError::Url`] or [`HttpError::Header`] for a URL or a header that is not valid. For
+/// `https://` use [`HttpClient::new`] with a function that connects with TLS, or `connect_tls`
+/// (feature `tls`).
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpClient, HttpError> {
     let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
@@ -67,10 +69,10 @@ pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpCl
 /// Makes a client with TLS, configured by `config`, for a `url` that begins with `https://`.
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that is not valid.
+/// [`HttpError::Url`] or [`HttpError::Header`] for a URL or a header that is not valid.
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 #[cfg(feature = "tls")]
 pub fn connect_tls(
     url: &str,

@@ -45,11 +45,11 @@ struct Shared<S> {
 }
 
 impl<S: Service> Endpoint<S> {
-    /// Serves `service` over HTTP. The service sees every request as a connection of its own, on
-    /// which it can answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its
-    /// handlers run until everything in the request is answered. They are dropped earlier if the
-    /// client disconnects, or if it ends its stream and the configuration's `drain_timeout` passes.
-    /// `service` may be a shared `Arc`.
+    /// Makes an endpoint that serves `service` over HTTP. The service sees every request as a
+    /// connection of its own, on which it can answer but not call:
+    /// [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run until everything in the
+    /// request is answered. They are dropped earlier if the client disconnects, or if it ends its
+    /// stream and the configuration's `drain_timeout` passes. `service` may be a shared `Arc`.
     pub fn new(options: impl Into<HttpConfig>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
         let mut exchange = options.options.clone();

@@ -231,7 +231,7 @@ impl State {
         self.wakes.extend(waker);
     }
 
-    /// Has the sleeper woken, if it sleeps, and returns whether it does.
+    /// Wakes the sleeper, if it sleeps, after the turn. Returns whether it slept.
     pub(super) fn rouse(&mut self, sleeper: Sleeper) -> bool {
         let waker = self.sleepers.take(sleeper);
         let is_asleep = waker.is_some();
@@ -239,8 +239,8 @@ impl State {
         is_asleep
     }
 
-    /// Has every sleeper woken, every thread and task that waits for a change, and every sender
-    /// that waits for space.
+    /// Wakes, after the turn, every sleeper, every thread and task that waits for a change, and every
+    /// sender that waits for space.
     pub(super) fn rouse_all(&mut self) {
         self.wakes
             .extend(self.sleepers.0.iter_mut().filter_map(Option::take));
@@ -248,7 +248,8 @@ impl State {
         self.wakes.extend(self.line.call_all());
     }
 
-    /// Has every thread and task woken that waits for a change: of the phase, a cancel, or a write.
+    /// Wakes, after the turn, every thread and task that waits for a change: of the phase, a cancel,
+    /// or a write.
     pub(super) fn rouse_watchers(&mut self) {
         self.wakes.extend(self.watchers.drain(..));
     }

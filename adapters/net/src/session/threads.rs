@@ -107,7 +107,7 @@ impl Session {
         Some(wake_at)
     }
 
-    /// Has `waker` woken at the next [`nudge`](Self::nudge).
+    /// Wakes `waker` at the next [`nudge`](Self::nudge).
     pub fn watch(&self, waker: &Waker) {
         let waker = waker.clone();
         self.lock().fall_asleep(Sleeper::Timer, waker);

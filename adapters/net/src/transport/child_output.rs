@@ -114,8 +114,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The child has exited, with this status. If the exit broke the connection, this is the source of the
-/// transport's error.
+/// The child has exited, with this status. If the exit broke the connection,
+/// [`get_ref`](io::Error::get_ref) of the transport's [`io::Error`] returns this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExited(ExitStatus);
 
@@ -125,7 +125,7 @@ impl ChildExited {
         self.0
     }
 
-    /// Returns the exit from an error that has one as its source.
+    /// Returns the exit that the error contains, if it contains one.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }

@@ -37,8 +37,9 @@ impl Arrived for Link {
     }
 }
 
-/// An open transport (a socket, a pipe, a child process, a queue), with the facts that it knows
-/// about the other side. The transport is dropped when the connection ends; nothing else is closed.
+/// An open transport (a socket, a pipe, a child process, a channel of whole messages), with the
+/// facts that it knows about the other side. The transport is dropped when the connection ends;
+/// nothing else is closed.
 pub struct Link {
     /// The transport.
     pub io: Box<dyn Io>,
