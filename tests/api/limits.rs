@@ -82,12 +82,12 @@ fn every_limit_has_a_case_at_it_and_one_beyond_in_bytes_and_in_text_beyond_ascii
     println!("{} limits, each at its value and one beyond", listed.len());
 }
 
-/// What `text` says a default is, in the unit of its field: `8 KiB`, `65 536`, `60 s`, `u64::MAX`, never.
+/// What `text` says a default is, in the unit of its field: `8 KiB`, `65 536`, `60 s`, `u64::MAX`, never, no limit.
 fn documented(text: &str) -> u64 {
     let words: Vec<&str> = text.split([' ', ',', ':', ';']).collect();
     let number = |word: &str| word.parse::<u64>().ok();
     let mut value = match words[0].trim_matches('`') {
-        "u64" | "never" => return u64::MAX,
+        "u64" | "never" | "no" => return u64::MAX,
         word => number(word.trim_end_matches('.')).unwrap_or_else(|| panic!("no number: {text}")),
     };
     match words.get(1).map(|word| word.trim_end_matches('.')) {
