@@ -243,6 +243,7 @@ mod tests {
             (u64::MAX, u64::MAX, u64::MAX);
         assert_eq!(dear.of_call(2), u64::MAX);
         assert_eq!(dear.of_answer(2, Duration::MAX), u64::MAX);
+        assert_eq!(dear.of_answer(0, Duration::MAX), u64::MAX);
         assert_eq!(dear.of_call(0) + dear.of_answer(0, Duration::ZERO), 0);
     }
 

@@ -318,11 +318,28 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::string::ToString;
 
-    use super::UnmatchedDetails;
-    use crate::event::InvalidReason;
+    use super::{Report, UnmatchedDetails};
+    use crate::event::{InvalidReason, MalformedCause};
     use crate::{ErrorObject, Outcome, OwnedOutcome, UnmatchedKind};
+
+    // SEC-15
+    #[test]
+    fn what_is_printed_of_a_report_has_no_text_of_its_message() {
+        let cause = MalformedCause::Call(InvalidReason::ErrorShape);
+        let report = Report::Malformed {
+            cause,
+            text: b"secret".to_vec(),
+            offset: 3,
+            id: None,
+            answered: None,
+        };
+        let words = format!("a malformed message: {cause}, at byte 3");
+        assert_eq!(report.to_string(), words);
+        assert_eq!(format!("{report:?}"), format!("Report({words})"));
+    }
 
     #[test]
     fn an_unmatched_response_is_told_in_the_words_of_its_event() {

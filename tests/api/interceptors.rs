@@ -14,7 +14,9 @@ use antiphon::service::{
     Failure, Interceptor, InvalidToken, LoggedCall, Logging, NoAnswer, Reply, SpanFields,
     TraceContext, Tracer, Tracing,
 };
-use antiphon::{Instant, Json, OwnedError, OwnedId, OwnedJson, SendError, VersionPolicy};
+use antiphon::{
+    ErrorObject, Instant, Json, OwnedError, OwnedId, OwnedJson, SendError, VersionPolicy,
+};
 
 use crate::{id, json};
 
@@ -161,6 +163,23 @@ fn of_a_call_nothing_is_said_that_is_not_known() {
         (Some(("example.org", 443)), Some("2.0"), true)
     );
     assert_eq!(call.peer_addr, known.peer_addr());
+    let mut fields = Vec::new();
+    call.fields(&mut |name, value| {
+        fields.push((name, format!("{value:?}")));
+    });
+    let text = |name, text: &str| (name, format!("Text({text:?})"));
+    let number = |name, number: i64| (name, format!("Number({number})"));
+    let expected = [
+        text("rpc.system.name", "jsonrpc"),
+        text("rpc.method", "known"),
+        text("jsonrpc.request.id", "1.0"),
+        text("jsonrpc.protocol.version", "2.0"),
+        text("server.address", "example.org"),
+        number("server.port", 443),
+        text("network.peer.address", "127.0.0.1"),
+        number("network.peer.port", 9),
+    ];
+    assert_eq!(fields, expected);
     assert_eq!(protocol_version(VersionPolicy::V2Only), Some("2.0"));
     assert_eq!(protocol_version(VersionPolicy::V1Only), Some("1.0"));
     assert_eq!(protocol_version(VersionPolicy::V1AndV2), None);
@@ -195,6 +214,15 @@ impl Interceptor<Plain> for Noting {
     fn closed(&self, connection: u32) {
         self.1.say(format!("{} closed {connection}", self.0));
     }
+
+    fn batch_received(&self, connection: u32, items: usize) {
+        self.1
+            .say(format!("{} {connection} received {items}", self.0));
+    }
+
+    fn batch_sent(&self, connection: u32, items: usize) {
+        self.1.say(format!("{} {connection} sent {items}", self.0));
+    }
 }
 
 /// Sees all, and does nothing.
@@ -213,6 +241,8 @@ fn all_are_told_of_ends_and_connections_in_their_order() {
     let chain = chain.clone();
     assert_eq!(format!("{chain:?}"), "Chain { len: 3 }");
     chain.opened(7);
+    chain.batch_received(7, 3);
+    chain.batch_sent(7, 2);
     let (mut cx, mut asked) = (cx(), 0);
     assert!(chain.request(&mut asked, &mut cx, &Plain).is_none());
     assert_eq!(asked, 3);
@@ -228,6 +258,10 @@ fn all_are_told_of_ends_and_connections_in_their_order() {
     let expected = [
         "1 opened 7",
         "2 opened 7",
+        "1 7 received 3",
+        "2 7 received 3",
+        "1 7 sent 2",
+        "2 7 sent 2",
         "1 request",
         "2 request",
         "2 answered 1s",
@@ -381,6 +415,12 @@ fn a_reply_says_how_the_call_has_ended() {
         "{outcome:?}"
     );
     assert_eq!(result("[1]").into_outcome().unwrap().unwrap(), b"[1]");
+    // Its bytes are counted, of a result or of an error.
+    let bytes = |reply: Reply| reply.end().unwrap().answer_bytes;
+    assert_eq!(bytes(result("[1]")), 3);
+    let error = r#"{"code":7,"message":"no"}"#;
+    assert_eq!(bytes(failed(OwnedError::new(7, "no"))), error.len());
+    assert_eq!(bytes(lost), 0);
     // A call that was given up ends, too.
     let given_up = |is_panicking| {
         let known = Known {
@@ -539,6 +579,51 @@ fn credentials_are_asked_for_at_each_call_and_shown_nowhere() {
     assert_eq!(ask(), (None, Some("asked too often".into())));
 }
 
+// INT-08 SEC-02
+#[test]
+fn a_token_is_awaited_where_its_source_does_not_have_it() {
+    let tokens = || {
+        let tokens = Mutex::new(vec![Err("the source is gone"), Ok(None), Ok(Some("one"))]);
+        move || Ok(tokens.lock().unwrap().pop().unwrap()?.map(Into::into))
+    };
+    let source = tokens();
+    let awaited = BearerAuth::from_async(move || std::future::ready(source()));
+    let cause = "the source of tokens has to be awaited";
+    assert_eq!(awaited.authorization().unwrap_err().to_string(), cause);
+    let at_once = BearerAuth::new(tokens());
+    let found = at_once.authorization().unwrap().unwrap();
+    assert_eq!(found.as_str(), "Bearer one");
+    assert_eq!(at_once.authorization().unwrap(), None);
+    for auth in [BearerAuth::new(tokens()), awaited] {
+        let fetched = now(auth.fetch()).unwrap().unwrap();
+        assert_eq!(fetched.as_str(), "Bearer one");
+        assert_eq!(now(auth.fetch()).unwrap(), None);
+        let failed = now(auth.fetch()).unwrap_err();
+        assert_eq!(failed.to_string(), "the source is gone");
+    }
+    // The call goes on with the token, without one, or not at all.
+    let source = tokens();
+    let chain = only(BearerAuth::from_async(move || std::future::ready(source())));
+    let mut cx = cx();
+    let mut ask = || {
+        let mut asked = 0;
+        let Asked::Deferred(deferred) = chain.ask(&mut asked, &mut cx, &Plain) else {
+            panic!("it decides later");
+        };
+        let decision = now(deferred)(&mut cx);
+        let failed = match chain.decide(decision, &mut asked, &mut cx, &Plain) {
+            Asked::Passed => None,
+            Asked::Answered(answer) => Some(answer.unwrap_err().cause().unwrap().to_string()),
+            Asked::Deferred(_) => panic!("it has decided"),
+        };
+        let sent = cx.attributes().get::<Authorization>();
+        (sent.map(|sent| sent.as_str().to_string()), failed)
+    };
+    assert_eq!(ask(), (Some("Bearer one".into()), None));
+    assert_eq!(ask(), (None, None));
+    assert_eq!(ask(), (None, Some("the source is gone".into())));
+}
+
 struct Log(Lines);
 
 impl CallLog for Log {
@@ -568,6 +653,134 @@ fn a_logger_is_told_of_what_it_asks_for() {
         lines.take(),
         ["m in 3ms: the connection ended before the answer came"]
     );
+}
+
+/// Notes all that it is told of a call, with its id.
+struct Whole(Lines);
+
+impl Whole {
+    fn say(&self, call: &LoggedCall<'_>, what: std::fmt::Arguments<'_>) {
+        let id = call.id.as_ref().map(ToString::to_string);
+        self.0
+            .say(format!("{} {}: {what}", call.method, id.unwrap()));
+    }
+}
+
+impl CallLog for Whole {
+    fn request(&self, call: &LoggedCall<'_>, params: Option<&str>) {
+        self.say(call, format_args!("{params:?}"));
+    }
+
+    fn response(&self, call: &LoggedCall<'_>, duration: Duration, result: Option<&str>) {
+        self.say(call, format_args!("{duration:?} {result:?}"));
+    }
+
+    fn given_up(&self, call: &LoggedCall<'_>) {
+        self.say(call, format_args!("given up"));
+    }
+
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        duration: Duration,
+        error: &ErrorObject<'_>,
+        cause: Option<&dyn Error>,
+    ) {
+        let (code, message) = (error.code(), error.message());
+        let cause = cause.map(ToString::to_string);
+        self.say(
+            call,
+            format_args!("{duration:?} {code} {message:?} {cause:?}"),
+        );
+    }
+}
+
+/// A call whose id is gone once it is asked for.
+struct Forgetful(Mutex<Option<OwnedId>>);
+
+impl AnyRequest for Forgetful {
+    fn method(&self) -> &str {
+        "m"
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        Some(json("[1]"))
+    }
+
+    fn id(&self) -> Option<OwnedId> {
+        self.0.lock().unwrap().take()
+    }
+
+    fn is_notification(&self) -> bool {
+        false
+    }
+
+    fn connection(&self) -> u32 {
+        7
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+}
+
+// OBS-07 SEC-15
+#[test]
+fn a_logger_is_told_the_id_to_the_end_and_payloads_only_as_they_are_redacted() {
+    let redact: fn(&str, &str) -> Option<String> =
+        |method, text| (text != "2").then(|| format!("{method}{}", text.len()));
+    let logged = |redact: Option<fn(&str, &str) -> Option<String>>| {
+        let lines = Lines::default();
+        let mut logging = Logging::new(Whole(lines.clone()));
+        if let Some(redact) = redact {
+            logging = logging.with_payloads(redact);
+        }
+        let chain = only(logging);
+        let begin = || {
+            let (mut cx, call) = (cx(), Forgetful(Mutex::new(Some(id("1.0").into_owned()))));
+            assert!(chain.request(&mut 0, &mut cx, &call).is_none());
+            (cx, call)
+        };
+        for mut reply in [
+            result("100"),
+            result("2"),
+            failed(OwnedError::new(7, "no")),
+            failed(Failure::Interceptor("disk full".into())),
+        ] {
+            let (cx, call) = begin();
+            chain.response(&mut 1, &cx, &call, &mut reply);
+        }
+        let ends = [(None, None), (Some(8), None), (None, Some("cancelled"))];
+        for (code, instead) in ends {
+            let (cx, call) = begin();
+            let mut later = Reply::new(None, Duration::ZERO);
+            chain.response(&mut 1, &cx, &call, &mut later);
+            let end = CallEnd::new(Duration::from_secs(1), code, instead);
+            chain.answered(1, &cx, &call, &end);
+        }
+        let (cx, call) = begin();
+        chain.given_up(1, &cx, &call);
+        lines.take()
+    };
+    let expected = |shown: &str, result: &str| {
+        let ends = [
+            &format!("3ms {result}"),
+            "3ms None",
+            "3ms 7 \"no\" None",
+            "3ms -32603 \"Internal error\" Some(\"disk full\")",
+            "1s None",
+            "1s 8 \"\" None",
+            "given up",
+            "given up",
+        ];
+        let lines = ends.iter().flat_map(|end| [shown, end]);
+        lines
+            .map(|line| format!("m 1.0: {line}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(logged(None), expected("None", "None"));
+    let shown = expected("Some(\"m3\")", "Some(\"m3\")");
+    assert_eq!(logged(Some(redact)), shown);
 }
 
 /// Gives its spans numbers, and notes what becomes of them.

@@ -244,6 +244,25 @@ fn a_local_router_has_a_rate_for_each_connection_and_one_for_all() {
     }
 }
 
+// INT-09 SEC-09
+#[test]
+fn a_rate_for_all_counts_the_calls_of_every_connection() {
+    let mut router = LocalRouter::new()
+        .method("ping", [], || ())
+        .intercept(LocalRateLimit::per_router(Bucket::per_second(1, 3)));
+    let mut conns = [numbered(1), numbered(2)];
+    let start = Instant::ZERO + Duration::from_secs(1000);
+    let mut ask = |conn: usize, now| {
+        let answer = played(&mut router, &mut conns[conn], PING, 1, now);
+        router.closed(&conns[conn]);
+        answer == PONG
+    };
+    let passed = [0, 1, 0, 1, 0].map(|conn| ask(conn, start));
+    assert_eq!(passed, [true, true, true, false, false]);
+    let later = start + Duration::from_secs(1);
+    assert_eq!([1, 0].map(|conn| ask(conn, later)), [true, false]);
+}
+
 static NOW: AtomicU64 = AtomicU64::new(5);
 
 /// What a log is told of, in a line each.
@@ -305,6 +324,32 @@ fn a_local_router_logs_by_the_clock_that_it_is_given() {
     assert_eq!(*log.lock().unwrap(), expected);
 }
 
+/// Writes down the error that the peer is told.
+struct Errors(Log);
+
+impl Interceptor<LocalRequest> for Errors {
+    fn response(&self, _: &Cx, _: &LocalRequest, reply: &mut Reply) {
+        let error = reply.error().unwrap();
+        let data = error.data().map(|data| data.to_string());
+        let line = format!("{} {data:?}", error.code());
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+// INT-03 SEC-07
+#[test]
+fn an_interceptor_sees_the_error_as_the_peer_does() {
+    let log = Log::default();
+    let mut router = LocalRouter::new().intercept(Errors(Arc::clone(&log)));
+    for echoes in [false, true] {
+        let mut conn = Connection::new(Config::new().echo_method_names(echoes));
+        let input = "{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"id\":1}\n";
+        played(&mut router, &mut conn, input, 1, Instant::ZERO);
+    }
+    let expected = ["-32601 None", "-32601 Some(\"\\\"x\\\"\")"];
+    assert_eq!(*log.lock().unwrap(), expected);
+}
+
 struct Small;
 
 impl FixedConfig for Small {
@@ -341,4 +386,45 @@ fn a_local_router_names_an_unknown_method_only_where_it_may() {
             assert_eq!(answered, expected);
         }
     }
+}
+
+/// Writes down all that a call says of itself.
+struct Told(Log);
+
+impl Interceptor<LocalRequest> for Told {
+    fn request(&self, _: &mut Cx, request: &LocalRequest) -> Decision {
+        let (origin, params) = (request.origin(), request.params().map(|it| it.to_string()));
+        let line = format!(
+            "{request:?} {} {:?} {} {:?} {params:?} {:?} {}",
+            origin.bytes,
+            origin.batch_index,
+            request.connection(),
+            request.version(),
+            request.now().saturating_since(Instant::ZERO),
+            request.config().limits.max_batch_items,
+        );
+        self.0.lock().unwrap().push(line);
+        Decision::Continue
+    }
+}
+
+// INT-01
+#[test]
+fn a_call_of_a_local_router_says_where_it_stood_and_when_it_came() {
+    let log = Log::default();
+    let mut router = LocalRouter::new().intercept(Told(Arc::clone(&log)));
+    let mut config = Config::new();
+    (config.connection, config.limits.max_batch_items) = (9, 4);
+    let mut conn = Connection::new(config);
+    let input = concat!(
+        "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[1],\"id\":1}\n",
+        "[1,{\"jsonrpc\":\"2.0\",\"method\":\"b\"}]\n",
+    );
+    let now = Instant::ZERO + Duration::from_secs(3);
+    played(&mut router, &mut conn, input, usize::MAX, now);
+    let expected = [
+        "LocalRequest(\"a\") 50 None 9 Some(\"2.0\") Some(\"[1]\") 3s 4",
+        "LocalRequest(\"b\") 30 Some(1) 9 Some(\"2.0\") None 3s 4",
+    ];
+    assert_eq!(*log.lock().unwrap(), expected);
 }

@@ -552,3 +552,25 @@ fn a_method_is_served_as_it_is_described() {
         assert!(document.contains(&part), "{part} in {document}");
     }
 }
+
+// SRV-05 GEN-01
+#[test]
+fn a_description_says_what_it_was_told() {
+    let plain = method_info!("m"("a": u8, "b": Option<u8>) -> u8);
+    assert!(!plain.is_notification() && !plain.finishes());
+    assert_eq!((plain.name(), plain.doc()), ("m", ""));
+    let said = plain.with_name("n").with_doc("Text.").finishing();
+    assert!(said.finishes());
+    assert_eq!((said.name(), said.doc()), ("n", "Text."));
+    assert_eq!(
+        format!("{:?}", said.params()),
+        r#"[ParamInfo { name: "a", is_optional: false, .. }, ParamInfo { name: "b", is_optional: true, .. }]"#
+    );
+    let integer = match cfg!(feature = "openrpc") {
+        true => r#"{"type":"integer","maximum":255,"minimum":0}"#,
+        false => "{}",
+    };
+    for schema in [said.result(), said.params()[0].schema()] {
+        assert_eq!(schema.to_json().unwrap().as_str(), integer);
+    }
+}

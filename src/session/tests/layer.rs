@@ -168,6 +168,15 @@ fn nothing_is_told_before_a_layer_is_open() {
     session.handle_input(b"O");
     assert!(session.has_opened());
     assert_eq!(work(&mut session), ["opened"]);
+    // Nor is the end of a call.
+    let mut session = layered(Bytes::default());
+    let deadline = Some(at(1000));
+    session.call_in_order("c", (), deadline, 7).unwrap();
+    session.handle_timeout(at(1000));
+    assert!(session.has_work());
+    assert!(session.poll_work(true).is_none());
+    session.handle_input(b"O");
+    assert_eq!(work(&mut session), ["opened", "settled 7"]);
 }
 
 #[test]

@@ -76,6 +76,18 @@ fn the_size_of_a_batch_comes_before_its_items_and_counts_as_a_message() {
     line(&mut session, &format!("[{N}]"));
     assert_eq!(work(&mut session), ["batch of 1", "notification n"]);
 
+    // One that is refused counts as well.
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    session.drain();
+    line(&mut session, &format!("[{M2},{N}]"));
+    let seen = work(&mut session);
+    assert_eq!(seen[0], "batch of 2", "{seen:?}");
+    assert!(seen[1].starts_with("report: a refused message"), "{seen:?}");
+    assert_eq!(seen[2..], ["notification n"]);
+    session.respond(ticket, &1).unwrap();
+
     let mut config = SessionConfig::from(Config::new());
     config.max_queued_messages = 1;
     let mut session = idle(config);
