@@ -65,11 +65,16 @@
 //! # What is promised
 //!
 //! - However the input is split, events and output are the same.
-//! - Every call ends exactly once. Every request with an id gets exactly one answer, unless the
-//!   connection is closed first, or the request is cancelled and the dialect wants no answer then.
+//! - Every call ends exactly once. Every request with an id gets at most one answer: what the core
+//!   refuses it answers itself, and your program answers the rest. The core cannot notice a request
+//!   that the program forgets, as [`ReplyToken`] says; the adapters answer such requests with an
+//!   error. No answer is sent after the connection is closed, nor for a cancelled request if the
+//!   dialect wants none then.
 //! - Ids and JSON that pass through keep their bytes: `1.0` never becomes `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
-//! - In steady state neither an outgoing call nor an incoming request allocates.
+//! - In steady state, which means after its buffers and tables have grown to the size that the
+//!   traffic needs, a [`Connection`] allocates neither for a call nor for an incoming request.
+//!   This is not so for owned copies of messages, which [`session`] and the adapters make.
 //! - Every method of a connection may be called at any time, also after the connection's end.
 //! - The same calls with the same arguments give the same events and the same bytes.
 //!
