@@ -65,11 +65,11 @@
 //! # What is promised
 //!
 //! - However the input is split, events and output are the same.
-//! - Every call ends exactly once. Every request with an id gets at most one answer: what the core
-//!   refuses it answers itself, and your program answers the rest. The core cannot notice a request
-//!   that the program forgets, as [`ReplyToken`] says; the adapters answer such requests with an
-//!   error. No answer is sent after the connection is closed, nor for a cancelled request if the
-//!   dialect wants none then.
+//! - Every call ends exactly once. Every request with an id gets exactly one answer: from the core
+//!   if it refuses the request, otherwise from your program. There is none if the connection is
+//!   closed first, or if the request is cancelled and the dialect wants no answer then. The core
+//!   does not notice that a program never answers: see [`ReplyToken`]. The adapters answer a request
+//!   that its handler drops.
 //! - Ids and JSON that pass through keep their bytes: `1.0` never becomes `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
 //! - In steady state, which means after its buffers and tables have grown to the size that the
