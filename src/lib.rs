@@ -65,11 +65,16 @@
 //! # What is promised
 //!
 //! - However the input is split, events and output are the same.
-//! - Every call ends exactly once. Every request with an id gets exactly one answer, unless the
-//!   connection is closed first, or the request is cancelled and the dialect wants no answer then.
+//! - Every call ends exactly once. Every request with an id gets exactly one answer: from the core
+//!   if it refuses the request, otherwise from your program. There is none if the connection is
+//!   closed first, or if the request is cancelled and the dialect wants no answer then. The core
+//!   does not notice that a program never answers: see [`ReplyToken`]. The adapters answer a request
+//!   that its handler drops.
 //! - Ids and JSON that pass through keep their bytes: `1.0` never becomes `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
-//! - In steady state neither an outgoing call nor an incoming request allocates.
+//! - In steady state, which means after its buffers and tables have grown to the size that the
+//!   traffic needs, a [`Connection`] allocates neither for a call nor for an incoming request.
+//!   This is not so for owned copies of messages, which [`session`] and the adapters make.
 //! - Every method of a connection may be called at any time, also after the connection's end.
 //! - The same calls with the same arguments give the same events and the same bytes.
 //!

@@ -60,10 +60,12 @@ macro_rules! entries {
         /// unnamed field is `data`.
         ///
         /// A received error object becomes the variant that has its code, if its `data` has the
-        /// variant's fields and no other members; a variant without fields accepts any `data`. A code
-        /// that JSON-RPC itself uses, such as −32602, needs the same message too. Any other error object becomes the variant that has
-        /// `#[rpc(other)]` and holds an `OwnedError`. Without such a variant it is not converted: a
-        /// typed client returns it as `CallError::Unexpected`.
+        /// variant's fields and no other members; a variant without fields accepts any `data`. For the
+        /// five codes that JSON-RPC 2.0 defines (−32700 and −32600 to −32603), which the library sends
+        /// too, the message must also be that of the variant. All other codes from −32768 to −32000 are
+        /// reserved; a variant with one of them does not compile. Any other error object becomes the
+        /// variant that has `#[rpc(other)]` and holds an `OwnedError`. Without such a variant it is not
+        /// converted: a typed client returns it as `CallError::Unexpected`.
         ///
         /// On the enum, `#[rpc(display = false)]` leaves `Display` and `Error` to you or another derive, and
         /// `#[rpc(crate = "path")]` names the crate whose types the generated code uses.

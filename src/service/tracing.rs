@@ -83,8 +83,8 @@ impl<T: Tracer> Tracing<T> {
     }
 
     /// Sends the span of a call in the member `_meta` of its params, if they are by name or absent.
-    /// Over HTTP headers are used instead, even without this. A stream has no headers; a peer that
-    /// does not know `_meta` may refuse it as a parameter.
+    /// An HTTP client sends headers, with or without this. A stream has no headers; a peer that does
+    /// not know `_meta` may refuse it as a parameter.
     #[must_use]
     pub const fn with_meta(mut self) -> Self {
         self.uses_meta = true;

@@ -1,8 +1,8 @@
 //! Input: bytes become messages, answers end their calls, and all other messages wait for the
 //! service.
 //!
-//! Everything that one read has brought is taken before any of it is handled. So a cancel that
-//! arrives together with its request finds the request still waiting.
+//! All messages that one read has brought are put into the queue before the service is given any of
+//! them. So a cancel that arrives together with its request finds the request still waiting.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -25,6 +25,8 @@ impl<W> Session<W> {
     /// the end of the session it is dropped.
     pub fn handle_input(&mut self, bytes: &[u8]) {
         if self.is_paused() {
+            // While reading is paused, the peer's bytes may wait although it sent them in time, so
+            // its time limits do not run: they begin anew with these bytes.
             self.restart_times();
         }
         match &self.wire {
@@ -77,12 +79,15 @@ impl<W> Session<W> {
         }
     }
 
-    /// Returns how many of the first bytes of a stream may be read as messages. If the stream
-    /// begins like an HTTP request, closes the session.
+    /// Returns how many of the first bytes of a stream may be read as messages: all, if they do not
+    /// begin an HTTP request. While this is undecided, only those that mean the same in either case,
+    /// because they end no message and no header line: nothing of a web page's request must run. If
+    /// they do begin an HTTP request, closes the session.
     fn look_at_start(&mut self, bytes: &[u8]) -> usize {
         match opening(bytes) {
-            // If a message of the greatest allowed length has arrived, it must be read, even if its
-            // beginning does not tell whether it is HTTP.
+            // The bytes that are not safe are kept and examined again with the next ones. They may
+            // not become more than the longest message has, so at that length they count as messages,
+            // whatever they begin.
             Opening::Undecided(safe) if bytes.len() < self.conn.config().max_input_bytes() => safe,
             Opening::Undecided(_) | Opening::Other => {
                 self.is_at_start = false;
@@ -122,7 +127,9 @@ impl<W> Session<W> {
                     self.close_now(CloseReason::PeerMisbehaved);
                 }
                 LayerEvent::Notify(method) => {
-                    // If the output is full or the session has ended, this is noticed elsewhere.
+                    // It is left out if the output is full: if the peer takes nothing of the output,
+                    // `write_timeout` ends the session. It is also left out while the connection
+                    // drains and after its end, which `Event::Closed` reports.
                     let _ = self.conn.notify(method, ());
                 }
                 LayerEvent::Ended(end) => self.end_with_layer(end),
@@ -181,7 +188,7 @@ impl<W> Session<W> {
                 Heartbeat::Heard => self.has_heard = true,
                 Heartbeat::Answer(method) => {
                     self.has_heard = true;
-                    // If the output is full or the session has ended, this is noticed elsewhere.
+                    // May be left out, for the reasons given in `handle_layer`.
                     let _ = self.conn.notify(method, ());
                 }
             }
@@ -266,7 +273,9 @@ impl<W> Session<W> {
         true
     }
 
-    /// Passes on a call that has ended: in order with the service's work, or directly.
+    /// Passes on a call that has ended: as work of the service, in order with other work, if it was
+    /// made by [`call_in_order`](Self::call_in_order); otherwise directly, by
+    /// [`poll_settled`](Self::poll_settled).
     fn settle(&mut self, settled: Settled<W>) {
         if let Some(progress) = &mut self.progress {
             progress.end(settled.call);

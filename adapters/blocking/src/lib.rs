@@ -25,8 +25,10 @@
 //! # Threads
 //!
 //! A connection has four: one reads, one writes, one waits for deadlines (with [`serve`] the calling
-//! thread), one runs the service. On Unix a thread that waits for an answer or for work may itself
-//! read from a socket or write to it. Reading never waits for writing or for the service. So two
+//! thread), one runs the service. On Unix, if the transport is a socket, two other kinds of threads
+//! read from it and write to it too, just before they would wait: a thread that waits for the answer
+//! to its call, and the service thread when it has no more work. Each saves the change to another
+//! thread. Reading never waits for writing or for the service. So two
 //! peers that both write more than their pipes hold do not block each other, and an answer ends its
 //! call even while the service is busy. The service's methods are called in the order of arrival;
 //! [`Responder::spawn`] moves long work to a limited [`Pool`].

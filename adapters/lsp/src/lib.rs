@@ -2,9 +2,10 @@
 //!
 //! A [`LanguageServer`] is a service around a router. It enforces the life cycle of the Language
 //! Server Protocol 3.17, and its handlers use the types of [`gen_lsp_types`], re-exported as
-//! [`types`]. It runs on every runtime that antiphon has an adapter for. [`LspPeer`] calls the
-//! other side with these types, from a server or from an editor. [`WorkDone`] and [`Trace`] report
-//! to the editor what the server does.
+//! [`types`]. It runs on every async runtime that antiphon has an adapter for, but not on
+//! `antiphon-blocking`, whose services are not async. [`LspPeer`] calls the other side with these
+//! types, from a server or from an editor, on threads too. [`WorkDone`] and [`Trace`] report to the
+//! editor what the server does.
 //!
 //! ```
 //! use antiphon::Config;

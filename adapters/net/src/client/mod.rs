@@ -1,8 +1,9 @@
 //! A client that has connections to one server, and replaces those that are lost.
 //!
 //! A call is sent again only if no byte of it was sent, if its caller said that running it twice
-//! does no harm, or if the server answered that it has not run it. Every other call that was open
-//! when its connection ended ends as [`CallError::Closed`].
+//! does no harm, or if the server answered with one of the error codes that the program lists in
+//! [`Retry::codes`](antiphon::Retry::codes) as meaning that the call was not run. Every other call
+//! that was open when its connection ended ends as [`CallError::Closed`].
 
 pub(crate) mod roster;
 
@@ -105,8 +106,9 @@ impl ReconnectingClient {
     }
 
     /// Like [`start`](Self::start), for an adapter that makes the connections itself. `make` makes one
-    /// connection; it sets the options of that connection, and takes the connection's number from the
-    /// client's [`Roster`], which it is passed ([`Roster::next_number`]). Of `options` only the
+    /// connection; it sets the options of that connection, and takes the connection's number, which
+    /// counts all connections that the client has made, from the client's [`Roster`], which it is
+    /// passed ([`Roster::next_number`]). Of `options` only the
     /// interceptors and the `call_timeout` are used, for the client's calls.
     ///
     /// # Errors
@@ -162,14 +164,15 @@ impl ReconnectingClient {
     /// time; [`CallError::Unsent`] after the client was closed.
     pub fn wait_open(&self, timeout: Duration) -> Wait<'_, Result<Peer, CallError>> {
         let deadline = self.inner.runtime.now() + timeout;
+        // `true`: `max_waiting_calls` limits calls, and this is none.
         Wait::on(None, self.acquire(true, deadline))
     }
 
     /// Calls a method over an open connection, or waits for a connection. If no byte of the call was sent
-    /// before its connection ended, if it is [idempotent](Call::idempotent), or if the server
-    /// answered that it has not run the call, it is sent again over the next connection, as
-    /// [`retry`](ReconnectConfig::retry) says. All of this takes at most the call's
-    /// [`timeout`](Call::timeout); without one, the
+    /// before its connection ended, or if it is [idempotent](Call::idempotent), it is sent again over
+    /// the next connection, as [`retry`](ReconnectConfig::retry) says. So is any call that the server
+    /// answered with one of the error [`codes`](antiphon::Retry::codes) listed there, over any open
+    /// connection. All of this takes at most the call's [`timeout`](Call::timeout); without one, the
     /// [`call_timeout`](ConnectionConfig::call_timeout) of the client's options.
     pub fn call<'c, R: DeserializeOwned>(
         &'c self,
@@ -248,6 +251,9 @@ impl ReconnectingClient {
         timeout.map_or(Instant::FAR_FUTURE, |span| self.inner.runtime.now() + span)
     }
 
+    /// Returns an open connection, or waits for one until `deadline`. With `is_again` it may always
+    /// wait, as for a call that was sent before; otherwise only while fewer callers wait than
+    /// [`max_waiting_calls`](ReconnectConfig::max_waiting_calls).
     async fn acquire(&self, is_again: bool, deadline: Instant) -> Result<Peer, CallError> {
         if let Some(peer) = self.peer() {
             return Ok(peer);
@@ -321,7 +327,9 @@ pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
 /// One of the client's connections. Dropping it gives the connection up.
 struct Member {
     roster: Arc<Roster>,
-    /// The index of the connection in the roster, from 0.
+    /// The index of the connection in the roster, from 0. This is not the connection's number
+    /// ([`Roster::next_number`]): a connection that replaces a lost one has the same index and a new
+    /// number.
     number: usize,
     runtime: SharedRuntime,
 }

@@ -130,9 +130,15 @@ impl HttpClient {
         }
     }
 
-    /// Calls a method: one request, and its reply. The call waits for the last byte of the reply, as
+    /// Calls a method: one request, and its reply. The request is sent again after a redirect (307 or
+    /// 308, to the same origin), a few times at most, and as the client's
+    /// [`retry`](HttpClientConfig::retry) says. The call waits for the last byte of the reply, as
     /// long as its [`timeout`](Call::timeout) allows; without one, as the client's
-    /// [`call_timeout`](HttpClientConfig::call_timeout) does. Dropping it cancels the call.
+    /// [`call_timeout`](HttpClientConfig::call_timeout) does.
+    ///
+    /// Dropping it cancels the call: no more of the request is sent, and its connection is closed. (A
+    /// sender passed to [`with_send`](Self::with_send) cancels in its own way.) The server sees only
+    /// the end of the connection, and may still run the call.
     ///
     /// `params` is any payload: a reference to a value, JSON text, or `()` for no params.
     pub fn call<'c, R: DeserializeOwned>(
@@ -190,6 +196,8 @@ impl HttpClient {
                     told
                 }
                 Err(Err(error)) => Err(error),
+                // An interceptor has answered in place of the server, so nothing is sent; and a
+                // notification has no use for an outcome.
                 Err(Ok(_)) => Ok(()),
             }
         })
@@ -248,7 +256,8 @@ impl HttpClient {
         self.lock_send().clone().ok_or(HttpError::Closed)
     }
 
-    /// Makes a call, and sends it again as the client's [`retry`](HttpClientConfig::retry) says.
+    /// Makes a call, and sends it again as the client's [`retry`](HttpClientConfig::retry) says, all
+    /// within the call's timeout.
     async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
         let params = call.params?;
         let once = |left| self.call_once(&call.method, &params, &call.headers, left);
@@ -281,6 +290,7 @@ impl HttpClient {
         outcomes.take(id).ok_or(CallError::Missing)
     }
 
+    /// Sends a request, follows redirects, and returns the outcomes in the reply.
     async fn exchange(
         &self,
         mut started: Started,
@@ -294,6 +304,7 @@ impl HttpClient {
                 let left = due.saturating_since(runtime.now());
                 started.request.timeout = timeout.map(|_| left);
                 let response = send.send(&started.request).await?;
+                // `None` is a redirect: `started.request` now has the new URL, and is sent again.
                 if let Some(outcomes) = started.receive(&response)? {
                     return Ok(outcomes);
                 }
@@ -315,9 +326,11 @@ fn judge(
     let random = entropy.next();
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, random),
-        // A reconnecting client sends such a call again at once and does not count it, because it
-        // waits for the next connection first. Here nothing else limits the attempts, so each counts
-        // and has its delay.
+        // The request was not sent, so it may be sent again even if it is not idempotent: hence
+        // `true`. A `ReconnectingClient` sends a call that ended as `Unsent` again without a delay
+        // and without counting it as one of `Retry::max_resends`, because it waits for the next
+        // connection first. Here nothing else limits the attempts; judged as `Aborted`, each is
+        // counted, and has its delay.
         Err(CallError::Http(HttpError::Connect(_) | HttpError::Unsent(_))) => retries
             .judge(&lost, true, random)
             .map(|_| retries.next_delay(random)),

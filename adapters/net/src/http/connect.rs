@@ -21,7 +21,8 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 }
 
 /// Makes a client of the server at `url`, which begins with `http://`. Connections are made when
-/// they are first needed, within 10 s.
+/// they are first needed. Each attempt to connect may take as long as
+/// [`connect_timeout`](HttpClientConfig::connect_timeout) says, by default 10 s.
 ///
 /// ```
 /// use antiphon::Config;

@@ -1,5 +1,6 @@
 //! A client's own connections: a limited number, each used for several requests. A request that the
-//! server may have acted on is never sent again.
+//! server may have acted on is never sent again here: it ends as [`HttpError::Lost`]. The
+//! [client](super::client) may then send an idempotent call again, as its `retry` says.
 //!
 //! ```text
 //!   send ──▶ pool: an idle connection, or the right to one more ──▶ request ──▶ reply ──▶ pool
@@ -303,8 +304,9 @@ impl<C: Exchange> Leased<C> {
     }
 }
 
-/// Makes sure that the next request does not get a connection that is of no use any more: the pool
-/// checks whether it is ready.
+/// Makes sure that no other request gets a connection that cannot be used any more. The pool discards
+/// a returned connection only if a `poll_ready` of it has failed. That of [`Conn`] fails at once if
+/// the connection is not usable, so it is called here only to fail, and needs no waker.
 impl<C: Exchange> Drop for Leased<C> {
     fn drop(&mut self) {
         if !self.stages.is_usable() {

@@ -21,7 +21,8 @@ const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Observes a connection's bytes in both directions.
 pub(super) trait Watch: Unpin {
-    /// Reads from `io`, or returns other bytes instead.
+    /// Reads from `io`. An observer may do something else instead: return a byte that was read
+    /// before, return the end of input, or hold back an end that `io` has reported.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
