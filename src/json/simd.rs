@@ -1,5 +1,4 @@
-//! Examines blocks of sixteen bytes, with vector instructions that every x86-64 processor has
-//! (SSE2).
+//! Examines blocks of sixteen bytes with vector instructions (SSE2, in every x86-64 processor).
 //!
 //! This is the only file with `unsafe`, for two reasons. The vector instructions are unsafe in a
 //! function that does not name the feature. And this file makes a `str` of bytes that are known to
@@ -189,8 +188,7 @@ pub(super) fn backslashes(bytes: __m128i) -> __m128i {
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
-/// Sets all bits of every byte that is a quote or a control character, which are found after
-/// flipping bit 1 as in `judge`.
+/// Sets all bits of every byte that is a quote or a control character, found as in `judge`.
 #[inline]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as in `are_plain`.
