@@ -322,7 +322,7 @@ fn text(text: &str, is_error: bool, id: &str) -> String {
     )
 }
 
-const TOOLS: &str = r#""result":{"tools":[{"description":"Adds two numbers","inputSchema":{"additionalProperties":false,"properties":{"a":{"description":"One number.","type":"number"},"b":{"description":"The other.","type":"number"}},"required":["a","b"],"type":"object"},"name":"add"},{"description":"Counts the words of a text","inputSchema":{"additionalProperties":false,"properties":{"text":{"description":"Words are set apart by blanks.","type":"string"}},"required":["text"],"type":"object"},"name":"count_words"},{"description":"Waits","inputSchema":{"additionalProperties":false,"properties":{"milliseconds":{"description":"How long.","minimum":0,"type":"integer"}},"required":["milliseconds"],"type":"object"},"name":"wait"}]},"id":2"#;
+const TOOLS: &str = r#""result":{"tools":[{"description":"Adds two numbers","inputSchema":{"additionalProperties":false,"properties":{"a":{"description":"One number.","type":"number"},"b":{"description":"The other.","type":"number"}},"required":["a","b"],"type":"object"},"name":"add"},{"description":"Counts the words of a text","inputSchema":{"additionalProperties":false,"properties":{"text":{"description":"Words are separated by blanks.","type":"string"}},"required":["text"],"type":"object"},"name":"count_words"},{"description":"Waits","inputSchema":{"additionalProperties":false,"properties":{"milliseconds":{"description":"How long.","minimum":0,"type":"integer"}},"required":["milliseconds"],"type":"object"},"name":"wait"}]},"id":2"#;
 
 #[test]
 fn programs_on_standard_streams_leave_when_nobody_reads() {
