@@ -136,12 +136,9 @@ impl ShownBatch {
         let waiting = mem::take(&mut self.entries).into_iter();
         let decided = waiting.map(|(name, mut call, shown)| async move {
             call.timeout = timeout;
-            let shown = match shown {
-                Shown::Waiting(undecided) => match undecided.decide(&mut call).await {
-                    Ok(intercepted) => Shown::Passed(intercepted),
-                    Err(answered) => Shown::Answered(answered),
-                },
-                shown => shown,
+            let shown = match shown.decided(&mut call).await {
+                Ok(intercepted) => Shown::Passed(intercepted),
+                Err(answered) => Shown::Answered(answered),
             };
             (name, call, shown)
         });
@@ -229,6 +226,15 @@ impl Undecided {
 }
 
 impl Shown {
+    /// Waits for an interceptor that decides later, if there is one: for the timeout of `call` at most.
+    pub(crate) async fn decided(self, call: &mut CallRequest<'_>) -> Result<Intercepted, Answered> {
+        match self {
+            Self::Passed(intercepted) => Ok(intercepted),
+            Self::Answered(answered) => Err(answered),
+            Self::Waiting(undecided) => undecided.decide(call).await,
+        }
+    }
+
     /// Calls `step` as soon as it is decided whether the call is sent: with the call, or with the
     /// interceptors' answer.
     pub(crate) fn then<'c, T: Send + 'c>(

@@ -18,7 +18,6 @@ use serde::de::DeserializeOwned;
 use crate::call::{Call, MakeCall};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
-use crate::intercepted::Shown;
 use crate::peer::{Peer, due};
 use crate::pending::PendingCall;
 use crate::request::Request;
@@ -207,12 +206,8 @@ async fn intercepted(
     let Some(seen) = peer.interception() else {
         return Ok(outcome(peer, request, hear, at_most).await?);
     };
-    let decided = match seen.call(&mut request) {
-        Shown::Passed(intercepted) => Ok(intercepted),
-        Shown::Answered(answered) => Err(answered),
-        Shown::Waiting(undecided) => undecided.decide(&mut request).await,
-    };
-    let intercepted = match decided {
+    let shown = seen.call(&mut request);
+    let intercepted = match shown.decided(&mut request).await {
         Ok(intercepted) => intercepted,
         Err(answered) => return answered,
     };

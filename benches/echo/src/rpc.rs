@@ -14,7 +14,7 @@ use crate::peers::{checked, free_port, run, tcp_pair};
 use crate::row::{self, Lane, Mode, Outcome, Row, WORD};
 use crate::runtime::Runtime;
 
-/// The same words for two formats.
+/// Makes a client and a server of tarpc that speak one of its formats.
 macro_rules! tarpc_over {
     ($format:ident) => {{
         let runtime = Runtime::tokio()?;

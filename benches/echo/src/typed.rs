@@ -1,4 +1,4 @@
-//! The same service as a trait of methods, with its router and its typed client.
+//! The echo service as a trait of methods, with its router and its typed client.
 
 use antiphon_tokio::OwnedError;
 

@@ -72,7 +72,7 @@ pub fn receiving(corpus: &[Item]) -> Vec<Named> {
     corpus.iter().map(receive).collect()
 }
 
-/// The same with params and results decoded, on a connection and by serde_json in turn, which decodes as it reads.
+/// Receiving each item and decoding its params or result, on a connection and by serde_json in turn, which decodes as it reads.
 fn receiving_decoded(corpus: &[Item]) -> Vec<Named> {
     let both = |item: &Item| {
         let name = format!("read and decode {}", item.name);

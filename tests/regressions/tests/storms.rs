@@ -137,7 +137,7 @@ fn router(shared: &Shared) -> Router<Shared> {
         .handler_timeout(Duration::from_millis(20))
 }
 
-/// The same without what waits.
+/// Makes the router for threads, without the handlers that wait on a task.
 fn router_on_threads(balance: &Balance) -> antiphon_blocking::Router {
     let inside = balance.clone();
     antiphon_blocking::Router::new()

@@ -186,6 +186,13 @@ impl Sides {
         .await;
     }
 
+    /// Ends the connection, and waits for its end.
+    async fn close(&self) {
+        self.server.close(CloseReason::GoingAway);
+        let closed = self.server.wait_closed(Duration::from_secs(20));
+        closed.await.unwrap();
+    }
+
     async fn told(&self, what: &str) {
         assert_eq!(self.heard.recv().await.unwrap(), what);
     }
@@ -221,12 +228,7 @@ fn a_handler_is_dropped_unless_it_is_to_finish(rt: Rt) {
             sides.expect(r#"{"jsonrpc":"2.0","result":2,"id":3}"#).await;
             // The end of the connection.
             sides.begin(method, 4).await;
-            sides.server.close(CloseReason::GoingAway);
-            sides
-                .server
-                .wait_closed(Duration::from_secs(20))
-                .await
-                .unwrap();
+            sides.close().await;
             if end == "finished" {
                 assert!(sides.heard.is_empty(), "{method}");
                 sides.gate.send(()).await.unwrap();
@@ -237,12 +239,7 @@ fn a_handler_is_dropped_unless_it_is_to_finish(rt: Rt) {
         let mut sides = Sides::new(&runtime, [64, 64]);
         sides.say(r#"{"jsonrpc":"2.0","method":"tell"}"#).await;
         sides.told("began").await;
-        sides.server.close(CloseReason::GoingAway);
-        sides
-            .server
-            .wait_closed(Duration::from_secs(20))
-            .await
-            .unwrap();
+        sides.close().await;
         sides.gate.send(()).await.unwrap();
         sides.told("finished").await;
     });
@@ -284,12 +281,7 @@ fn what_goes_on_counts_as_running(rt: Rt) {
         sides.begin("finish", 2).await;
         sides.cancel(1).await;
         sides.cancel(2).await;
-        sides.server.close(CloseReason::GoingAway);
-        sides
-            .server
-            .wait_closed(Duration::from_secs(20))
-            .await
-            .unwrap();
+        sides.close().await;
         assert!(sides.dispatcher.running() >= 2);
         for _ in 0..2 {
             sides.gate.send(()).await.unwrap();

@@ -24,7 +24,7 @@ use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::client::{Connect, wait_to_resend};
 use crate::entropy::Entropy;
-use crate::intercepted::{Interception, Shown};
+use crate::intercepted::Interception;
 use crate::outgoing::OutgoingCall;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
@@ -185,11 +185,8 @@ impl HttpClient {
             let Some(interception) = self.interception() else {
                 return self.tell_once(call).await;
             };
-            let decided = match interception.notification(&mut call) {
-                Shown::Waiting(undecided) => undecided.decide(&mut call).await,
-                shown => shown.at_once(),
-            };
-            match decided {
+            let shown = interception.notification(&mut call);
+            match shown.decided(&mut call).await {
                 Ok(intercepted) => {
                     let told = self.tell_once(call).await;
                     intercepted.end_notification(told.is_ok());

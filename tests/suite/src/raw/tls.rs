@@ -1,6 +1,6 @@
 //! TLS between a plain peer and its socket.
 //!
-//! Rule: whoever reads from the socket does not hold the lock of the TLS state, so
+//! Rule: a thread that reads from the socket does not hold the lock of the TLS state, so
 //! a peer that waits for the other side can still be heard by it.
 
 use std::io::{self, Read, Write};
