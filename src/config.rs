@@ -463,13 +463,17 @@ pub enum CancelStyle {
     Mcp,
     /// `$/cancel_request` with `requestId` (ACP).
     Acp,
-    /// Any other.
-    Custom {
-        /// The method of the notification.
-        method: &'static str,
-        /// The member of its params with the id.
-        member: &'static str,
-    },
+    /// Any other. This is a reference so that each connection holds 48 bytes less.
+    Custom(&'static CancelNotice),
+}
+
+/// A notification that cancels a request, for [`CancelStyle::Custom`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelNotice {
+    /// The method of the notification.
+    pub method: &'static str,
+    /// The member of its params with the id.
+    pub member: &'static str,
 }
 
 impl CancelStyle {
@@ -480,7 +484,7 @@ impl CancelStyle {
             Self::Lsp => Some(("$/cancelRequest", "id")),
             Self::Mcp => Some(("notifications/cancelled", "requestId")),
             Self::Acp => Some(("$/cancel_request", "requestId")),
-            Self::Custom { method, member } => Some((method, member)),
+            Self::Custom(notice) => Some((notice.method, notice.member)),
         }
     }
 }

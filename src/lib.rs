@@ -133,8 +133,8 @@ pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
-    BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config, Dialect,
-    DuplicateIds, FixedConfig, InvalidRequestId, LimitErrors, Limits, MissingResponseId,
+    BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelNotice, CancelStyle, Config,
+    Dialect, DuplicateIds, FixedConfig, InvalidRequestId, LimitErrors, Limits, MissingResponseId,
     NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};

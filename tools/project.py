@@ -12,6 +12,7 @@
 * No two public types of a crate share a name, in docs/api.
 * `.ci/run STEP` and `cargo ALIAS` in CONTRIBUTING.md exist.
 * Each example is in the index, examples/README.md, with the command that runs it.
+* The subject of a commit has at most 72 characters. Older ones are longer, so the check begins at a commit.
 
 Prints what is wrong, and ends with `N passed, M failed`.
 """
@@ -26,6 +27,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SYSTEMS = ("ubuntu", "macos", "windows")
 # The manifest that dependabot reads, by its name for the ecosystem.
 MANIFESTS = {"cargo": "Cargo.toml", "npm": "package.json", "github-actions": ".github/workflows"}
+MAX_SUBJECT = 72
+# The last commit whose subject is not checked.
+BEFORE_SUBJECTS = "e327da51"
 METADATA = ("description", "license", "repository", "readme", "rust_version", "keywords", "categories")
 
 
@@ -195,9 +199,21 @@ def examples():
                 yield f"examples/README.md: {path} is missing, or the command that runs it"
 
 
+def subjects():
+    try:
+        lines = printed("git", "log", "--format=%h %s", f"{BEFORE_SUBJECTS}..HEAD").splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        print(f"SKIPPED subjects: there is no git history from {BEFORE_SUBJECTS} on")
+        return
+    for commit, subject in (line.split(" ", 1) for line in lines):
+        if len(subject) > MAX_SUBJECT:
+            yield f"the subject of {commit} has {len(subject)} characters, {MAX_SUBJECT} may be: {subject}"
+
+
 def main():
     passed = failed = 0
-    for check in (workflows, dependabot, templates, published, dependencies, enums, names, contributing, examples):
+    for check in (workflows, dependabot, templates, published, dependencies, enums, names, contributing, examples,
+                  subjects):
         faults = list(check())
         passed, failed = passed + (not faults), failed + bool(faults)
         for fault in faults:

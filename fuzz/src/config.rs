@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use antiphon::{
-    AcpVersion, BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
-    ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision, MissingResponseId,
-    NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+    AcpVersion, BatchOrder, CancelAnswer, CancelMatch, CancelNotice, CancelStyle, Config,
+    DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision,
+    MissingResponseId, NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
 };
 
 use crate::bytes::Bytes;
@@ -179,9 +179,9 @@ fn cancel_style(which: u8) -> CancelStyle {
         CancelStyle::Lsp,
         CancelStyle::Mcp,
         CancelStyle::Acp,
-        CancelStyle::Custom {
+        CancelStyle::Custom(&CancelNotice {
             method: "stop",
             member: "which",
-        },
+        }),
     ][usize::from(which) % 5]
 }

@@ -6,10 +6,10 @@
 use core::time::Duration;
 
 use antiphon::{
-    AcpVersion, BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config,
-    DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision,
-    MissingResponseId, NullIdError, NullParams, ProgressStyle, Role, UnknownId, V1NullId,
-    VersionPolicy,
+    AcpVersion, BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelNotice, CancelStyle,
+    Config, DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors,
+    McpRevision, MissingResponseId, NullIdError, NullParams, ProgressStyle, Role, UnknownId,
+    V1NullId, VersionPolicy,
 };
 
 /// One field of `Config`, by name.
@@ -108,10 +108,10 @@ macro_rules! span {
 }
 
 /// A cancel that no preset has.
-const CUSTOM: CancelStyle = CancelStyle::Custom {
+const CUSTOM: CancelStyle = CancelStyle::Custom(&CancelNotice {
     method: "stop",
     member: "what",
-};
+});
 const UUID: IdScheme = IdScheme::Uuid([0xA1, 0xB2, 0xC3, 0xD4, 0xE5, 0xF6, 0x07, 0x18, 0x29, 0x3A]);
 
 macro_rules! cancel_style {
@@ -131,7 +131,7 @@ macro_rules! cancel_style {
                 true
             },
             get: |config| match config.$($path).+ {
-                CancelStyle::Custom { .. } => String::from("Custom"),
+                CancelStyle::Custom(_) => String::from("Custom"),
                 other => format!("{other:?}"),
             },
         }

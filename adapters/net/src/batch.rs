@@ -31,6 +31,8 @@ pub(crate) struct Entries {
     /// The methods, one after another.
     methods: String,
     entries: Vec<Made>,
+    /// Whether a thread waits for the answers and does nothing else: then it may write the batch itself.
+    pub(crate) is_waited: bool,
     /// Headers for the batch's request, over HTTP.
     headers: Vec<(String, String)>,
 }
@@ -55,14 +57,8 @@ impl BatchBuilder {
     pub(crate) fn build<H>(
         build: impl FnOnce(&Self) -> Result<H, SendError>,
     ) -> Result<(H, Entries), SendError> {
-        let batch = Self(RefCell::new(Entries {
-            number: BATCHES.fetch_add(1, Ordering::Relaxed),
-            calls: 0,
-            text: Text::new(),
-            methods: String::new(),
-            entries: Vec::new(),
-            headers: Vec::new(),
-        }));
+        let number = BATCHES.fetch_add(1, Ordering::Relaxed);
+        let batch = Self(RefCell::new(Entries::new(number, false)));
         let handles = build(&batch)?;
         Ok((handles, batch.0.into_inner()))
     }
@@ -92,6 +88,18 @@ impl BatchBuilder {
 }
 
 impl Entries {
+    fn new(number: u32, is_waited: bool) -> Self {
+        Self {
+            number,
+            calls: 0,
+            text: Text::new(),
+            methods: String::new(),
+            entries: Vec::new(),
+            is_waited,
+            headers: Vec::new(),
+        }
+    }
+
     fn add(
         &mut self,
         method: &str,
@@ -125,14 +133,7 @@ impl Entries {
         &mut self,
         calls: impl Iterator<Item = (Option<CallId>, CallRequest<'c>)>,
     ) {
-        let mut kept = Self {
-            number: self.number,
-            calls: 0,
-            text: Text::new(),
-            methods: String::new(),
-            entries: Vec::new(),
-            headers: Vec::new(),
-        };
+        let mut kept = Self::new(self.number, self.is_waited);
         for (name, call) in calls {
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {

@@ -166,7 +166,10 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     ///
     /// # Errors
     /// How the call ended without a result: see [`CallError`].
-    pub fn wait(self) -> Result<R, CallError<E>> {
+    pub fn wait(mut self) -> Result<R, CallError<E>> {
+        if let Some(request) = &mut self.request {
+            request.is_waited = true;
+        }
         match self.maker.session() {
             Some(session) => session.wait_for(self),
             None => block_on(self),
@@ -295,7 +298,10 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     ///
     /// # Errors
     /// The batch was refused. How each of its calls ended is in the [`Collector`].
-    pub fn wait(self) -> Result<(H, Collector), CallError> {
+    pub fn wait(mut self) -> Result<(H, Collector), CallError> {
+        if let Some(Ok((_, batch))) = &mut self.built {
+            batch.is_waited = true;
+        }
         match self.maker.session() {
             Some(session) => session.wait_for(self),
             None => block_on(self),

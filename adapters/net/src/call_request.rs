@@ -16,6 +16,8 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) params: Result<Text, SendError>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
+    /// Whether a thread waits for the answer and does nothing else: then it may write the call itself.
+    pub(crate) is_waited: bool,
     /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -31,6 +33,7 @@ impl<'c> CallRequest<'c> {
             params,
             timeout,
             is_idempotent: false,
+            is_waited: false,
             headers: Vec::new(),
         }
     }

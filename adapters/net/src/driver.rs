@@ -103,7 +103,7 @@ pub struct Driver {
     is_input_over: bool,
     /// Whether the session wanted input after the last turn.
     may_read: bool,
-    /// How many reads in a row have returned bytes.
+    /// How many reads in a row have returned something, or were interrupted.
     reads: u32,
     timer: Option<Box<dyn Timer>>,
     stage: Stage,
@@ -230,9 +230,9 @@ impl Driver {
             let is_asked = wants_input && may_ask;
             let input = match is_asked {
                 true => self.read(cx, scratch),
-                false => Brought::Nothing,
+                false => Poll::Pending,
             };
-            let is_read = !matches!(input, Brought::Nothing);
+            let is_read = input.is_ready();
             may_ask &= is_read || !is_asked;
             self.reads = if is_read {
                 self.reads.saturating_add(1)
@@ -243,7 +243,10 @@ impl Driver {
             let next = self.session.turn(
                 Moved {
                     now,
-                    input,
+                    input: match input {
+                        Poll::Ready(input) => input,
+                        Poll::Pending => Brought::Nothing,
+                    },
                     is_drained: is_all_read || self.reads > MAX_READS,
                     sent: std::mem::take(&mut self.output.sent),
                     requests: self.handlers.requests(self.session.max_running_requests()),
@@ -281,10 +284,11 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Reads once.
-    fn read<'b>(&mut self, cx: &mut Context<'_>, scratch: &'b mut [u8]) -> Brought<'b> {
+    /// Reads once; pending if nothing more has arrived. A read that was interrupted brings nothing, but
+    /// more may have arrived.
+    fn read<'b>(&mut self, cx: &mut Context<'_>, scratch: &'b mut [u8]) -> Poll<Brought<'b>> {
         let Some(io) = self.io.as_mut() else {
-            return Brought::Nothing;
+            return Poll::Pending;
         };
         let read = match io.as_messages() {
             Some(messages) => messages.poll_receive(cx).map_ok(|message| match message {
@@ -296,18 +300,14 @@ impl Driver {
                 n => Brought::Bytes(&scratch[..n.min(scratch.len())]),
             }),
         };
-        match read {
-            Poll::Pending => Brought::Nothing,
-            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {
-                cx.waker().wake_by_ref();
-                Brought::Nothing
-            }
-            Poll::Ready(Ok(brought @ (Brought::Bytes(_) | Brought::Message(_)))) => brought,
-            Poll::Ready(ended) => {
+        Poll::Ready(match ready!(read) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Brought::Nothing,
+            Ok(brought @ (Brought::Bytes(_) | Brought::Message(_))) => brought,
+            ended => {
                 self.is_input_over = true;
                 ended.unwrap_or_else(|error| Brought::Failed(error.into()))
             }
-        }
+        })
     }
 
     /// Writes the output, as much as the transport takes.

@@ -161,7 +161,7 @@ impl Peer {
     /// Sends a notification, after the senders that wait for space already.
     fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
         match call.params {
-            Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
+            Ok(params) => self.in_turn(self.deadline(call.timeout), false, move |state| {
                 state.conn.notify(&call.method, params.all())
             }),
             Err(error) => Wait::known(Some(&self.session), Err(error)),
@@ -185,7 +185,8 @@ impl Peer {
         };
         let sent = call.params.and_then(|params| {
             let mut place = InLine::new(&self.session);
-            place.try_send(&mut |state| state.conn.notify(&call.method, params.all()))
+            let mut send = |state: &mut State| state.conn.notify(&call.method, params.all());
+            place.try_send(&mut send, false)
         });
         match intercepted {
             None => sent,
@@ -220,16 +221,19 @@ impl Peer {
         &'p self,
         call: Option<CallRequest<'p>>,
     ) -> Wait<'p, Result<PendingCall, SendError>> {
-        let call = call.ok_or(SendError::NotOpen);
-        let parts = call.and_then(|call| Ok((call.method, call.params?, call.timeout)));
-        let (method, params, timeout) = match parts {
-            Ok(parts) => parts,
-            Err(error) => return Wait::known(Some(&self.session), Err(error)),
+        let refused = |error| Wait::known(Some(&self.session), Err(error));
+        let Some(call) = call else {
+            return refused(SendError::NotOpen);
         };
-        let (deadline, slot) = (self.deadline(timeout), call_slot());
-        self.in_turn(deadline, move |state| {
+        let params = match call.params {
+            Ok(params) => params,
+            Err(error) => return refused(error),
+        };
+        let (deadline, slot) = (self.deadline(call.timeout), call_slot());
+        self.in_turn(deadline, call.is_waited, move |state| {
             let tag = Tag::Once(Arc::clone(&slot));
-            let sent = state.conn.call(&method, params.all(), due(deadline), tag);
+            let (conn, params) = (&mut state.conn, params.all());
+            let sent = conn.call(&call.method, params, due(deadline), tag);
             let call = sent.map_err(|rejected| rejected.error)?;
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, call, slot))
@@ -279,7 +283,7 @@ impl Peer {
         let deadline = self.deadline(timeout);
         let number = batch.number();
         let gathering = Gathering::new(number, batch.calls());
-        self.in_turn(deadline, move |state| {
+        self.in_turn(deadline, batch.is_waited, move |state| {
             let mut sending = state.conn.batch(due(deadline));
             let mut calls = Vec::new();
             for item in batch.items() {
@@ -424,13 +428,15 @@ impl Peer {
     }
 
     /// Runs `send` at once, or as soon as there is space in the output: see [`with_room`](Self::with_room).
+    /// If `is_waited`, this thread will wait for the answer and nothing else.
     pub(crate) fn in_turn<'p, R: Send + 'p>(
         &'p self,
         deadline: Instant,
+        is_waited: bool,
         mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 'p,
     ) -> Wait<'p, Result<R, SendError>> {
         let session = Some(&*self.session);
-        match InLine::new(&self.session).try_send(&mut send) {
+        match InLine::new(&self.session).try_send(&mut send, is_waited) {
             Err(SendError::Full) => Wait::on(session, self.with_room(deadline, send)),
             sent => Wait::known(session, sent),
         }

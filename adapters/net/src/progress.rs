@@ -276,7 +276,7 @@ async fn start(
             Arc::clone(&slot),
         ))
     };
-    peer.in_turn(deadline, send).await
+    peer.in_turn(deadline, false, send).await
 }
 
 impl<R, E> fmt::Debug for ProgressCall<'_, R, E> {

@@ -56,7 +56,12 @@ impl<'p, T> Wait<'p, T> {
 
     /// Blocks this thread until the result is there. In a task of an async runtime await it
     /// instead: a task that blocks stops the others of its thread.
-    pub fn wait(self) -> T {
+    pub fn wait(mut self) -> T {
+        if let End::Known(value) = &mut self.end {
+            if let Some(value) = value.take() {
+                return value;
+            }
+        }
         match self.session {
             Some(session) => session.wait_for(self),
             None => block_on(self),

@@ -106,6 +106,56 @@ async fn what_is_interrupted_is_done_again() {
     }
 }
 
+/// A stream from which nothing can be read before `due`. Then the first read is interrupted, and the second
+/// reads `answer`.
+struct LateAnswer {
+    due: Instant,
+    was_interrupted: bool,
+    answer: &'static [u8],
+}
+
+impl Io for LateAnswer {
+    fn poll_read(&mut self, _: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        if Instant::now() < self.due || self.answer.is_empty() {
+            return Poll::Pending;
+        }
+        if !std::mem::replace(&mut self.was_interrupted, true) {
+            return Poll::Ready(Err(io::ErrorKind::Interrupted.into()));
+        }
+        let answer = std::mem::take(&mut self.answer);
+        buf[..answer.len()].copy_from_slice(answer);
+        Poll::Ready(Ok(answer.len()))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+// TRN-07
+#[tokio::test(start_paused = true)]
+async fn a_deadline_does_not_pass_before_an_interrupted_read_is_repeated() {
+    let near = LateAnswer {
+        due: Instant::now() + SECOND,
+        was_interrupted: false,
+        answer: b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":7}\n",
+    };
+    let peer = spawn(near, Config::new(), ());
+    // The answer has arrived when the deadline is judged, so it wins.
+    assert_eq!(
+        peer.call::<u32>("any", ()).timeout(SECOND).await.unwrap(),
+        7
+    );
+}
+
 // CON-01 CON-09
 #[tokio::test(start_paused = true)]
 async fn our_end_is_sent_at_once_and_theirs_awaited_for_the_linger() {

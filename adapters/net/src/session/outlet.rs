@@ -10,6 +10,14 @@ use super::{Guard, Session, Sleeper};
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
 impl Session {
+    /// Writes the queued output for a thread that is about to wait, unless other threads wait already:
+    /// the writer then writes for all of them.
+    pub(crate) fn write_if_alone(&self, state: Guard<'_>) {
+        if state.reading.callers == 0 {
+            drop(self.write_out(state));
+        }
+    }
+
     /// Writes the queued output, if that is possible at once, or makes the writer do it. Returns
     /// the lock, which was free meanwhile.
     pub(super) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
