@@ -1,8 +1,9 @@
 //! Examines one byte at a time: for machines on which flash is scarcer than time.
 //!
 //! Bare-metal targets use it, and any target with `--cfg antiphon_small`, so that it can be
-//! measured and tested. It has the same names and returns the same results as `simd`; see there. A
-//! block is one byte, so no text is shorter than a block.
+//! measured and tested. It has what `plain` uses of `simd` and `stops`; see there. The fast paths
+//! find nothing here (no short strings, no windows, no bytes to skip), so the general code does
+//! their work. A block is one byte, so only the empty text is shorter than a block.
 
 use core::marker::PhantomData;
 use core::str::Utf8Error;
@@ -53,14 +54,15 @@ impl Stops {
         self.first().filter(|&index| index < N)
     }
 
-    /// Returns the stops without one at `index` and after it: there are none left in a block of one
+    /// Returns the stops without those at `index` and after it: none are left in a block of one
     /// byte.
     #[inline]
     pub(super) fn without_two(self, _: usize) -> Self {
         Self(false)
     }
 
-    /// Returns the stops counted from the byte at `index`, which is at most the width.
+    /// Returns the stops from `index` on, with indices counted from there; `index` is at most the
+    /// width.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0 && index == 0)
@@ -102,7 +104,8 @@ pub(super) fn free_of_stops(_: &[u8], _: usize) -> usize {
     0
 }
 
-/// Returns a part of a text that begins and ends with an ASCII character, as every JSON value does.
+/// Returns a part of a text, if it begins and ends with an ASCII character, as every JSON value
+/// does.
 #[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let value = text.get(start..end)?;

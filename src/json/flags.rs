@@ -28,7 +28,7 @@ impl TextFlags {
         self.0 & Self::LINE_BREAKS != 0
     }
 
-    /// Whether an object has a key with serde_json's private prefix.
+    /// Whether an object may have a key with serde_json's private prefix.
     #[inline]
     pub(super) fn has_reserved_key(self) -> bool {
         self.0 & Self::RESERVED_KEY != 0

@@ -80,9 +80,9 @@ impl<'t> Grid<'t> {
     }
 
     /// Skips a key whose quote is at `pos`, and its colon. Returns the position of the value, or of
-    /// a blank before it, and the byte there. Returns `None` if the key has escapes, if blanks
-    /// follow it, or if it is so long that it could begin with serde_json's private key prefix
-    /// ([`RESERVED`]).
+    /// a blank before it, and the byte there. Returns `None` if there is no quote at `pos`, if the
+    /// key has escapes, if a blank follows it, or if it is so long that it could begin with
+    /// serde_json's private key prefix ([`RESERVED`]).
     #[inline]
     pub(super) fn key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos) != Some(&b'"') {
@@ -101,7 +101,8 @@ impl<'t> Grid<'t> {
         }
     }
 
-    /// Returns the first stop of a key that begins at `pos`, if it is near enough.
+    /// Returns the first stop of a key that begins at `pos`, if at most `MAX_LEN` bytes are before
+    /// it.
     #[inline]
     fn key_end(&mut self, pos: usize) -> Option<usize> {
         const MAX_LEN: usize = RESERVED.len() - 1;

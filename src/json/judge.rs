@@ -7,10 +7,10 @@ pub(super) const fn is_stop(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Whether a byte after a backslash completes the escape: any but `u`.
+/// Whether a byte after a backslash completes the escape: each letter of an escape but `u`.
 #[inline]
 pub(super) fn is_short_escape(byte: u8) -> bool {
-    // This is a macro, because a function would be unused where there is a table.
+    // This is a macro, because a function would never run where there is a table.
     macro_rules! is_one {
         ($byte:expr) => {
             matches!(

@@ -1,4 +1,4 @@
-//! Skips the inside of a string, many bytes at a time.
+//! Skips text without stops, many bytes at a time.
 //!
 //! This module selects the code that examines the bytes, and searches for the next stop: a quote, a
 //! backslash or a control character, or the end of the text. What a stop means is decided in
@@ -55,7 +55,7 @@ pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
 
 /// Returns the stops in the next [`LONG`] bytes, as [`long_stops_at`] does, for a text where
 /// escapes are likely. Short escapes may be left out of the stops. Also returns whether there is
-/// any stop.
+/// any stop, including those left out.
 #[inline]
 pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) {
     let rest = text.get(pos..).unwrap_or_default();

@@ -1,12 +1,13 @@
 //! Examines blocks of sixteen bytes with vector instructions (SSE2, in every x86-64 processor).
 //!
-//! This is the only file with `unsafe`, for two reasons. The vector instructions are unsafe in a
-//! function that does not name the feature. And this file makes a `str` of bytes that are known to
-//! be UTF-8 without checking them again. Other targets use `swar`, with which tests compare: it has
-//! the same names, returns the same results and has no `unsafe`.
+//! This is the only file with `unsafe`, for three reasons. The vector instructions are unsafe in a
+//! function that does not name the feature. This file makes a `str` of bytes that are known to be
+//! UTF-8 without checking them again. And [`Windows::at`] computes an address; all other loads go
+//! through references. Other targets use `swar` or `bytes`, which have no `unsafe`; tests compare
+//! the results with those of `swar`.
 //!
-//! Blocks are loaded through references, never through a computed address. The code does not depend
-//! on the kind of processor.
+//! The code does not depend on the kind of processor. `stops` uses it, and has the rest of what
+//! `swar` has.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/repository/floors.rs holds it to be the only one"
@@ -74,7 +75,8 @@ pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
     }
 }
 
-/// Returns a part of a text that begins and ends with an ASCII character, as every JSON value does.
+/// Returns a part of a text, if it begins and ends with an ASCII character, as every JSON value
+/// does.
 #[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     if start >= end {
@@ -143,7 +145,8 @@ fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; 
     })
 }
 
-/// Returns a bit per byte of a long block, the first byte's lowest, for each of `judge`'s marks.
+/// Returns a word for each vector that `judge` makes of a block: a bit for each byte of the long
+/// block, the first byte's lowest. A bit is set if the byte's high bit is.
 #[inline]
 pub(super) fn masks<const N: usize>(
     block: &[u8; LONG],
@@ -158,7 +161,7 @@ pub(super) fn masks<const N: usize>(
     masks
 }
 
-/// Returns a bit per byte of a block, the first byte's lowest, for each of `judge`'s marks.
+/// Returns what [`masks`] returns, for a block of sixteen bytes.
 #[inline]
 pub(super) fn short_masks<const N: usize>(
     block: &[u8; WIDTH],
@@ -188,7 +191,7 @@ pub(super) fn backslashes(bytes: __m128i) -> __m128i {
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
-/// Sets all bits of every byte that is a quote or a control character, found as in `judge`.
+/// Sets all bits of every byte that is a quote or a control character, found as in `judge::marks`.
 #[inline]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as in `are_plain`.

@@ -1,7 +1,7 @@
 //! The stops that the vector code has found, as a bit for each byte of a block.
 //!
 //! This file reads the bits, and has no `unsafe`. The instructions that make them are in `simd`. A
-//! stop is skipped only if it belongs to a short escape that is completely in the block.
+//! stop is left out only if it belongs to a short escape that is completely in the block.
 
 use super::judge::is_short_escape;
 use super::simd::{
@@ -54,8 +54,8 @@ impl Stops {
     }
 
     /// Returns the stops of a block without the first backslash and the byte after it. Also returns
-    /// whether these two may be skipped: because they are a [short](is_short_escape) escape, or
-    /// because they come after the first stop that is left.
+    /// whether these two may be skipped: because they are a [short](is_short_escape) escape,
+    /// because they come after the first stop that is left, or because there is no backslash.
     ///
     /// Whether a string has an escape cannot be predicted, so this code has no branch on it.
     /// Finding the first stop does not wait for the escaped byte.
@@ -90,7 +90,8 @@ impl Stops {
         Self(self.0 & !(0b11 << (index % LONG)))
     }
 
-    /// Returns the stops counted from the byte at `index`, which is at most the width.
+    /// Returns the stops from `index` on, with indices counted from there; `index` is in the block,
+    /// or one after a block of [`WIDTH`] bytes.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0 >> index)
@@ -110,7 +111,8 @@ pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
     (is_good && block.get(end) == Some(&b'"')).then_some(end + 2)
 }
 
-/// Counts the bytes, in whole long blocks, of `text` from `pos` on that have no stop.
+/// Counts the bytes of `text` from `pos` on, in steps of a long block, up to the first block that
+/// has a stop or is incomplete.
 #[inline]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();

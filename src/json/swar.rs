@@ -1,8 +1,8 @@
 //! Examines blocks of eight bytes in an ordinary register: the portable version of the vector code.
 //!
 //! Targets without vector code use it. Tests compare the vector code with it on every target that
-//! has both. It has the same names as `simd` and returns the same results; see there. Every mark is
-//! exact, so all stops of a word can be used, not only the first.
+//! has both. It has what `plain` uses of `simd` and `stops`; see there. Every mark is exact, so all
+//! stops of a word can be used, not only the first.
 
 use core::str::Utf8Error;
 
@@ -60,7 +60,8 @@ impl Stops {
         Self(self.0 & !(0xffff << (8 * (index % LONG))))
     }
 
-    /// Returns the stops counted from the byte at `index`, which is at most the width.
+    /// Returns the stops from `index` on, with indices counted from there; `index` is at most the
+    /// width.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0.checked_shr(8 * index as u32).unwrap_or(0))
@@ -105,7 +106,8 @@ pub(super) fn are_plain([first, last]: [u64; 2]) -> bool {
     marks(first) | marks(last) == 0
 }
 
-/// Counts the bytes, in whole blocks of four, of `text` from `pos` on that have no stop.
+/// Counts the bytes of `text` from `pos` on, in steps of four blocks, up to the first four that
+/// have a stop or are incomplete.
 #[inline]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();
@@ -140,7 +142,8 @@ pub(super) fn has_stops_by_words(blocks: &[u8; 4 * WIDTH]) -> bool {
     words.fold(0, |found, word| found | Stops::of(word).0) != 0
 }
 
-/// Returns a part of a text that begins and ends with an ASCII character, as every JSON value does.
+/// Returns a part of a text, if it begins and ends with an ASCII character, as every JSON value
+/// does.
 #[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let is_ascii = |value: &str| {
