@@ -3,8 +3,8 @@
 //! This module reads blanks and keys, and skips arrays and objects of any nesting. Strings, numbers
 //! and words are in `tokens`; which member of a message is which is decided in `scan`.
 //!
-//! Every byte is checked by RFC 8259. A level of nesting needs one bit. A recursive call is needed
-//! after every 63 levels, of which there are 128 at most, and where long strings begin.
+//! Every byte is checked by RFC 8259. A level of nesting needs one bit. At most 128 levels are
+//! allowed; a recursive call is needed after every 63 of them, and once if there are long strings.
 //!
 //! Each function takes a position and returns the next one, so the compiler keeps it in a register.
 //! The cursor itself only stores what must be known about the whole text afterwards.
@@ -66,7 +66,7 @@ fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
 }
 
 /// Skips a key whose quote is at `AT`, and its colon. Returns the position of the value, or of a
-/// blank before it, and the byte there. Only for keys that are not longer than a block, have no
+/// blank before it, and the byte there. Only for keys that are shorter than a block, have no
 /// escapes, and are followed directly by a colon; all others are left to the general code.
 #[inline]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
@@ -157,8 +157,8 @@ impl<'t> Cursor<'t> {
     ///
     /// # Errors
     ///
-    /// Other faults of the text are reported first, so this error means that the text is valid JSON
-    /// except that it is not UTF-8.
+    /// Any other fault of the text is reported instead, so `InvalidUtf8` means that the text would
+    /// be valid JSON if it were UTF-8.
     #[inline]
     pub(super) fn utf8(&mut self) -> Result<&'t str, Failed> {
         match text_of(self.text) {
@@ -436,8 +436,8 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Skips a key and its colon if the key is long, has escapes or is at the end of the text, or
-    /// if blanks follow it. Fails if there is no key.
+    /// Skips any key and its colon, after [`plain_key`] has found none: the key is long, has
+    /// escapes or is at the end of the text, or blanks follow it. Fails if there is no key.
     #[inline(never)]
     fn any_key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         if first != b'"' {

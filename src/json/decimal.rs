@@ -11,7 +11,8 @@ pub(crate) struct Decimal<'a> {
     whole: &'a [u8],
     fraction: &'a [u8],
     /// The position of the decimal point, counted from the first significant digit. `None` when the
-    /// exponent has more than 38 digits: such numbers equal only their own spelling.
+    /// exponent does not fit an `i128`: such a number, unless it is zero, equals only its own
+    /// spelling.
     point: Option<i128>,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Passes bytes to `push` that are equal for equal values, to be hashed or compared.
+    /// Passes bytes to `push`, the same bytes for equal values, to be hashed or compared.
     pub(crate) fn feed(&self, push: &mut dyn FnMut(u8)) {
         if self.digits().next().is_none() {
             return push(b'0');
@@ -85,13 +86,13 @@ impl<'a> Decimal<'a> {
         point.to_le_bytes().into_iter().for_each(push);
     }
 
-    /// The value, if it is a whole number within 64 bits without a sign.
+    /// The value, if it is a whole number that fits a `u64`.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         self.magnitude()
             .filter(|&value| value == 0 || !self.negative)
     }
 
-    /// The value, if it is a whole number within 64 bits with a sign.
+    /// The value, if it is a whole number that fits an `i64`.
     pub(crate) fn to_i64(&self) -> Option<i64> {
         let magnitude = self.magnitude()?;
         match self.negative {
@@ -100,7 +101,7 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// The value without its sign, if it is a whole number within 64 bits.
+    /// The value without its sign, if it is a whole number and then fits a `u64`.
     fn magnitude(&self) -> Option<u64> {
         let mut digits = self.digits();
         let Some(first) = digits.next() else {
@@ -116,7 +117,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// Reads an exponent such as `+05`; an absent exponent is 0, and one of more than 38 digits is
+/// Reads an exponent such as `+05`; an absent exponent is 0, and one that does not fit an `i128` is
 /// `None`.
 fn read_exponent(text: &[u8]) -> Option<i128> {
     let (negative, digits) = match text {

@@ -120,7 +120,7 @@ pub(crate) struct Envelope {
     pub(super) spans: [Span; 5],
     /// The kinds of the members' values, by [`Key`]; `None` if there is no such member.
     pub(super) kinds: [Option<JsonKind>; 5],
-    /// The kind of the whole value. Unless it is an object, the other fields mean nothing.
+    /// The kind of the whole value. Unless it is an object, only `span` means something besides.
     pub kind: JsonKind,
     pub version: Version,
     /// The names that occur more than once; and [`ESCAPED_METHOD`].
@@ -140,7 +140,7 @@ pub(crate) struct ErrorParts {
     /// The message, including its quotes. Its start is 0 if the error has another form, or if there
     /// is none.
     pub message: Span,
-    /// Where the data begin, which go on to the closing bracket; 0 if there are none.
+    /// Where the data begin, which go on to the closing brace; 0 if there are none.
     pub(super) data: u32,
 }
 

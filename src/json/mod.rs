@@ -7,9 +7,12 @@
 //! * `plain`, `grid`: skip long stretches of text without quotes or escapes, block by block
 //! * `simd`, `swar`, `bytes`, `stops`, `judge`, `utf8`: examine one block, by vector code, by
 //!   machine words, or byte by byte
+//! * `envelope`, `syntax`, `flags`: what a scan returns: positions, errors, and facts about the
+//!   text
 //! * `text`, `string`, `walk`: [`Json`] and the ways to read it
-//! * `decode`, `encode`, `serializer`, `number`: conversion to and from the caller's types, with
-//!   `mismatch` for error messages and `reserved` for keys that are refused
+//! * `decode`, `encode`, `serializer`, `serializer_parts`, `writer`, `number`: conversion to and
+//!   from the caller's types, with `mismatch` for error messages and `reserved` for keys that are
+//!   refused
 //! * `embed`: raw JSON as a part of these types
 //! * `decimal`: the exact value of a number
 //! * `owned`, `kept`: text that outlives its input
@@ -18,11 +21,11 @@
 //!
 //! Untrusted text is validated before anything else reads it, and is never parsed into a tree. Text
 //! that is passed on keeps every byte. The parser recurses at most four deep, however deep the
-//! input is nested. Only this folder uses `serde_json`.
+//! input is nested. Outside tests only this folder uses `serde_json`.
 //!
 //! ```text
 //!   bytes ── scan ──▶ spans ──▶ Json<'a> ── decode ──▶ the caller's type
-//!   bytes ◀─────────── encode ◀── Json<'a> or the caller's value
+//!   bytes ◀── encode, serializer ◀── Json<'a> or the caller's value
 //! ```
 
 #[cfg(any(antiphon_small, target_os = "none"))]

@@ -1,7 +1,7 @@
-//! Validates a whole text in one pass, and finds the members of its envelopes.
+//! Validates a whole text, and finds the members of its envelopes on the way.
 //!
-//! The result is a list of spans, from which the message is read later. The grammar of tokens is in
-//! `cursor` and `tokens`; the meaning of the members is decided in `message`.
+//! The result is a list of envelopes; the message is read later from the spans in them. The grammar
+//! of tokens is in `cursor` and `tokens`; the meaning of the members is decided in `message`.
 //!
 //! No span is returned before the last byte has been validated. A name is recognised however it is
 //! escaped. If a name is repeated, that is noted and its first occurrence is kept: if two readers
@@ -46,7 +46,7 @@ pub(crate) struct Scanned<'t> {
 ///
 /// `envelopes` is cleared and then has one entry for the value, or one per element if the value is
 /// an array, at most `max_envelopes`; further elements are validated and counted. At most
-/// `max_depth` containers (read as 1 to 128) may be open at once. One byte-order mark at the
+/// `max_depth` containers (at least 1, at most 128) may be open at once. One byte-order mark at the
 /// beginning is skipped. After an error `envelopes` is empty.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn scan<'t>(
@@ -411,8 +411,8 @@ fn scan_member(
     Ok(end)
 }
 
-/// Reads a key after a comma at `pos`, if it has no escapes or blanks: the eight bytes after the
-/// comma show which of five names it is. Also returns the position after its colon.
+/// Reads a key after a comma at `pos`, if it has no escapes or blanks: the eight bytes from the
+/// comma on show which of five names it is. Also returns the position after its colon.
 #[inline]
 fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     const METHOD: u64 = u64::from_le_bytes(*b",\"method");
@@ -501,7 +501,7 @@ fn key_of_escaped(name: JsonString<'_>) -> Option<Key> {
         .map(|(_, key)| key)
 }
 
-/// Reads a token with escapes as a string.
+/// Reads a token as a string, which may have escapes.
 fn escaped_string(token: &[u8]) -> JsonString<'_> {
     // The token was cut at quotes from a text that is UTF-8.
     JsonString::of_token(core::str::from_utf8(token).unwrap_or_default())

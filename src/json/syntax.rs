@@ -23,7 +23,7 @@ pub enum JsonKind {
 
 impl JsonKind {
     /// Returns the kind by the first byte of a value. A byte that begins no value counts as a
-    /// number, because the caller then tries to read a number and fails.
+    /// number, which does no harm: reading the value fails.
     #[inline]
     pub(super) fn of_first_byte(byte: u8) -> Self {
         match byte {
@@ -115,7 +115,7 @@ pub enum SyntaxErrorKind {
     TooDeep,
     /// Something other than blanks follows the value.
     TrailingData,
-    /// The text is longer than 2³²−1 bytes, more than a span can address.
+    /// The text is longer than 2³²−1 bytes: the positions in it are stored in 32 bits.
     TooLong,
 }
 

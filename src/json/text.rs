@@ -1,8 +1,8 @@
 //! `Json`: a slice that is known to be one valid JSON value.
 //!
 //! This module makes such slices, reads them, and copies them into other output. Texts are checked
-//! in `scan` and `cursor`, and read into types in `decode`. The text is never changed, and never
-//! printed where it might be logged.
+//! in `scan` and `cursor`, and read into types in `decode`. The text is never changed, and `Debug`
+//! never prints it.
 
 use core::fmt;
 

@@ -189,8 +189,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Checks the escape of four digits whose backslash is at `pos`, if it is one. A lone surrogate
-    /// is allowed by the grammar.
+    /// Checks that an escape of four digits begins with the backslash at `pos`. A lone surrogate is
+    /// allowed by the grammar.
     #[inline(never)]
     fn unicode_escape(&mut self, pos: usize) -> Result<(), Failed> {
         let escape = self.text.get(pos + 1..).and_then(<[u8]>::first_chunk::<5>);
