@@ -40,7 +40,7 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
     serde_json::from_str(json.as_str()).map_err(DecodeError::mismatch)
 }
 
-/// Decodes a value by a serde seed, for a type of which only a part is known.
+/// Decodes a value with a serde seed, such as serde passes for each field of a struct.
 pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
     json: Json<'a>,
     seed: S,
@@ -90,7 +90,7 @@ fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
 /// Says why a value could not be read into a type, without the value, which may be a secret.
 ///
 /// `Display` is safe to send to a peer: it names no types or fields of the program.
-/// [`detail`](Self::detail), and debug output, which has it, are for local logs.
+/// [`detail`](Self::detail), and debug output, which includes the detail, are for local logs.
 #[derive(Clone, Debug)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
@@ -98,7 +98,8 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// Makes an error about a parameter; `parameter` is empty if it has no name.
+    /// Makes an error about a parameter; `parameter` is empty if it has no name, or if the error is
+    /// not about one.
     #[cold]
     pub(crate) fn about(kind: DecodeErrorKind, parameter: &str) -> Self {
         let detail = match parameter {

@@ -60,8 +60,9 @@ impl<'de> Deserialize<'de> for Json<'de> {
     ///
     /// # Errors
     ///
-    /// The format is not serde_json's; the text cannot be borrowed; or an object in it, at any
-    /// depth, has a key that begins with `$serde_json::private::`.
+    /// The format is not serde_json's; the text cannot be borrowed; more than 128 arrays and
+    /// objects in it are open at once; or an object in it, at any depth, has a key that begins with
+    /// `$serde_json::private::`.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw: &RawValue = Deserialize::deserialize(deserializer)?;
         let json = Json::parse_str(raw.get()).map_err(D::Error::custom)?;
@@ -74,8 +75,8 @@ impl<'de> Deserialize<'de> for OwnedJson {
     ///
     /// # Errors
     ///
-    /// The format is not serde_json's; or an object in the text, at any depth, has a key that
-    /// begins with `$serde_json::private::`.
+    /// The format is not serde_json's; more than 128 arrays and objects in the text are open at
+    /// once; or an object in it, at any depth, has a key that begins with `$serde_json::private::`.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
         let text = String::from(Box::<str>::from(raw));

@@ -1,8 +1,8 @@
 //! Appends strings, and texts that are JSON already, to a buffer as JSON; and the error of a value
 //! that has no JSON form. Values of other types are in `serializer`.
 //!
-//! The output has no blanks and no raw line breaks. After an error the buffer is as before. Memory
-//! is allocated only for the buffer's growth.
+//! The output has no raw line breaks. Nothing here fails, and memory is allocated only for the
+//! buffer's growth.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -21,8 +21,8 @@ pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
     out.push(b'"');
 }
 
-/// Appends the inside of a string, after its quote. The source is examined, not the copy in the
-/// output: the processor would have to wait for bytes that were just written in other sizes.
+/// Appends the inside of a string, without quotes. The source is examined, not the copy in the
+/// output: the processor would have to wait until the bytes just written can be read.
 #[inline]
 pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
     if is_plain(s.as_bytes()) {
@@ -32,7 +32,8 @@ pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
     }
 }
 
-/// Appends the inside of a string. Exactly the stops of `skip_plain` must be escaped.
+/// Appends the inside of a string with its escapes. Exactly the stops of `skip_plain` must be
+/// escaped.
 #[inline(never)]
 pub(super) fn write_escaped(out: &mut Vec<u8>, s: &str) {
     let text = s.as_bytes();
@@ -168,7 +169,8 @@ impl core::error::Error for EncodeError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EncodeErrorKind {
-    /// A map key is a sequence, a map, nothing, or bytes.
+    /// A map key is a sequence, a map, a struct, bytes, `None`, a unit, or an enum variant with
+    /// content.
     KeyNotString,
     /// A map key is an infinite number, or not a number.
     KeyNotFinite,
@@ -178,7 +180,7 @@ pub enum EncodeErrorKind {
     /// Text to be inserted unchanged (`Json`, `RawValue`, a number of arbitrary precision) is not
     /// valid JSON.
     InvalidText,
-    /// A `Serialize` wrote two keys or two values in a row, or ended a map between them.
+    /// A `Serialize` wrote two keys or two values in a row, or ended a map after a key.
     OutOfOrder,
     /// A `Serialize` returned an error; see [`EncodeError::message`].
     Custom,

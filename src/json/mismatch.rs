@@ -24,7 +24,8 @@ const KINDS: [&str; 13] = [
     "unit variant",
 ];
 
-/// Messages that name parts of the program, and nothing that came in.
+/// The beginnings of serde's messages that name parts of the program, and of a value at most its
+/// length.
 const OWN: [&str; 4] = [
     "missing field `",
     "duplicate field `",
@@ -32,7 +33,8 @@ const OWN: [&str; 4] = [
     "data did not match any variant of untagged enum ",
 ];
 
-/// Returns serde_json's message without the value, but with its line and column.
+/// Returns serde_json's message without the value; replaces all of it if the value may be anywhere
+/// in it.
 pub(super) fn describe(error: &serde_json::Error) -> String {
     if error.classify() != serde_json::error::Category::Data {
         // These words are serde_json's own.

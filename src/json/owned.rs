@@ -68,7 +68,7 @@ impl OwnedJson {
         flags: TextFlags::NONE,
     };
 
-    /// Copies a value into this one.
+    /// Copies a value into this one, which is [`EMPTY`](Self::EMPTY).
     #[inline]
     pub(crate) fn fill(&mut self, json: Json<'_>) {
         self.text.fill([json.as_str()]);
@@ -96,6 +96,7 @@ impl OwnedJson {
     /// Makes a value from a text that was composed of values.
     ///
     /// # Errors
+    ///
     /// The text nests deeper than the limit of 128.
     #[doc(hidden)]
     pub fn of_parts(text: Vec<u8>) -> Result<Self, EncodeError> {

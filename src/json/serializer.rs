@@ -1,9 +1,8 @@
 //! A serde serializer that appends compact JSON to a `Vec<u8>`.
 //!
 //! serde_json's own serializer needs `std::io` to append to an existing buffer; this one does not,
-//! and is smaller. It writes the same bytes as serde_json. The output is valid JSON, or an error is
-//! returned, even if a `Serialize` breaks serde's rules. If a value fails, nothing of it stays in
-//! the buffer.
+//! and is smaller. The output is valid JSON, or an error is returned, even if a `Serialize` breaks
+//! serde's rules. If a value fails, nothing of it stays in the buffer.
 //!
 //! Map keys, and text that is JSON already, are in `serializer_parts`.
 
@@ -18,8 +17,8 @@ use super::reserved::{NUMBER_TOKEN, RAW_VALUE_TOKEN, RESERVED};
 use super::serializer_parts::{KeyWriter, RawWriter};
 use super::writer::Writer;
 
-/// Appends a value in compact form, with the same bytes that serde_json would write, except that
-/// line breaks in raw JSON become blanks.
+/// Appends a value in compact form, with the same bytes that serde_json would write, but for raw
+/// JSON.
 ///
 /// Raw JSON (serde_json's `RawValue`) is validated, and its line breaks become blanks, because a
 /// message may have to fit on one line. After an error, or a panic in the value's own code, `out`
@@ -51,7 +50,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Opens `{"variant":`.
+    /// Writes `{"variant":`; the caller writes the brace after the content.
     fn open_variant(&mut self, variant: &str) {
         self.push(b"{");
         write_str(self.out, variant);
@@ -454,7 +453,7 @@ impl ser::SerializeStructVariant for ObjectWriter<'_, '_> {
     }
 }
 
-/// Writes the fields of a struct, or the text inside one of serde_json's private tokens.
+/// Writes the fields of a struct, or the text in a struct with a private name of serde_json.
 pub(super) enum StructWriter<'w, 'o> {
     Object(ObjectWriter<'w, 'o>),
     Raw {

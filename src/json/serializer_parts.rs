@@ -1,8 +1,8 @@
 //! Serializers for places where only some values are allowed.
 //!
-//! [`KeyWriter`] writes map keys, and puts quotes around scalars. [`RawWriter`] writes the text
-//! inside serde_json's private struct names. Other values are refused, because there is no JSON
-//! form for them.
+//! [`KeyWriter`] writes map keys, and puts quotes around scalars. [`RawWriter`] writes the one
+//! field of a struct with a private name of serde_json, which is JSON text. Both refuse other
+//! values: a map key cannot be an array, and raw text is always a string.
 
 use core::fmt::Display;
 
@@ -15,7 +15,8 @@ use super::syntax::JsonKind;
 use super::text::Json;
 use super::writer::Writer;
 
-/// Implements the named methods with an error, because such a value is not allowed here.
+/// Implements methods of a `Serializer` that only return `$error`: the named ones, or all those of
+/// compound and empty values.
 macro_rules! refuse {
     ($error:expr; scalars $($method:ident($type:ty))*) => {
         $(fn $method(self, _value: $type) -> Result<(), EncodeError> { Err($error) })*
@@ -105,7 +106,7 @@ macro_rules! refuse {
     };
 }
 
-/// Writes a map key: strings as they are, other scalars in quotes.
+/// Writes a map key: strings as anywhere, other scalars in quotes.
 pub(super) struct KeyWriter<'w, 'o> {
     pub(super) writer: &'w mut Writer<'o>,
 }
