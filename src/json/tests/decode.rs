@@ -19,7 +19,7 @@ fn kind_of(text: &str) -> Option<DecodeErrorKind> {
     tree
 }
 
-// SER-07, SEC-11: each of these would make serde_json read another document than was validated
+// SER-07, SEC-11: such keys can make serde_json read another document than was validated
 #[test]
 fn reserved_keys_are_refused_however_they_are_escaped_and_wherever_they_stand() {
     let keys = [
@@ -92,7 +92,7 @@ fn the_scan_knows_of_reserved_keys_without_a_search() {
     }
 }
 
-// SER-06: eight levels of 126 containers each, which the trick would nest 1008 deep
+// SER-06: eight levels of 121 containers each, which the trick would nest 968 deep
 #[test]
 fn nesting_hidden_in_reserved_keys_is_an_error_on_a_small_stack() {
     let mut text = String::from("1");

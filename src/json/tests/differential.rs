@@ -43,6 +43,7 @@ const TOKENS: &[&[u8]] = &[
     b"$serde_json::private::Number",
 ];
 
+/// Damages a text at a random place: changes, removes, repeats or inserts a few bytes.
 fn bend(text: &mut Vec<u8>, random: &mut Random) {
     let at = random.below(text.len() + 1);
     let end = (at + 1 + random.below(8)).min(text.len());
@@ -118,7 +119,7 @@ fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
     );
 }
 
-/// Text for a string, of any length up to two blocks of the grid and more.
+/// Appends the inside of a string: up to 200 characters, more than three blocks of the grid.
 fn inside(random: &mut Random, text: &mut Vec<u8>) {
     let max_len = [4, 20, 70, 200][random.below(4)];
     for _ in 0..random.below(max_len) {
@@ -193,6 +194,7 @@ fn texts_with_long_strings_are_judged_alike() {
             text.push(b',');
         }
         value(&mut random, 0, &mut text);
+        // The result begins at byte 33.
         let is_object = text[33] == b'{';
         text.extend_from_slice(if is_object { b"]}}" } else { b"]}" });
         for _ in 0..random.below(3) {

@@ -1,4 +1,5 @@
-//! The serializer writes what serde_json writes, byte for byte, or refuses what it refuses.
+//! The serializer writes what serde_json writes, byte for byte, or refuses what serde_json refuses.
+//! It also refuses what would not be valid JSON, and keys that serde_json would misread.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -40,7 +41,8 @@ fn assert_same<S: Serialize + fmt::Debug + ?Sized>(value: &S) {
     );
 }
 
-/// A value of serde's data model. Each variant is written by its own method of the serializer.
+/// A value of serde's data model. Each variant is written by its own method of the serializer;
+/// `Failing` returns an error.
 #[derive(Clone, Debug)]
 enum Any {
     Bool(bool),
@@ -315,7 +317,7 @@ fn a_string_of_any_length_is_escaped_wherever_it_has_to_be() {
         check(&plain);
         for at in 0..len {
             for stop in ["\"", "\\", "\u{1f}"] {
-                // The bytes after a stop must not matter, even if a borrow could mark them.
+                // Spaces after a stop must not be escaped, as if the stop's mark had carried over.
                 let rest = " ".repeat(len - at - 1);
                 check(&format!("{}{stop}{rest}", &plain[..at]));
             }
@@ -518,7 +520,7 @@ impl Serialize for Raw {
 const RAW: &str = "$serde_json::private::RawValue";
 const NUMBER: &str = "$serde_json::private::Number";
 
-// SER-07, SER-13
+// SER-07, SER-13: only line breaks become blanks, and blanks around a text are cut off
 #[test]
 fn text_that_is_json_already_is_inserted_verbatim() {
     let value = Json::parse_str("{\"a\": 1.0e2, \"b\":\"\\u0041\"}").unwrap();

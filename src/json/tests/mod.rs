@@ -10,7 +10,7 @@ mod torture;
 mod twin;
 mod vector;
 
-/// Inputs that do not change from one run to the next.
+/// Random numbers, the same in every run.
 struct Random(antiphon_test_support::random::Random);
 
 impl Random {

@@ -1,6 +1,6 @@
 //! The vector code compared with the portable code and a naive search: every byte at every position
-//! of a block, every length with every alignment, and texts with many stops and many characters
-//! beyond ASCII.
+//! of a block, every length up to some blocks, and texts with many stops and many characters beyond
+//! ASCII.
 
 use std::vec;
 use std::vec::Vec;
@@ -73,8 +73,8 @@ fn stops_by_hand(text: &[u8], block: usize) -> Vec<usize> {
     found
 }
 
-/// Finds the stops of a block up to one that ends a string, without short escapes, whether or not
-/// `of_escaped` has left them out. Also returns whether there are any stops.
+/// Finds the stops of a block up to the first that is no backslash. Leaves out short escapes,
+/// whether or not `of_escaped` has left them out. Also returns what `of_escaped` says of any stops.
 macro_rules! judged {
     ($twin:ident, $block:expr) => {{
         let block: &[u8; $twin::LONG] = $block.first_chunk().unwrap();
@@ -180,6 +180,7 @@ fn short_escapes_are_passed_over_and_nothing_else_is() {
 
 /// Returns the length of the string at the beginning of a window, found a byte at a time, and the
 /// number of its escapes. `None` if it does not end in the block after its quote, or is invalid.
+/// The quote and the block are 17 bytes.
 fn string_by_hand(window: &[u8]) -> Option<(usize, usize)> {
     let (mut at, mut escapes) = (1, 0);
     loop {
