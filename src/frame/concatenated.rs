@@ -57,7 +57,8 @@ pub(super) struct Concatenated {
 enum State {
     /// No value has begun.
     Between,
-    /// The first bytes of a byte order mark have begun a frame; a value must follow.
+    /// So many bytes of a byte order mark have begun a frame; blanks may follow the third, then a
+    /// value begins.
     Mark(u8),
     /// Inside brackets, outside strings.
     Nested,
@@ -179,7 +180,7 @@ impl Concatenated {
         limits.max_frame_bytes.saturating_add(1)
     }
 
-    /// Whether the end of the stream may end the value: only if the value can be complete.
+    /// Whether the end of the stream ends the value as well: not inside brackets or a string.
     const fn may_end_here(&self) -> bool {
         match self.state {
             State::Between | State::Mark(_) | State::Word | State::Noise => true,

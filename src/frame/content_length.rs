@@ -134,7 +134,7 @@ impl ContentLength {
             let Some(length) = length? else {
                 return unread.incomplete(start);
             };
-            // The block ended with the line that was read last.
+            // The current line begins after the empty line, so `line` is the length of the block.
             let head = head.line;
             match usize::try_from(length) {
                 Ok(length) if length <= limits.max_frame_bytes => {

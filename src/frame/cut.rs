@@ -82,8 +82,8 @@ impl Cut {
 /// side, is at fault.
 ///
 /// Each variant has the offset of the fault, in bytes since the start of the stream. Only
-/// [`Framing::ContentLength`] can lose the beginning of the next frame; the other framings only
-/// have `Truncated`.
+/// [`Framing::ContentLength`], chosen or detected, can lose the beginning of the next frame; the
+/// other framings only have `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FramingError {
@@ -189,7 +189,8 @@ impl Unread<'_> {
         Ok(Cut::Incomplete { taken: start })
     }
 
-    /// The result when all of the bytes are taken and no frame has begun.
+    /// The result when all of the bytes are taken: as blanks, or as part of a frame that is
+    /// skipped.
     pub(super) fn exhausted(&self) -> Cut {
         let taken = self.bytes.len();
         if self.at_end {

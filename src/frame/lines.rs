@@ -2,8 +2,9 @@
 //!
 //! This module finds the end of a line and checks its length, but not whether the line is JSON.
 //!
-//! LF ends a line, and one CR before it belongs to it. Blanks at the beginning of a line are
-//! dropped, so blank lines and indentation are ignored. The limit is for the bytes after them.
+//! LF ends a line, and one CR before the LF is part of the line end. Blanks at the beginning of a
+//! line are dropped, so blank lines and indentation are ignored. The limit counts neither these
+//! blanks nor the line end.
 //! A line over the limit is reported once and skipped to its LF; the next line is read as usual.
 //!
 //! ```text

@@ -2,8 +2,8 @@
 //!
 //! [`Framer`] can be used alone: the Debug Adapter Protocol, for example, frames other JSON in the
 //! same way. The body of a frame is not examined; the caller decides whether it is JSON. Each
-//! framing has its own file, with its rules and a diagram: `lines`, `content_length`,
-//! `concatenated`, `messages`, `detect`.
+//! framing has its own file, with its rules: `lines`, `content_length`, `concatenated`, `messages`,
+//! `detect`. The searches that they share are in `find`; frames are written in `write`.
 //!
 //! The framer buffers nothing and allocates nothing. Bytes that are passed again are not examined
 //! again, so passing one byte at a time has linear cost. However the input is split, the frames,
@@ -112,11 +112,12 @@ impl Codec {
 impl Framer {
     /// Makes a framer for the start of a stream.
     ///
-    /// * `max_frame_bytes`: the longest body, in bytes and without header or delimiter, that becomes
-    ///   a frame; a longer one becomes [`Cut::Oversize`]. JSON-RPC peers commonly use 1 MiB.
+    /// * `max_frame_bytes`: the longest body, in bytes and without header or delimiter, that
+    ///   becomes a frame; a longer one becomes [`Cut::Oversize`]. JSON-RPC peers commonly use 1
+    ///   MiB.
     /// * `max_header_bytes`: the longest header block of [`Framing::ContentLength`], in bytes with
-    ///   its empty line; a longer one ends the stream. HTTP servers commonly allow 8 KiB; real blocks
-    ///   have about 80 bytes.
+    ///   its empty line; a longer one ends the stream. HTTP servers commonly allow 8 KiB; real
+    ///   blocks have about 80 bytes.
     ///
     /// The framer stores no bytes; [`max_input_bytes`](Self::max_input_bytes) returns how many
     /// bytes its caller must be able to store.
@@ -274,14 +275,16 @@ impl Cutter {
     }
 
     /// Guesses the next value, if it is an object that ends with its line. If the caller finds that
-    /// it is a whole value, it takes it by [`pass`](Self::pass): [`cut`](Self::cut) would have
-    /// found the same frame by counting brackets. Otherwise the caller calls `cut`.
+    /// the line is one whole value, the caller takes it by [`pass`](Self::pass):
+    /// [`cut`](Self::cut) would have found the same frame by counting brackets. Otherwise the
+    /// caller calls `cut`.
     pub(crate) fn guess(&self, limits: FrameLimits, unread: &[u8]) -> Option<Range<usize>> {
         let codec = self.codec.concatenated();
         codec.and_then(|codec| codec.guess(unread, limits))
     }
 
-    /// Takes the first bytes of the input, after a right guess.
+    /// Takes the first bytes of the input, which end with a frame that [`whole`](Self::whole) has
+    /// found or [`guess`](Self::guess) has guessed right.
     pub(crate) fn pass(&mut self, bytes: usize) {
         self.position = self.position.saturating_add(bytes as u64);
     }

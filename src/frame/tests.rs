@@ -1,8 +1,9 @@
 //! Scripts: a stream, and the frames that must be cut from it however it is split.
 //!
-//! This file has the test functions (`Item`, `cut_in`, `script`), and tests of all framings:
-//! detection, byte order marks, the cost of one-byte reads, the order of calls. Each framing has
-//! its own file; naive versions and random streams are in `twins`.
+//! This file has what the tests share (`Item`, `cut_in`, `script`), and tests of all framings:
+//! detection, byte order marks, the cost of one-byte reads, the order of calls. Lines,
+//! Content-Length and concatenated values have their own files; naive versions and random streams
+//! are in `twins`.
 
 use super::{Cut, Framer, Framing, FramingError, find};
 use crate::ReadBuffer;
@@ -79,7 +80,7 @@ fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<I
                 return;
             }
             Err(error) => {
-                assert_eq!(framer.cut(b"{}\n", at_end), Err(error), "errors last");
+                assert_eq!(framer.cut(b"{}\n", at_end), Err(error), "an error is final");
                 items.push(Item::Error(error));
                 return;
             }
@@ -118,6 +119,8 @@ pub(super) fn cut_in<'a>(
     items
 }
 
+/// Cuts a stream as [`cut_in`] does; with `glance`, calls `goes_on` before each cut and skips the
+/// cut if it is true.
 fn cut_pieces(
     mut framer: Framer,
     pieces: &[&[u8]],
@@ -184,6 +187,7 @@ fn every_split(framer: &Framer, stream: &[u8], expected: &[Item]) {
     );
 }
 
+/// Checks every split of a stream with limits of 40 bytes for a body and 64 for a header block.
 fn script(framing: Framing, stream: impl AsRef<[u8]>, expected: &[Item]) {
     every_split(&Framer::new(framing, 40, 64), stream.as_ref(), expected);
 }

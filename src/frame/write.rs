@@ -73,8 +73,8 @@ pub(crate) fn delimiter_bytes(framing: Framing) -> usize {
 }
 
 /// Begins a frame whose body will have about `body_len` bytes. The caller appends the body and
-/// calls [`finish`], which moves the body only if the number of digits was wrong. To give a frame
-/// up, truncate `out`.
+/// calls [`finish`], which moves the body only if the number of digits was wrong. To take a frame
+/// back, truncate `out` to its former length.
 #[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
     make_room(framing, out, body_len);
@@ -192,7 +192,7 @@ fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
     if body > start.body {
         out.resize(body + body_len, 0);
     }
-    // Both ranges lie within `out`: it was at least `start.body + body_len` long before, and now is
+    // Both ranges lie within `out`: it has at least `start.body + body_len` bytes, and at least
     // `body + body_len`.
     out.copy_within(start.body..start.body + body_len, body);
     out.truncate(body + body_len);

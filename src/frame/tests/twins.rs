@@ -342,7 +342,7 @@ fn agree(framing: Framing, stream: &[u8], widths: &[usize], limits: (usize, usiz
     assert_eq!(
         cut_in(framer.clone(), stream.chunks(1), true),
         expected,
-        "byte by byte, told"
+        "byte by byte, the end with the last"
     );
     let pieces = pieces(stream, widths);
     assert_eq!(cut_in(framer.clone(), pieces, true), expected, "{widths:?}");
