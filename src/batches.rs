@@ -52,7 +52,7 @@ impl Batch {
         }
     }
 
-    /// Removes an answer, and the capacity that it needed.
+    /// Removes the bytes from `start` on, and spare capacity if more than half would be unused.
     fn take_back(&mut self, start: usize) {
         self.text.truncate(start);
         if self.text.capacity() / 2 > start {
@@ -238,8 +238,8 @@ impl Batches {
         out.push(b']');
     }
 
-    /// Removes the batch; its slot and buffer can be used again. Buffers of at most `keep_bytes`
-    /// are kept for the next batches.
+    /// Removes the batch; its slot and buffer can be used again. Buffers of at most `keep_bytes` in
+    /// all are kept for the next batches.
     pub(crate) fn end(&mut self, index: u32, keep_bytes: usize) {
         let Some(batch) = self.slots.get_mut(index as usize) else {
             return;
@@ -351,6 +351,7 @@ mod tests {
     use crate::config::BatchOrder;
     use alloc::vec::Vec;
 
+    /// Adds an answer to a batch whose array of answers may have at most 11 bytes.
     fn add(batches: &mut Batches, batch: u32, position: u32, text: &[u8]) -> bool {
         let write = |out: &mut Vec<u8>| {
             out.extend_from_slice(text);

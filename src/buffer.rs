@@ -37,19 +37,20 @@ const QUIET_TURNS: u8 = 16;
 /// # Memory
 ///
 /// Nothing is allocated until the first `spare`, which allocates 4 KiB. The storage is doubled
-/// whenever a message does not fit, and up to 64 KiB also when a read fills more than half of it.
+/// whenever a message does not fit, and up to 64 KiB also when a read fills all free space and that
+/// is more than half of the storage.
 /// It never exceeds the capacity, but while it grows the old storage is held beside the new one.
 ///
 /// After a burst a storage above 64 KiB is kept until the buffer has run empty 16 times in a row
-/// with at most a quarter of it used. Then it is dropped, and the next `spare` allocates as much as
-/// was used in these 16 turns. [`release`](Self::release) drops it immediately, for drivers that
-/// know a connection is idle.
+/// with at most a quarter of it used. Then it is dropped, and the next `spare` allocates the most
+/// that was in use at once during this time, rounded up to a power of two.
+/// [`release`](Self::release) drops it immediately, for drivers that know a connection is idle.
 ///
 /// # Cost
 ///
-/// Bytes are moved to the front only if at least as many were consumed before, or if no other space
-/// is left. A driver that consumes whole frames before it reads again moves each byte a bounded
-/// number of times.
+/// Bytes are moved to the front only if at least as many were consumed before, if no other space is
+/// left, or if the storage grows. A driver that consumes whole frames before it reads again moves
+/// each byte a bounded number of times.
 ///
 /// ```
 /// use antiphon::ReadBuffer;
@@ -69,7 +70,7 @@ pub struct ReadBuffer {
     start: usize,
     end: usize,
     max_bytes: usize,
-    /// The last read filled its space, at least half the storage: more is probably waiting.
+    /// The last read filled its space, more than half of the storage: more is probably waiting.
     read_was_full: bool,
     /// The most bytes in the buffer since it was last empty.
     peak: usize,
@@ -374,6 +375,7 @@ mod tests {
             }
         }
         assert_eq!(buf.capacity(), STORAGE_BYTES_FIRST);
+        // 100 000 bytes passed through the buffer.
         assert!(buf.bytes_moved < 100_000 / 20);
     }
 

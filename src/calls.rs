@@ -2,9 +2,10 @@
 //!
 //! Call numbers are a sequence, so a call is found by `number & mask` in a ring of a power of two:
 //! one index, one compare, no hashing. A slot still held by a slow call makes the sequence skip
-//! that number. The ring doubles when it is seven eighths full, and begins with two slots, for
-//! peers that make one call at a time. If a number below the next one has no slot, its call has
-//! ended. So late answers are distinguished from unknown ones without a list of ended calls.
+//! that number. The ring begins with two slots, for peers that make one call at a time, then has
+//! eight, and doubles whenever it is seven eighths full. If a number below the next one has no
+//! slot, its call has ended. So late answers are distinguished from unknown ones without a list of
+//! ended calls.
 //!
 //! ```text
 //!   number   …  9  10  11  12  13  14  next = 15      mask = 7
@@ -31,7 +32,8 @@ const SLOTS_FOR_ONE: usize = 2;
 const SLOTS_MIN: usize = 8;
 
 /// Up to this number a call needs no check for the last number. It leaves a margin of 64, which is
-/// the number of slots in one word of `occupied`, below the longest id that can be written.
+/// the number of slots in one word of `occupied`, below the last number that every scheme can
+/// write.
 const MAX_PLAIN: u64 = MAX_SPELLED - 64;
 
 /// An open call. Its number is never zero, so a slot needs no room to say that it is free.
@@ -170,8 +172,8 @@ impl<T> Calls<T> {
         is_plain.then(|| self.next + ahead)
     }
 
-    /// Returns the number for the next call; `None` when the numbers up to `max_number` are used
-    /// up.
+    /// Returns the number for the next call; `None` when every slot is occupied, or when the
+    /// numbers up to `max_number` are used up.
     pub(crate) fn reserve(&mut self, max_open_calls: usize, max_number: u64) -> Option<u64> {
         if self.open >= self.enough() && self.slots.len() < Self::max_slots(max_open_calls) {
             self.grow();
@@ -386,8 +388,9 @@ impl<T> Calls<T> {
         slot.filter(|slot| slot.is(number))
     }
 
-    /// At how many open calls the ring doubles. At least one slot stays free, so that new numbers
-    /// are possible while a slow call holds its slot.
+    /// At how many open calls the ring grows, unless it has the most slots already. Until then at
+    /// least one slot stays free, so that new numbers are possible while a slow call holds its
+    /// slot.
     #[inline]
     fn enough(&self) -> usize {
         self.slots.len() * 7 / 8
@@ -425,7 +428,7 @@ impl<T> Calls<T> {
         None
     }
 
-    /// Doubles the ring. Numbers that differed under the old mask differ under the new one.
+    /// Grows the ring. Numbers that differed under the old mask differ under the new one.
     #[inline(never)]
     fn grow(&mut self) {
         let len = match self.slots.len() {

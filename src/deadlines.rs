@@ -3,8 +3,8 @@
 //! The deadlines themselves are in the table. There is one bound per 64 slots of the table, one
 //! bound per 64 bounds, and so on up to one root. A bound is never later than a deadline below it,
 //! but it may be earlier: when a call ends, no bound is changed, and an outdated bound is corrected
-//! when its time comes. So setting a deadline usually writes one word, and the next wake-up is read
-//! from one.
+//! when its time comes. So setting a deadline usually changes no bound, because deadlines that are
+//! set later are usually later. The time of the next wake-up is the root.
 //!
 //! ```text
 //!   root                     9
