@@ -234,8 +234,8 @@ options! {
     }
 }
 
-/// The settings of a [`Connection`](crate::Connection): a [`Config`] that it stores, or a type with
-/// a [`FixedConfig`]. No other type can have this trait.
+/// The settings of a [`Connection`](crate::Connection): a [`Config`] that it stores, or a type that
+/// implements [`FixedConfig`]. No other type can implement this trait.
 pub trait Settings {
     /// The framing, if it is known at compile time.
     const FRAMING: Option<Framing>;
@@ -292,7 +292,7 @@ impl<F: FixedConfig> Settings for F {
     }
 }
 
-/// Settings, read as their configuration.
+/// Wraps settings, so that the fields of their configuration can be read from the wrapper.
 pub(crate) struct Settled<S>(pub(crate) S);
 
 impl<S: Settings> Deref for Settled<S> {
@@ -442,7 +442,7 @@ pub enum BatchOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitErrors {
-    /// −32004 for a message, −32003 for a batch, with a null id and the limit in the message.
+    /// −32004 for a message, −32003 for a batch, with a null id and the limit in the error message.
     Dedicated,
     /// −32600 with a null id and a sentence in `data` with the limit.
     Standard,

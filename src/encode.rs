@@ -30,6 +30,7 @@ use crate::target::{SMALL, rare};
 /// conn.notify("point", &(1, 2))?;                                  // by position
 /// conn.notify("point", Json::parse_str(r#"{"x":1,"y":2}"#).unwrap())?; // text that is JSON
 /// conn.notify("point", ())?;                                       // no params
+/// // Three lines, and the empty rest after the last line feed.
 /// assert_eq!(conn.poll_transmit().unwrap().split(|&b| b == b'\n').count(), 4);
 /// # Ok::<(), antiphon::SendError>(())
 /// ```
@@ -233,7 +234,7 @@ pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64)
 fn end_numbered_request(out: &mut Vec<u8>, number: u32) {
     const HEAD: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
     let (digits, count) = json::short_digits(number);
-    // The brace is as many bytes after the eighth digit as there are digits after the first.
+    // After one digit the brace is the eighth byte of the text; each further digit moves it by one.
     let brace = u64::from(b'}') << (8 * (count - 1));
     let low = HEAD | digits << 48 | brace << 56;
     let high = digits >> 16 | brace >> 8;

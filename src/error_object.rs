@@ -199,7 +199,8 @@ impl<'a> ErrorObject<'a> {
     }
 
     /// Reads the error of a 1.0 peer: any value but null. If it is no 2.0 error object, it becomes
-    /// the data; its `message` and integer `code` are used if it has them, else code −32000.
+    /// the data; its `message` and integer `code` are used if it has them. Otherwise the code is
+    /// −32000, and the message is the value itself if it is a string, else `Error`.
     pub(crate) fn read_v1(json: Json<'a>) -> Self {
         if let Some(error) = Self::read(json) {
             return error;
@@ -262,7 +263,7 @@ impl<'a> ErrorObject<'a> {
         self.text.map_or(parts, Json::len)
     }
 
-    /// Writes the object, in the order code, message, data.
+    /// Writes the object as it was received; if it was not, in the order code, message, data.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         if let Some(text) = self.text {
             return json::write_json(out, text);

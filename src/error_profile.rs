@@ -87,8 +87,9 @@ impl ErrorProfile {
         ErrorObject::fixed(code, "Request timeout")
     }
 
-    /// The error for a request that its handler has given up although the peer did not cancel it,
-    /// for [`CancelAnswer::Silent`](crate::CancelAnswer::Silent), which has no code.
+    /// The answer to a request that this side ended as cancelled although the peer did not cancel
+    /// it, under [`CancelAnswer::Silent`](crate::CancelAnswer::Silent), which has no code of its
+    /// own.
     pub(crate) const fn given_up(self) -> ErrorObject<'static> {
         let code = match self {
             Self::Antiphon | Self::WebSocketDraft => codes::REQUEST_CANCELLED,

@@ -37,8 +37,9 @@ pub enum Event<'a, T> {
     UnmatchedResponse(UnmatchedResponse<'a>),
     /// The connection accepts no more input. This event comes once, after every open call has
     /// ended. Queued output can still be written, and after an ordinary end of input open requests
-    /// may still be answered; if they are given up instead, [`Cancelled`](Self::Cancelled) follows
-    /// for each. [`Connection::is_closed`](crate::Connection::is_closed) is true when all is done.
+    /// may still be answered. If [`close`](crate::Connection::close) is called or a timeout passes
+    /// before they are answered, [`Cancelled`](Self::Cancelled) follows for each.
+    /// [`Connection::is_closed`](crate::Connection::is_closed) is true when all is done.
     Closed(Closed),
 }
 
@@ -293,11 +294,11 @@ impl fmt::Display for InvalidReason {
     }
 }
 
-/// A valid message beyond a limit, or forbidden by a setting.
+/// A message that is refused because of a limit, a setting or a drain, not because it is invalid.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refused<'a> {
-    /// The limit or setting.
+    /// The reason.
     pub cause: RefusedCause,
     /// The method, if there is one.
     pub method: Option<Cow<'a, str>>,
@@ -309,7 +310,7 @@ pub struct Refused<'a> {
     pub origin: Origin,
 }
 
-/// The limit or setting that a message violates.
+/// Why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusedCause {

@@ -39,7 +39,7 @@ fn a_code_is_read_as_any_integer_of_64_bits_is() {
     }
 }
 
-// USE-25 MSG-16
+// USE-25 MSG-16: such a code is read by its exact value
 #[test]
 fn a_code_with_a_fraction_of_zero_or_an_exponent_was_no_integer() {
     for (text, code) in [
@@ -106,7 +106,8 @@ fn the_code_is_a_whole_number_of_64_bits() {
     assert!(read(r#"[1]"#).is_none());
 }
 
-// MSG-16
+// MSG-16: the scan notes the parts of an error in its most common form, so that `ErrorObject::read`
+// need not search for them
 #[test]
 fn the_short_way_and_the_long_one_read_the_same() {
     let codes = ["-32601", "7", "999999999", "1000000000", "-0"];
@@ -145,6 +146,7 @@ fn the_short_way_and_the_long_one_read_the_same() {
             }
         }
     }
+    // Four ways of spacing, five codes, five messages, six kinds of data.
     assert_eq!(compared, 600);
 }
 
