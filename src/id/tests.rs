@@ -94,6 +94,7 @@ fn ids_compare_by_type_and_exact_value() {
 // MSG-06 SEC-11
 #[test]
 fn an_exponent_beyond_all_bounds_equals_its_own_spelling_only() {
+    // As numbers the two are equal, but their exponents are too large to be compared.
     let huge = "1e99999999999999999999999999999999999999999999999999";
     let huger = "10e99999999999999999999999999999999999999999999999998";
     assert_eq!(id(huge), id(huge));

@@ -6,6 +6,7 @@ use crate::frame::Framing;
 use alloc::vec::Vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
+/// Queues a message with calls up to number `last_call`, or without calls.
 fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
     let frame = outbox.begin(body.len());
     outbox.body().extend_from_slice(body);
@@ -264,6 +265,8 @@ fn calls_are_joined_up_to_a_number_and_a_size_and_over_nothing() {
     assert!(shown(&outbox).ends_with("{}\n[{}]\n{7}\n{n}\n{8}\n"));
     outbox.clear();
     assert_eq!(join(&mut outbox, b"{9}", 9, 9), None);
+    // With its line feed, and `{9}` with another, the call has exactly the most bytes that are
+    // joined.
     let long = [b'x'; super::MAX_JOINED_BYTES as usize - 5];
     assert_eq!(join(&mut outbox, &long, 10, 9), Some((9, 2)));
     assert_eq!(join(&mut outbox, b"{11}", 11, 9), None);

@@ -26,6 +26,7 @@ fn a_slot_used_again_does_not_answer_to_its_old_generation() {
 fn every_open_id_is_found_whatever_came_and_went_beside_it() {
     let mut requests = Requests::new();
     let name = |n: u32| alloc::format!("{}", n % 700);
+    // The number in the id, the slot, and whether the request is cancelled.
     let mut open: alloc::vec::Vec<(u32, u32, bool)> = alloc::vec::Vec::new();
     let mut chance = 7u32;
     for n in 0..4000u32 {
@@ -111,12 +112,15 @@ fn ids_are_found_by_value_and_by_text_only_where_asked() {
 fn ids_cost_heap_beyond_what_stands_in_the_slot() {
     let bound =
         |max_open_requests, max_id_bytes| Requests::max_heap_bytes(max_open_requests, max_id_bytes);
+    // A longer id takes a power of two, for each of ten requests and once more for a lookup.
     assert_eq!(bound(10, ID_INLINE), bound(10, 0));
     assert_eq!(bound(10, ID_INLINE + 1), bound(10, 0) + 11 * 64);
     assert_eq!(bound(10, 64), bound(10, 41));
     assert_eq!(bound(10, 65), bound(10, 0) + 11 * 128);
 }
 
+// `fresh` lists the slots that were opened since the last lookup. When its capacity is used up,
+// entries of requests that have ended are removed.
 #[test]
 fn the_fresh_have_room_for_twice_as_many_and_what_is_over_is_left_out_when_it_is_used_up() {
     let mut requests = Requests::new();
