@@ -112,12 +112,11 @@ impl Codec {
 impl Framer {
     /// Makes a framer for the start of a stream.
     ///
-    /// * `max_frame_bytes`: the longest body, in bytes and without header or delimiter, that
-    ///   becomes a frame; a longer one becomes [`Cut::Oversize`]. JSON-RPC peers commonly use 1
-    ///   MiB.
+    /// * `max_frame_bytes`: the longest body, in bytes and without header or delimiter, that becomes
+    ///   a frame; a longer one becomes [`Cut::Oversize`]. JSON-RPC peers commonly use 1 MiB.
     /// * `max_header_bytes`: the longest header block of [`Framing::ContentLength`], in bytes with
-    ///   its empty line; a longer one ends the stream. HTTP servers commonly allow 8 KiB; real
-    ///   blocks have about 80 bytes.
+    ///   its empty line; a longer one ends the stream. HTTP servers commonly allow 8 KiB; real blocks
+    ///   have about 80 bytes.
     ///
     /// The framer stores no bytes; [`max_input_bytes`](Self::max_input_bytes) returns how many
     /// bytes its caller must be able to store.
