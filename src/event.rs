@@ -47,7 +47,7 @@ pub enum Event<'a, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
-    /// The size of the message, or of its part of a batch, in bytes.
+    /// The size of the message in bytes; in a batch, the size of the item.
     pub bytes: usize,
     /// The message's position in its batch, from 0; `None` for a message that came alone.
     pub batch_index: Option<usize>,

@@ -3,6 +3,7 @@ use crate::deadlines::NEVER;
 use crate::id::MAX_CALL_NUMBER;
 use alloc::vec::Vec;
 
+/// Opens a call whose tag is ten times its number.
 fn open(calls: &mut Calls<u64>, deadline: u64) -> u64 {
     let number = calls.reserve(1024, MAX_CALL_NUMBER).unwrap();
     calls.open_call(number, deadline, number * 10);

@@ -30,6 +30,7 @@ fn frame(body: impl AsRef<[u8]>) -> Item {
     Item::Frame(body.as_ref().to_vec())
 }
 
+/// A frame that the end of the stream has ended.
 fn tail(body: impl AsRef<[u8]>) -> Item {
     Item::Unterminated(body.as_ref().to_vec())
 }
@@ -196,10 +197,12 @@ fn lines(stream: impl AsRef<[u8]>, expected: &[Item]) {
     script(Framing::Newline, stream, expected);
 }
 
+/// Checks every split of a stream in Content-Length framing.
 fn sized(stream: impl AsRef<[u8]>, expected: &[Item]) {
     script(Framing::ContentLength, stream, expected);
 }
 
+/// Checks every split of a stream in concatenated framing.
 fn values(stream: impl AsRef<[u8]>, expected: &[Item]) {
     script(Framing::Concatenated, stream, expected);
 }

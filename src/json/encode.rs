@@ -137,7 +137,8 @@ impl EncodeError {
         self.why.kind
     }
 
-    /// The message of the value's own `Serialize`; empty for the other kinds.
+    /// The message of [`EncodeErrorKind::Custom`], usually from the value's own `Serialize`; empty
+    /// for the other kinds.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.why.message
@@ -182,6 +183,7 @@ pub enum EncodeErrorKind {
     InvalidText,
     /// A `Serialize` wrote two keys or two values in a row, or ended a map after a key.
     OutOfOrder,
-    /// A `Serialize` returned an error; see [`EncodeError::message`].
+    /// A `Serialize` returned or ignored an error, or a `Display` failed; see
+    /// [`EncodeError::message`].
     Custom,
 }

@@ -1,4 +1,5 @@
-//! Reads strings, numbers and words: the tokens that are values themselves.
+//! Reads strings, numbers and words (`true`, `false`, `null`): the tokens that are values
+//! themselves.
 //!
 //! This module finds where a token ends, and checks every byte of it by RFC 8259, clauses 3, 6 and
 //! 7. The text between tokens is read in `cursor`.

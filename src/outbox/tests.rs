@@ -75,7 +75,7 @@ fn taking_swaps_the_buffers_when_nothing_else_waits() {
     assert!(outbox.buf.capacity() >= 99);
     assert!(!outbox.take(&mut into));
     put(&mut outbox, b"two", Some(2));
-    assert!(!outbox.swap(&mut into), "that is not empty");
+    assert!(!outbox.swap(&mut into), "`into` is not empty");
     assert!(outbox.take(&mut into));
     assert_eq!(into, b"one\ntwo\n");
 }

@@ -132,6 +132,7 @@ fn the_fresh_have_room_for_twice_as_many_and_what_is_over_is_left_out_when_it_is
     let mut requests = Requests::new();
     let (first, _) = requests.insert(id("0"), Style::V2, NONE, 0);
     let mut noted = 1;
+    // Opens two requests and ends them; returns how many entries were added so far.
     let mut one_after_the_other = |requests: &mut Requests| {
         let slots = [(); 2].map(|()| requests.insert(id("1"), Style::V2, NONE, 0).0);
         slots

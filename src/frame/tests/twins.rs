@@ -71,6 +71,7 @@ fn content_length(stream: &[u8], max_frame_bytes: usize, max_header_bytes: usize
     }
 }
 
+/// Reads the header block at the beginning of `block`. Returns its length and that of the body.
 fn head(block: &[u8], max_header_bytes: usize, begin: u64) -> Result<(usize, u128), FramingError> {
     let mut length = None;
     let mut at = 0;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::json::{DecodeErrorKind, Json, scan};
 
+/// Returns why a text cannot be decoded, which is the same for two types; `None` if it can.
 fn kind_of(text: &str) -> Option<DecodeErrorKind> {
     let json = Json::parse_str(text).unwrap();
     let ignored = json.decode::<IgnoredAny>().err().map(|error| error.kind());

@@ -22,6 +22,7 @@ use crate::json::{
     EncodeErrorKind, Json, OwnedJson, write_i64, write_json, write_str, write_u64, write_value,
 };
 
+/// Returns what the serializer writes after other bytes, or why it refuses the value.
 fn ours<S: Serialize + ?Sized>(value: &S) -> Result<String, EncodeErrorKind> {
     let mut out = b"before".to_vec();
     let result = write_value(&mut out, value);
@@ -507,6 +508,8 @@ fn values_that_break_the_rules_never_become_invalid_text() {
     }
 }
 
+/// A text as it is written by serde_json's private types: as the one field of a struct, where
+/// struct and field have the same name.
 struct Raw(&'static str, &'static str);
 
 impl Serialize for Raw {

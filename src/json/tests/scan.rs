@@ -7,6 +7,7 @@ use crate::json::envelope::{Envelope, Names, Span, Version};
 use crate::json::scan::{Scanned, Shape, scan};
 use crate::json::{JsonKind, SyntaxErrorKind, TextFlags};
 
+/// Returns the envelope of a text that is not a batch.
 fn one(text: &str) -> Envelope {
     let mut envelopes = Vec::new();
     let scanned = scan(text.as_bytes(), 128, &mut envelopes, 16).unwrap();
@@ -15,6 +16,7 @@ fn one(text: &str) -> Envelope {
     envelopes[0]
 }
 
+/// Returns the kind and the text of a member that was found in `text`.
 fn cut(text: &str, member: Option<crate::json::Member>) -> Option<(JsonKind, &str)> {
     member.map(|member| (member.kind, &text[member.span.range()]))
 }

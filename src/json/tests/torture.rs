@@ -8,6 +8,8 @@ use alloc::{format, vec};
 use super::twin;
 use crate::json::{Json, scan};
 
+/// Returns whether a text is accepted. Checks that all three agree, and that the text is accepted
+/// or refused alike inside other text.
 fn verdict(text: &[u8]) -> bool {
     let mut envelopes = Vec::new();
     let scanned = scan(text, 128, &mut envelopes, 16).is_ok();
@@ -31,6 +33,8 @@ fn verdict(text: &[u8]) -> bool {
         (b" \n", b"\t "),
     ] {
         let inside: Vec<u8> = [around.0, text, around.1].concat();
+        // A byte-order mark may only be at the beginning, and a blank text is valid inside
+        // brackets.
         let differs = text.starts_with(b"\xef\xbb\xbf") || text.trim_ascii().is_empty();
         // A refused text with brackets or commas may be valid inside other containers.
         let unbalanced = !scanned && text.iter().any(|byte| b"[]{},".contains(byte));

@@ -14,6 +14,7 @@ use crate::json::flags::TextFlags;
 use crate::json::scan::{Scanned, Shape};
 use crate::target::SMALL;
 
+/// The text is refused, for any reason.
 pub(super) struct Wrong;
 
 struct Node {
