@@ -10,7 +10,7 @@
 //! use antiphon::{Config, Connection, Event};
 //! use arbitrary::Unstructured;
 //!
-//! // A fuzz target, or a loop over random bytes, hands these in.
+//! // A fuzz target gets these from the fuzzer.
 //! let bytes = [7; 100];
 //! let config = Config::new();
 //! let conversation = Conversation::of(&mut Unstructured::new(&bytes), config.framing, &["add"])?;
@@ -21,7 +21,7 @@
 //!     }
 //! });
 //! assert!(conn.is_closed());
-//! assert!(std::str::from_utf8(&written).is_ok()); // what you promise
+//! assert!(std::str::from_utf8(&written).is_ok()); // replace this by your own checks
 //! # Ok::<(), arbitrary::Error>(())
 //! ```
 
@@ -36,14 +36,15 @@ use crate::event::Event;
 use crate::frame::Framing;
 use crate::input::Input;
 
-/// The most messages of a conversation, and items per batch.
+/// The most messages of a conversation.
 const MAX_MESSAGES: usize = 64;
+/// The most items of a generated batch.
 const MAX_ITEMS: usize = 8;
 /// How deep generated params and results nest.
 const MAX_DEPTH: usize = 4;
 
 const METHODS: [&str; 3] = ["ask", "tell", "$/cancelRequest"];
-/// The ids of messages: few, so that they repeat. Some are the same id in two spellings, some are
+/// The ids of messages: few, so that they repeat. Some are one id in several spellings, some are
 /// not valid.
 const IDS: [&str; 14] = [
     "1",
@@ -84,8 +85,9 @@ pub struct AnyMessage {
 }
 
 impl AnyMessage {
-    /// Makes a message. If it has a method, that is one of `methods`. If the list is empty, it is
-    /// made as [`Arbitrary`] makes it.
+    /// Makes a message. Its method, if it has one, is one of `methods`, except that a few messages
+    /// are cancels, whose method is that of LSP or MCP. If the list is empty, the message is made
+    /// as [`Arbitrary`] makes it.
     ///
     /// # Errors
     /// None at present; running out of bytes makes small messages.
@@ -165,14 +167,14 @@ impl<'a> Arbitrary<'a> for AnyBatch {
     }
 }
 
-/// The sizes of the pieces in which a stream arrives, used again and again.
+/// The sizes of the pieces in which a stream arrives. After the last size follows the first again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splits {
     sizes: Vec<usize>,
 }
 
 impl Splits {
-    /// Splits `bytes` into pieces, in order and without gaps. None is empty.
+    /// Splits `bytes` into pieces, in order and without gaps. No piece is empty.
     pub fn pieces<'b>(&self, bytes: &'b [u8]) -> Vec<&'b [u8]> {
         let mut pieces = Vec::new();
         let mut rest = bytes;
@@ -207,8 +209,8 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Makes a conversation under `framing` (for [`Framing::Detect`] lines), whose messages have
-    /// methods of `methods`, as in [`AnyMessage::of`].
+    /// Makes a conversation under `framing`, whose messages have methods of `methods`, as in
+    /// [`AnyMessage::of`]. Under [`Framing::Detect`] each message is a line.
     ///
     /// # Errors
     /// As [`AnyMessage::of`].
@@ -257,9 +259,10 @@ impl Conversation {
         pieces.into_iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// Passes the conversation to `conn`, and ends it: everything arrives, then the input ends,
-    /// then the output is taken. Every event is passed to `handle`, which may use the connection.
-    /// Returns the output. The connection is closed then, unless `handle` has kept a request.
+    /// Passes the conversation to `conn` piece by piece, and then ends the input. The output is
+    /// taken after each piece and at the end. Every event is passed to `handle`, which may use the
+    /// connection. Returns the output. The connection is closed then, unless a request that
+    /// `handle` was given is still open.
     pub fn play<T>(
         &self,
         conn: &mut Connection<T>,
@@ -296,7 +299,7 @@ impl Conversation {
 }
 
 impl<'a> Arbitrary<'a> for Conversation {
-    /// Makes a conversation under any framing that can be written.
+    /// Makes a conversation under any framing except [`Framing::Detect`].
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         let framings = [
             Framing::Newline,
@@ -316,8 +319,8 @@ fn method<'m>(u: &mut Unstructured<'_>, methods: &[&'m str]) -> Result<&'m str> 
     }
 }
 
-/// Chooses an id. The first ids of the list, which are those of the first calls, are frequent, so
-/// that ids repeat.
+/// Chooses an id. The first four of the list are frequent, so that ids repeat, and so that answers
+/// often have the ids of the first calls of the connection under test: 1, 2 and 3.
 fn id(u: &mut Unstructured<'_>) -> Result<&'static str> {
     match u.ratio(2, 3)? {
         true => Ok(u.choose(&IDS[..4])?),
@@ -366,7 +369,7 @@ fn cancel(u: &mut Unstructured<'_>) -> Result<String> {
     ))
 }
 
-/// Makes an invalid request.
+/// Makes a request with one fault. Some dialects accept some of these faults.
 fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
     let right = request(u, methods)?;
     Ok(match u.int_in_range(0..=6)? {
@@ -462,6 +465,7 @@ mod tests {
             config.limits.max_open_requests = 2;
             let mut conn: Connection = Connection::new(config);
             conn.call("ask", (), None, ()).unwrap();
+            // No request is answered, so with two open all others are refused.
             let mut held = Vec::new();
             conversation.play(&mut conn, |_, event| {
                 seen[match event {
@@ -473,6 +477,7 @@ mod tests {
                     Event::Response(_) => 2,
                     Event::Malformed(_) => 3,
                     Event::UnmatchedResponse(_) => 4,
+                    // Refused, cancelled, closed.
                     _ => 5,
                 }] += 1;
             });

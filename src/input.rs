@@ -1,7 +1,7 @@
 //! The input that the driver passes in: a cursor over received bytes, which the driver owns.
 //!
-//! The connection takes a message only when all of it is there. The driver passes the bytes that
-//! were not taken again, followed by the bytes that arrive next.
+//! The connection takes a message only when all of it is there. Bytes that were not taken have to
+//! be passed again, followed by the bytes that arrive next.
 
 /// Received bytes, and how many of them the connection has taken.
 ///
@@ -12,15 +12,15 @@
 /// let mut input = Input::stream(received);
 /// assert!(matches!(conn.poll_event(&mut input), Some(Event::Notification(_))));
 /// assert!(conn.poll_event(&mut input).is_none());
-/// assert_eq!(&received[input.consumed()..], b"{\"jsonr"); // to be shown again
+/// assert_eq!(&received[input.consumed()..], b"{\"jsonr"); // pass these again
 /// ```
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     bytes: &'a [u8],
     consumed: usize,
     kind: InputKind,
-    /// The number of next bytes whose fingerprint was computed last, and that fingerprint. Zero
-    /// bytes before the first time.
+    /// The last fingerprint, and how many of the next bytes it was computed from: zero if there is
+    /// none, or if bytes were taken since.
     print: (usize, u64),
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum InputKind {
 }
 
 impl<'a> Input<'a> {
-    /// Bytes of a stream: the oldest unconsumed byte first.
+    /// Makes an input of bytes of a stream, from the first byte that was not consumed yet.
     pub fn stream(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -112,8 +112,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Distinguishes one message from another by its length and its first and last bytes, eight at a
-/// time. It must be fast, because it is computed for every batch.
+/// Distinguishes one message from another by its length and its first and last 64 bytes. It must be
+/// fast, because it is computed for every batch.
 fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     let text = rest.get(..taken).unwrap_or(rest);
     match (text.first_chunk(), text.last_chunk()) {
@@ -127,7 +127,7 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     }
 }
 
-/// How many bytes at either end are used.
+/// How many bytes at each end of a text its fingerprint depends on.
 const SAMPLE: usize = 64;
 
 /// Returns the fingerprint of a text by its two ends. They are hashed independently, so that the

@@ -1,21 +1,21 @@
 //! Decides when to ping, and when the peer is gone: a state machine of timers, without I/O.
 //!
-//! The current time goes in; "send a ping" and "give the connection up" come out. The adapter
+//! The current time goes in; "send a ping" and "close the connection" come out. The adapter
 //! decides what a ping is: a WebSocket control frame, a notification, a request.
 //!
 //! ```text
 //!   new ──▶ connecting ──handle_open──▶ quiet ──interval──▶ SendPing ──▶ waiting ──pong──▶ quiet
-//!               └─connect_timeout─▶ GiveUp                    waiting ──pong_timeout─▶ GiveUp
+//!               └─connect_timeout─▶ ConnectTimedOut         waiting ──pong_timeout─▶ PeerDead
 //! ```
 //!
-//! A connection is given up once, and only after a silence. Even with very short intervals a driver
-//! does not loop without end.
+//! `ConnectTimedOut` or `PeerDead` comes at most once, and nothing follows it. Even with very short
+//! intervals a driver does not loop without end.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The intervals of a [`KeepAlive`]. `None` switches the step off. A shorter interval than one
+/// The intervals of a [`KeepAlive`]. `None` switches an interval off. A shorter interval than one
 /// millisecond counts as one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,7 +60,7 @@ pub enum KeepAliveAction {
     PeerDead,
 }
 
-/// Decides when to ping and when to give a connection up.
+/// Decides when to ping, and when to close a connection whose peer is silent.
 ///
 /// ```
 /// use antiphon::{Instant, KeepAlive, KeepAliveAction, KeepAliveConfig};

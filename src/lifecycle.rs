@@ -52,8 +52,8 @@ impl ConnectionState {
     }
 
     /// Returns what happens to a new call or notification, if `waiting` of them wait for the
-    /// connection already and at most `max_waiting_calls` may. With a `max_waiting_calls` of 0,
-    /// which is usual, none waits: if it cannot be sent, it fails immediately.
+    /// connection already and at most `max_waiting_calls` may. With a `max_waiting_calls` of 0, the
+    /// adapters' default, none waits: if it cannot be sent, it fails immediately.
     pub const fn sending(self, waiting: usize, max_waiting_calls: usize) -> Sending {
         match self {
             Self::Open => Sending::Now,

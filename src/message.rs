@@ -1,5 +1,5 @@
-//! Classifies a scanned object as a request, a notification, a response, or as invalid with the
-//! rule that it breaks.
+//! Classifies a scanned value as a request, a notification, a response, or as invalid with the rule
+//! that it breaks.
 //!
 //! Each object is classified once, by which members it has, not by their values. An object with
 //! `method` is a call, any other with `result` or `error` is a response, and the rest is neither.
@@ -107,7 +107,7 @@ fn method_text(method: Json<'_>, escaped: bool) -> Cow<'_, str> {
     }
 }
 
-/// The text of a method with escapes, whose string has been checked to be text.
+/// The text of a method with escapes, which was found to have no lone surrogate.
 #[cold]
 #[inline(never)]
 fn unescaped(method: Json<'_>) -> Cow<'_, str> {
@@ -132,13 +132,13 @@ pub(crate) struct ResponseRef<'a> {
     pub(crate) outcome: Outcome<'a>,
 }
 
-/// An object that is neither a response nor a valid call.
+/// A value that is neither a response nor a valid call.
 #[derive(Debug)]
 pub(crate) struct Invalid<'a> {
     pub(crate) reason: InvalidReason,
     /// The id, if it was readable and of an allowed type.
     pub(crate) id: Option<Id<'a>>,
-    /// The position of the fault in the text.
+    /// The position of the fault in the message, in bytes.
     pub(crate) offset: usize,
     /// The version in which it is answered.
     pub(crate) style: Style,
@@ -236,8 +236,8 @@ pub(crate) fn known_call<'a>(
 /// A call of version 2.0 that is obviously valid: without escapes in its method, and without an id
 /// or with an id that is a number or a string.
 ///
-/// A fast path: what it reads, `classify` would read in the same way, and in case of doubt it
-/// returns nothing.
+/// Made by a fast path: what [`read`](Self::read) returns, `classify` would return too. In case of
+/// doubt `read` returns `None`.
 pub(crate) struct PlainCall<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Option<Json<'a>>,
@@ -329,7 +329,7 @@ pub(crate) fn is_plain(envelope: &Envelope, config: &Config) -> bool {
         && config.dialect.version != VersionPolicy::V1Only
 }
 
-/// Classifies one object, in a batch or alone.
+/// Classifies one value, in a batch or alone. Only an object can be valid.
 pub(crate) fn classify<'a>(
     text: Text<'a>,
     envelope: &Envelope,

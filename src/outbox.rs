@@ -1,9 +1,9 @@
 //! The bytes that wait to be written, and which of our calls are among them.
 //!
-//! The bytes are in one buffer, so that several messages are written at once. A list has the ends
-//! of its parts. A part is one message; in a stream only a message with calls is a part, because
-//! the other ends are not needed. Each part has the number of its last call, so that calls of
-//! which no byte was written are known.
+//! The bytes are in one buffer, so that several messages are written at once. A list has the
+//! positions of the buffer's parts. A part is one message; in a stream only a message with calls is
+//! a part, because the positions of others are not needed. Each part has the number of its last
+//! call, so that calls of which no byte was written are known.
 //!
 //! ```text
 //!   buf   │ taken │ part │ answers … │ part │ open frame … │
@@ -53,15 +53,15 @@ pub(crate) struct Outbox<S> {
     /// The end of the last complete frame in `buf`. After it may be a frame that is not complete
     /// yet.
     committed: usize,
-    /// The number of bytes ever taken.
+    /// The number of bytes ever taken or dropped from the front.
     done: u64,
     /// A larger buffer than this is freed when it is empty.
     keep_bytes: u32,
     framing: Framing,
     parts: VecDeque<Part>,
-    /// The last call of the parts that have been removed.
+    /// The number of the last call in the parts that have been removed.
     gone_call: u64,
-    /// The last call of the parts of which a byte was taken.
+    /// The number of the last call in the parts of which a byte was taken.
     begun_call: u64,
     /// The end of the last frame with calls, in bytes ever queued.
     calls_end: u64,
@@ -274,8 +274,8 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Swaps all waiting bytes with `into`, which is empty, if these are the bytes of
-    /// [`peek`](Self::peek). Otherwise does nothing.
+    /// Swaps the waiting bytes with `into`, if `into` is empty and [`peek`](Self::peek) would
+    /// return all of them. Otherwise does nothing and returns false.
     #[inline]
     pub(crate) fn swap(&mut self, into: &mut Vec<u8>) -> bool {
         let waiting = self.committed;
@@ -306,7 +306,7 @@ impl<S: Settings> Outbox<S> {
     }
 
     /// Drops the frame of [`peek`](Self::peek), because it could not be sent. Returns the range of
-    /// its call numbers: above the first value, up to the second.
+    /// its call numbers: above the first value, up to the second; `None` if it has no calls.
     pub(crate) fn fail(&mut self) -> Option<(u64, u64)> {
         let front = *self.parts.front()?;
         let before = self.gone_call;
@@ -407,7 +407,7 @@ impl<S: Settings> Outbox<S> {
         self.committed - self.head
     }
 
-    /// The number of bytes ever taken.
+    /// The number of bytes ever taken or dropped from the front.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }

@@ -1,7 +1,7 @@
 //! Requests, notifications and outcomes that own their text, and so outlive their input.
 //!
-//! A copy takes one allocation at most, and none if the text is short. Moving a copy takes as long
-//! as reading it, so the types are small, and `put_into` copies directly into a queue.
+//! A copy takes one allocation at most, and none if the text is short. Moving a copy costs time
+//! too, so the types are small, and `put_into` writes a copy where it is to stay.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -22,7 +22,7 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// A request whose parts are not filled in yet. Its token answers nothing.
+    /// A request that is not filled in yet: its token and parts are replaced at once.
     const BLANK: Self = Self {
         message: OwnedNotification {
             parts: OwnedParts::BLANK,
@@ -166,7 +166,8 @@ impl OwnedInvalid {
         self.reason
     }
 
-    /// The answer, or its first 256 bytes. Its line breaks are replaced by blanks.
+    /// The answer, or its first 256 bytes, without blanks around it. Line breaks and other control
+    /// characters are replaced by blanks.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -311,7 +312,7 @@ impl Outcome<'_> {
 ///
 /// ```text
 /// │ method │ params │ id │
-/// 0        a        b    end      no params: has_params is false and a = b
+/// 0        a        b    end      a: method_end, b: params_end; a = b without params
 /// ```
 #[derive(Clone)]
 struct OwnedParts {

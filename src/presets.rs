@@ -90,7 +90,8 @@ impl Config {
     /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, no
     /// answer to a cancelled request, a busy server answers −32603, ids never null and never shared
     /// by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
-    /// tool results carry files. A drain gives up after 2 s, because the host may have ended.
+    /// tool results carry files. `params: null` is read as absent. A drain gives up after 2 s,
+    /// because the host may have ended.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Mcp;
@@ -117,7 +118,7 @@ impl Config {
 
     /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a cancelled
     /// request answered −32800, a busy server −32603, because in ACP −32002 means that a resource
-    /// was not found.
+    /// was not found. `params: null` is read as absent. Messages up to 16 MiB.
     pub const fn acp(version: AcpVersion) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Acp;
@@ -173,9 +174,9 @@ impl Config {
         config
     }
 
-    /// Bitcoin Core's mixture of 1.1 and 2.0: a request without `"jsonrpc": "2.0"` is answered with
-    /// both `result` and `error`, params by name are allowed in every version, and a request
-    /// without id, or with a null id, is answered too.
+    /// Bitcoin Core's mixture of 1.1 and 2.0: a request without `"jsonrpc": "2.0"` may have params
+    /// by name, is answered with both `result` and `error`, and is answered also if its id is null
+    /// or missing. Received answers may have both members, if one of them is null.
     pub const fn bitcoin_legacy() -> Self {
         let mut config = Self::bitcoin();
         config.dialect.version = VersionPolicy::V1AndV2;
@@ -188,7 +189,8 @@ impl Config {
     }
 
     /// Electrum servers: newline framing, a version that is often left out, params by name even
-    /// then, answers that may leave `error` out. A peer that claims 2.0 must follow its rules.
+    /// then, answers that may leave `error` out. A request that claims 2.0 is read as 2.0: without
+    /// an id it is a notification.
     pub const fn electrum() -> Self {
         let mut config = Self::new();
         config.dialect.version = VersionPolicy::V1AndV2;

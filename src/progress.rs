@@ -88,8 +88,9 @@ impl ProgressStyle {
         object.get(names.asked).filter(is_token)
     }
 
-    /// Returns the params of a request without the member with its token, if there is one: the rest
-    /// are the parameters of the method.
+    /// Returns the params of a request without the member for the token: for LSP `workDoneToken`,
+    /// for MCP the whole `_meta`. The rest are the parameters of the method. `None` if there is no
+    /// such member.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -118,8 +119,8 @@ impl ProgressStyle {
     /// ```
     ///
     /// # Errors
-    /// The value has no JSON form, or nests too deep; the dialect has no progress; or it needs an
-    /// object and the value is none.
+    /// The value has no JSON form, or nests too deep; the dialect has no progress; or the dialect
+    /// is MCP and the value is not an object.
     pub fn params<T>(self, token: Json<'_>, value: &T) -> Result<OwnedJson, EncodeError>
     where
         T: Serialize + ?Sized,
@@ -137,7 +138,9 @@ impl ProgressStyle {
         object.end()
     }
 
-    /// Returns the token and the value from the params of a notification that reports progress.
+    /// Returns the token and the value from the params of a notification that reports progress. In
+    /// MCP the value is the params themselves, with the token. `None` if the token or the value is
+    /// missing.
     pub fn read(self, params: Json<'_>) -> Option<(Json<'_>, Json<'_>)> {
         let names = self.names()?;
         let token = params.get(names.token).filter(is_token)?;
@@ -159,13 +162,13 @@ impl ProgressStyle {
     /// ```
     ///
     /// # Errors
-    /// The params have no JSON form; the dialect has no progress; or they are an array, which
-    /// cannot have a token.
+    /// The params have no JSON form, or are not an object, so that they have no place for a token;
+    /// or the dialect has no progress.
     pub fn ask(self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
         let names = self.names().ok_or_else(no_progress)?;
         let mut text = Vec::new();
         let written = Encoded::write(params, &mut text)?;
-        // The text was written as JSON.
+        // The text was just written as JSON, so parsing it does not fail.
         let params = match written.is_empty() {
             true => None,
             false => Json::parse(&text).ok(),
@@ -220,7 +223,7 @@ impl Object {
         write_json(&mut self.0, value);
     }
 
-    /// Adds the members of another object, except `but`.
+    /// Adds the members of another object, except those named `but`.
     fn add_all(&mut self, object: Json<'_>, but: &str) {
         for (name, value) in object.members() {
             if name.eq_str(but) {
@@ -423,6 +426,7 @@ mod tests {
 
     #[test]
     fn a_value_as_deep_as_may_be_is_refused_where_it_would_stand_deeper() {
+        // A value may have 128 levels, and around it is the object of the params.
         let deep = "[".repeat(128) + &"]".repeat(128);
         assert!(Lsp.params(json("1"), &json(&deep)).is_err());
         assert!(Lsp.params(json("1"), &json(&deep[1..255])).is_ok());

@@ -18,7 +18,7 @@ use crate::message::{
     self, CallKind, PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result,
 };
 
-/// Reads texts, each a message or a batch. Between texts it only keeps its memory.
+/// Reads texts, each a message or a batch. It keeps its buffer for the next text, and nothing else.
 ///
 /// The whole text is validated before any message is returned. The reader uses these settings of
 /// the configuration: the version policy, what is accepted (`null_params`, `lenient_responses`, …),
@@ -75,9 +75,9 @@ pub enum Message<'a> {
         /// The result, the error, or the rule that the answer breaks.
         outcome: Outcome<'a>,
     },
-    /// An object that is neither a response nor a valid request or notification.
+    /// A value that is neither a response nor a valid request or notification.
     Invalid {
-        /// The rule that the object breaks.
+        /// The rule that it breaks.
         reason: InvalidReason,
         /// The id for the answer, if it was readable and of an allowed type.
         id: Option<Id<'a>>,
@@ -125,10 +125,11 @@ impl Reader {
         }
     }
 
-    /// Reads a text. It only allocates memory for a batch that is longer than all before.
+    /// Reads a text. It allocates memory only if the text has more messages than every text before.
     ///
     /// # Errors
-    /// [`ReadError`] if the text is neither a message nor a batch.
+    /// [`ReadError`] if the text is not JSON, or is a batch that is empty, too long or switched
+    /// off.
     #[inline]
     pub fn read<'a>(&'a mut self, text: &'a [u8]) -> Result<Messages<'a>, ReadError> {
         let (max_depth, max_items) = (

@@ -53,7 +53,7 @@ impl ReconnectStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidStrategy {
-    /// The multiplier is below 1, or not a number.
+    /// The multiplier is below 1, infinite, or not a number.
     Multiplier,
     /// The jitter is not between 0 and 1.
     Jitter,
@@ -95,7 +95,8 @@ const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 pub struct Reconnect {
     strategy: ReconnectStrategy,
     attempts: u32,
-    /// The delay before the next attempt, in seconds, before it is limited.
+    /// The delay before the next attempt, in seconds, without jitter. Only the first one may be
+    /// above `max_delay`; it is limited when it is used.
     delay: f64,
     /// The delay before the last attempt, without its jitter.
     last_delay: Duration,
@@ -151,7 +152,7 @@ impl Reconnect {
 
     /// Reports that the connection, or an attempt at one, was lost at `now`. Returns the time of
     /// the next attempt; `None` if no attempt is left. That is final, unless a connection that was
-    /// made in another way gets a [message](Self::handle_message). `entropy` is a random number
+    /// made in another way is a success, as described [above](Self). `entropy` is a random number
     /// from the driver, used for jitter only.
     pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {
         if let Some(opened_at) = self.opened_at.take() {
@@ -206,6 +207,7 @@ mod tests {
     use alloc::vec::Vec;
     use core::time::Duration;
 
+    /// Returns the delay in milliseconds after each of this many losses, all at time zero.
     fn delays(strategy: ReconnectStrategy, losses: u32) -> Vec<Option<u64>> {
         let mut reconnect = Reconnect::new(strategy).unwrap();
         let lost = |_| {

@@ -4,10 +4,11 @@
 //! request in the same slot. Each slot has the id exactly as received.
 //!
 //! Ids are looked up by a hash first, in buckets, and by value second. A bucket is a ring of slots:
-//! the newest request first, cancelled ones last. So a flood of cancels for one id finds at the
-//! front what is left to cancel, or that nothing is. If a peer chooses ids that share a bucket, a
-//! lookup passes over all of them, `max_open_requests` slots at most. Most requests are answered
-//! before any lookup, so a new request is only noted as fresh; the next lookup sorts it, once.
+//! the newest request first, cancelled ones last. So each of a flood of cancels for one id finds at
+//! the front a request that is not cancelled yet, or sees there that none is left. If a peer
+//! chooses ids that share a bucket, a lookup passes over all of them, `max_open_requests` slots at
+//! most. Most requests are answered before any lookup, so a new request is only noted as fresh; the
+//! next lookup sorts it, once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use crate::id::Id;
 use crate::json::{Json, TextFlags};
 use crate::target::rare;
 
-/// No batch; no next free slot.
+/// Stands for no batch and for no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// How many entries the list of fresh slots has space for, besides two for each slot.
@@ -146,8 +147,8 @@ struct Index {
 }
 
 impl Index {
-    /// Returns the index of the bucket of a hash, by its lower bits, which are the best ones. If
-    /// there are no buckets, the index is of no bucket.
+    /// Returns the index of the bucket of a hash, by its lower bits, which are the best mixed. If
+    /// there are no buckets, the index is out of range.
     fn bucket(&self, hash: u32) -> usize {
         hash as usize & self.buckets.len().wrapping_sub(1)
     }
@@ -427,8 +428,8 @@ impl Requests {
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
-    /// Returns the slot of the one open request whose id has this text without its quotes; `None`
-    /// if there are several.
+    /// Returns the slot of the one open request that the peer has not cancelled and whose id has
+    /// this text without its quotes; `None` if there is none or several.
     pub(crate) fn find_text(&mut self, id: Id<'_>) -> Option<u32> {
         self.sort();
         let bare = id.bare();
@@ -436,8 +437,7 @@ impl Requests {
         quoted.push(b'"');
         quoted.extend_from_slice(bare);
         quoted.push(b'"');
-        // With quotes the text is an id of one value, and without quotes of another, if it is
-        // valid.
+        // With quotes the text is one id; without quotes it is another, if it is valid JSON.
         let forms = [Json::parse(&quoted), Json::parse(bare)];
         let mut found = None;
         for form in forms.into_iter().flatten().filter_map(Id::new) {

@@ -6,7 +6,8 @@
 //! running it twice does no harm; a call that was answered, only if the code of the answer means
 //! that it was not run. Both are sent again only a limited number of times.
 //!
-//! So no call runs twice unless its caller allowed it, and nothing is tried for ever.
+//! So no call runs twice unless its caller allowed it, and no call that was sent is sent again for
+//! ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -210,7 +211,7 @@ impl<'r> Retries<'r> {
     ) -> Option<Duration> {
         match outcome {
             OwnedOutcome::Err(error) if self.retry.codes.contains(&error.code()) => {
-                // This resend is counted like any other.
+                // This resend counts towards the limit, as that of an aborted call does.
                 self.resends.take().then(|| self.next_delay(entropy))
             }
             outcome => match self.resends.judge(outcome, is_idempotent) {
@@ -309,7 +310,11 @@ mod tests {
         retry.max_resends = 4;
         retry.max_delay = Duration::from_millis(350);
         let mut retries = Retries::new(&retry);
-        assert_eq!(retries.judge(&failed(-32002), true, 0), None, "not told to");
+        assert_eq!(
+            retries.judge(&failed(-32002), true, 0),
+            None,
+            "no code is set"
+        );
         retry.codes = vec![7, -32002];
         retries = Retries::new(&retry);
         for (outcome, is_idempotent, after) in [

@@ -136,7 +136,7 @@ impl Shutdown {
         self.stage == Stage::Serving
     }
 
-    /// Whether all transports have been dropped.
+    /// Whether [`Release`](ShutdownAction::Release) was returned, the last action.
     pub fn is_over(&self) -> bool {
         self.told == Stage::Over
     }

@@ -191,6 +191,7 @@ impl WebSocketRules {
     }
 
     /// Returns the notification without params that this side sends regularly, and how often.
+    /// `None` for a server, and if heartbeats are off.
     pub fn own_heartbeat(&self, is_server: bool) -> Option<(&'static str, Duration)> {
         let span = self.heartbeat.filter(|_| !is_server)?;
         Some((HEARTBEAT_PING, span))
@@ -207,7 +208,8 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
-/// Whether a request with these `Origin` headers is accepted, if the origins `known` are.
+/// Whether a request with these `Origin` headers is accepted. `known` are the accepted origins; if
+/// empty, every origin is accepted.
 pub(crate) fn lets_in(known: &[String], is_required: bool, origins: &[&str]) -> bool {
     match origins {
         _ if known.is_empty() => true,
