@@ -119,8 +119,9 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Whether the answer to an open request will be kept, because its batch has other open
-    /// requests. Such an answer makes no output, so the caller need not set the time before it, nor
-    /// write after it. False for a request that is not open here.
+    /// requests or items that are not delivered yet. Such an answer makes no output, so the caller
+    /// need not set the time before it, nor write after it. False for a request that is not open
+    /// here.
     ///
     /// ```
     /// # use antiphon::{Config, Connection, Event, Input};
@@ -161,7 +162,8 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Answers −32603 to a request whose token was lost, for example by a panic while its result
-    /// was written. Returns false if the request is not open. For adapters; handlers never need it.
+    /// was written. Returns false if it cannot be answered, as when it is not open. For adapters;
+    /// handlers never need it.
     pub fn abandon(&mut self, request: RequestKey) -> bool {
         let token = ReplyToken { key: request };
         self.respond_err(token, &ErrorObject::internal_error())
@@ -236,8 +238,8 @@ impl<T, S: Settings> Connection<T, S> {
         if S::BATCHES { request.batch } else { NONE }
     }
 
-    /// Notes that one more request of a batch has ended, and sends the batch's answer if it was the
-    /// last.
+    /// Notes that one more request of a batch has ended, or that all items have been delivered.
+    /// Sends the batch's answer if it waits for nothing more.
     pub(super) fn release_batch(&mut self, batch: u32) {
         let Some(parts) = &mut self.parts else {
             return;

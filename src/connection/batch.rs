@@ -1,7 +1,7 @@
 //! Several calls and notifications in one message.
 //!
-//! The builder writes directly into the output, after the queued messages. If it is dropped, its
-//! bytes are removed; if it is leaked, the next command removes them.
+//! The builder writes directly into the output, after the queued messages. If it is dropped without
+//! being sent, its bytes are removed; if it is leaked, the next command removes them.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -39,7 +39,7 @@ pub struct Batch<'c, T, S: Settings = Config> {
     frame: Result<FrameStart, SendError>,
     start: usize,
     /// The end of the last complete entry. If the code that writes a value panics, the bytes after
-    /// it are removed.
+    /// this end are removed.
     whole: usize,
     deadline: u64,
     first: u64,
@@ -55,8 +55,8 @@ pub struct Handle<R> {
 }
 
 impl<R> Handle<R> {
-    /// Makes a handle for a call of a driver's own batch, whose number the driver knows only when
-    /// it fills the batch.
+    /// Makes a handle for a driver that has a batch builder of its own, and numbers the calls of a
+    /// batch itself.
     pub fn new(call: CallId) -> Self {
         Self {
             call,

@@ -55,7 +55,8 @@ pub enum SendError {
     /// The call or request is not open on this connection.
     NotOpen,
     /// The transport cannot carry the message: the server's side of an HTTP exchange only answers,
-    /// and an HTTP request cannot be cancelled. Or the dialect has no cancel.
+    /// and an HTTP request cannot be cancelled. Or a cancel cannot be sent: the dialect has none,
+    /// the connection has ended, or the output is over its hard limit.
     NoPush,
     /// Batches are switched off, or the version of the protocol has none.
     BatchesOff,
@@ -388,7 +389,8 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Queues the dialect's cancel notification for call `number`. It may exceed the soft limit,
-    /// because it causes no new work; at the hard limit it is not sent.
+    /// because it causes no new work; if the output is over the hard limit, it is not sent. Returns
+    /// whether it was queued.
     pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
         let Some((method, member)) = self.config.dialect.cancel_send.names() else {
             return false;

@@ -1,6 +1,7 @@
-//! Turns messages into events: one event for each object of a frame.
+//! Turns messages into events: nearly always one event for each object of a frame.
 //!
-//! A response is never answered, and neither is a notification. A request is answered exactly once.
+//! A response is never answered, and neither is a notification, unless a 1.0 dialect acknowledges
+//! it. A request is answered exactly once.
 //! An object that is none of these is reported, not dropped.
 
 use super::Connection;
@@ -383,7 +384,7 @@ impl<T, S: Settings> Connection<T, S> {
         Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin })
     }
 
-    /// Whether a call of ours had this id.
+    /// Whether this id was generated for a call of ours.
     fn was_ours(&self, id: Id<'_>) -> bool {
         let number = || self.config.dialect.id_scheme.read(id.json());
         Calls::<T>::POSSIBLE
@@ -408,8 +409,8 @@ impl<T, S: Settings> Connection<T, S> {
         };
         let error = match &response.outcome {
             Outcome::Err(error) => error,
-            // On an exchange a result, or a malformed error, can only be the answer to its one
-            // call.
+            // On an exchange with one open call, a result or a malformed error without an id can
+            // only be the answer to that call.
             outcome if response.id.is_none() && self.is_meant_without_id(outcome) => {
                 return Some(one);
             }
@@ -425,6 +426,8 @@ impl<T, S: Settings> Connection<T, S> {
         match self.config.dialect.null_id_error {
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => self.sole_message(oldest),
+            // An error about a size limit has no id, because the peer did not read that far. It is
+            // about the last message, so it ends the calls of that, if no other calls are open.
             NullIdError::Report => self
                 .sole_message(oldest)
                 .filter(|_| error.is_over_limit())
@@ -455,8 +458,8 @@ impl<T, S: Settings> Connection<T, S> {
         could_answer && self.calls.open() == 1 && message::settles_without_id(&self.config)
     }
 
-    /// Whether this call was made last, part of it has been written, and no message was sent after
-    /// it.
+    /// Whether this call was made last, part of it has been written, and no message was queued
+    /// after it.
     fn is_last_sent(&self, number: u64) -> bool {
         number == self.calls.next() - 1
             && number <= self.outbox.begun_call()

@@ -1,9 +1,9 @@
 //! Batches from the peer. A batch is refused as a whole; or else it is decided for every item what
 //! becomes of it, and every request is opened, before the first item is delivered.
 //!
-//! A cancel in a batch takes effect before the request that it cancels, in whichever order they
-//! are. Each request of a batch gets an answer at its position, even if it is refused or abandoned,
-//! or cancelled in a dialect that answers cancelled requests.
+//! A cancel in a batch takes effect before the request that it cancels is delivered, in whichever
+//! order they are. Each request of a batch gets an answer at its position, even if it is refused or
+//! abandoned, or cancelled in a dialect that answers cancelled requests.
 
 use alloc::boxed::Box;
 use core::mem;
@@ -21,7 +21,8 @@ use crate::json::{JsonKind, OwnedJson};
 use crate::message::{self, Call, CallKind, Message, Text};
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Refuses a batch as a whole, if that is necessary. `Some(None)` drops it without an event.
+    /// Refuses a batch as a whole, if that is necessary. `None` accepts it; `Some(None)` drops it
+    /// without an event.
     pub(super) fn reject_batch<'a>(
         &mut self,
         text: &'a [u8],
@@ -65,7 +66,8 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Answers a batch that is too long, unless it has only answers, and reports it.
+    /// Reports a batch that is too long. Answers it, unless it has only answers or this side is a
+    /// client.
     pub(super) fn refuse_batch<'a>(
         &mut self,
         text: &'a [u8],
@@ -224,8 +226,8 @@ impl<T, S: Settings> Connection<T, S> {
         add_failure(&mut self.parts, batch, position, style, id, error);
     }
 
-    /// Ends a request of a batch that was not delivered, with an error or without an answer. The
-    /// batch is still being read.
+    /// Ends an undelivered request of a batch, with an error or without an answer. The batch is
+    /// still being read.
     pub(super) fn end_item(
         &mut self,
         batch: u32,

@@ -34,7 +34,7 @@ impl Config {
             1
         };
         // The limit is checked after an answer was written, so that answer may exceed it. A quarter
-        // of a batch's answer is added for it.
+        // of `max_batch_reply_bytes` is added for that.
         let max_output = self
             .limits
             .max_outbox_bytes

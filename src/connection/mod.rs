@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
-//!                │ error replies         │ answers the calls it finds
+//!                │ error replies         │ ends calls, opens requests
 //!                ▼                       ▼
 //!   bytes ◀── outbox ◀── commands      calls   requests   batches
 //! ```
@@ -369,7 +369,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.outbox.queued()
     }
 
-    /// The number of bytes ever written.
+    /// The number of bytes ever written, or dropped because they could not be written.
     pub fn transmit_done(&self) -> u64 {
         self.outbox.done()
     }
@@ -399,7 +399,8 @@ impl<T, S: Settings> Connection<T, S> {
                 || self.calls.open() > 0)
     }
 
-    /// The number of responses so far that matched no call.
+    /// The number of responses so far that matched no call. Acknowledgements of 1.0 notifications
+    /// are not counted.
     pub fn unmatched_responses(&self) -> u64 {
         self.unmatched_responses
     }
@@ -426,8 +427,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.malformed
     }
 
-    /// Whether the connection is closed: nothing more is read, nothing is open, no output is
-    /// queued.
+    /// Whether the connection is closed: [`Event::Closed`] was returned, nothing is open, no output
+    /// is queued.
     pub fn is_closed(&self) -> bool {
         self.phase.is_told()
             && self.requests.open() == 0
@@ -460,7 +461,7 @@ impl<T, S: Settings> Connection<T, S> {
     fn fail(&mut self, error: ConnectionError) {
         self.end(Closed::Failed(error));
         match error {
-            // The peer does not read, or did not end in time: no output can be written any more.
+            // The peer does not read, so no output can be written any more.
             ConnectionError::OutboxFull | ConnectionError::WriteTimedOut => {
                 self.outbox.clear();
                 self.shut(Closed::Failed(error));
@@ -502,7 +503,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Returns the deadline of a timeout that begins now.
+    /// Returns the deadline of a timeout of `span` that begins now.
     fn after(&self, span: Option<Duration>) -> u64 {
         span.map_or(NEVER, |span| (self.now + span).as_nanos())
     }

@@ -66,7 +66,7 @@ impl Frame {
     }
 }
 
-/// The message that is being delivered in parts, the open batches, and buffers for the next.
+/// The message that is being delivered in parts, and the open batches of both sides.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     /// The message, until all of it has been delivered.
@@ -121,7 +121,7 @@ impl Reading {
 pub(super) enum Rest {
     /// The items of a batch from `next` on; `batch` collects the answers.
     Items { next: usize, batch: u32 },
-    /// An error without id, once for every open call above `low` and up to `high`.
+    /// A response without id, once for every open call above `low` and up to `high`.
     Fanout { low: u64, high: u64 },
 }
 
@@ -134,12 +134,12 @@ pub(super) enum Fate {
     Request { slot: u32 },
     /// It is a notification within its limits, and not a cancel.
     Notification,
-    /// It is a call over a limit, which has been answered already.
+    /// It is a request over a limit, which has been answered already.
     Refused {
         cause: RefusedCause,
         answered: Option<i64>,
     },
-    /// It is a cancel of a request of this batch, or the request that was cancelled. Both were
-    /// carried out before the first item was delivered.
+    /// It is a cancel of a request of this batch, or the request that was cancelled. The request
+    /// ended before the first item was delivered, so neither makes an event.
     Done,
 }

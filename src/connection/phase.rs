@@ -5,13 +5,18 @@ use crate::event::Closed;
 /// The phase of a connection's life.
 ///
 /// ```text
-///  Open ──handle_eof──▶ InputEnded ──input read──▶ Finishing ─┐
-///   │ │                     │                                 │
-///   │ │                   drain                               │
-///   │ │                     ▼                                 ▼
-///   │ └─drain─▶ Draining ──handle_eof──▶ DrainingAtEnd ──▶ Ended ──close, or late──▶ Shut
-///   └──────────────────────────close, or a fault────────────▲
+///  Open ────handle_eof────▶ InputEnded ──all input read──▶ Finishing ──▶ Shut
+///   │                           │                                         ▲
+///   │ drain                     │ drain                                   │
+///   ▼                           ▼                                         │
+///  Draining ──handle_eof──▶ DrainingAtEnd ──────────────────▶ Ended ──────┘
+///   └──────────────────────────────────────────────────────────▲
 /// ```
+///
+/// A drain leads to `Ended` when nothing is open or queued, or when all input has been read. A
+/// fault of the peer leads to `Ended` from every phase in which input is read. `close` leads to
+/// `Shut` from every phase, and so do output that the peer does not take and a drain that takes too
+/// long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Both sides may call and notify.
@@ -77,7 +82,8 @@ impl Phase {
         matches!(self, Self::Draining | Self::DrainingAtEnd)
     }
 
-    /// Whether the connection neither drains nor has ended. The end of input may be reported.
+    /// Whether the connection neither drains nor has ended. The end of input may have been
+    /// reported.
     #[inline]
     pub(super) const fn is_steady(self) -> bool {
         matches!(self, Self::Open | Self::InputEnded)

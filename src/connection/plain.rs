@@ -140,8 +140,8 @@ impl<T, S: Settings> Connection<T, S> {
         Err(Ready::Scanned(frame, Ok(scanned)))
     }
 
-    /// Returns the next item of the batch that is being read, if it is plain and not the last,
-    /// which also ends the batch.
+    /// Returns the next item of the batch that is being read, if it is plain. The last item is left
+    /// to the general code, because delivering it also ends the batch.
     #[inline]
     fn plain_item<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         let Parts { reading, fates, .. } = self.parts.as_deref_mut()?;
@@ -219,7 +219,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some((Frame::terminated(body, taken), scanned))
     }
 
-    /// Returns a plain call that reaches no limit.
+    /// Returns a plain call that exceeds no limit.
     #[inline]
     fn plain_call<'a>(&self, text: Text<'a>) -> Option<PlainCall<'a>> {
         let call = PlainCall::read(text, self.envelopes.first()?)?;
@@ -267,7 +267,8 @@ impl<T, S: Settings> Connection<T, S> {
         !is_cancel && method.len() <= self.config.limits.max_method_bytes
     }
 
-    /// Whether a request with this id reaches no limit.
+    /// Whether a request with this id may be opened: it exceeds no limit, and the connection does
+    /// not drain. False, too, if the id would have to be compared with those of open requests.
     #[inline]
     fn has_room_for(&self, id: Id<'_>) -> bool {
         id.text().len() <= self.config.limits.max_id_bytes

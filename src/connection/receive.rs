@@ -59,8 +59,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Whether nothing more is read. A drain is completed here and nowhere else: between two
-    /// messages, so that it does not matter which of them came in the same read as the last answer.
+    /// Whether nothing more is read. A drain is completed only here, between two messages, so that
+    /// it ends after the same message however the input was split.
     #[cold]
     #[inline(never)]
     fn ends_here(&mut self) -> bool {
@@ -300,10 +300,10 @@ impl<T, S: Settings> Connection<T, S> {
         ))
     }
 
-    /// Whether reading may go on with a partly delivered message, because `input` still has it. If
-    /// `input` has another message, or is shorter although the stream has ended, the rest of the
-    /// old message is given up. Returns false for a stream that is shorter than the message and has
-    /// not ended.
+    /// Whether reading may go on. It may not if a message is partly delivered, and a stream that
+    /// has not ended is shorter than that message: the driver has to pass all of it again. If
+    /// `input` has another message instead, or is shorter and has ended, the rest of the old
+    /// message is abandoned, and reading goes on.
     fn is_shown_again(&mut self, input: &mut Input<'_>) -> bool {
         let reading = self.parts.as_ref().and_then(|parts| parts.reading.as_ref());
         let Some(reading) = reading else {
@@ -358,7 +358,7 @@ impl<T, S: Settings> Connection<T, S> {
         S::BATCHES || Calls::<T>::POSSIBLE
     }
 
-    /// Gives up the rest of a partly delivered message: its requests that were not delivered are
+    /// Drops the rest of a partly delivered message. Its requests that were not delivered are
     /// answered −32603.
     pub(super) fn abandon_reading(&mut self) {
         if !self.reads_in_parts() {

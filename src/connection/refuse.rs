@@ -17,8 +17,8 @@ use crate::json::OwnedJson;
 use crate::message::{Call, CallKind};
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Returns the limit that a call exceeds, if any. For a notification only the length of its
-    /// method is limited.
+    /// Returns why a call is refused, if it is: for a limit, its id, or a drain. A notification is
+    /// refused only for the length of its method.
     pub(super) fn over_limit(&mut self, call: &Call<'_>) -> Option<RefusedCause> {
         let method_bytes = call.method.len().saturating_sub(2);
         if method_bytes > self.config.limits.max_method_bytes {
@@ -43,7 +43,7 @@ impl<T, S: Settings> Connection<T, S> {
         (rejects && self.requests.find(id).is_some()).then_some(RefusedCause::RepeatedId)
     }
 
-    /// Returns the error that answers a request over a limit.
+    /// Returns the error that answers a refused request.
     pub(super) fn limit_error(&self, cause: RefusedCause) -> ErrorObject<'static> {
         match cause {
             RefusedCause::Busy => self.config.dialect.error_profile.busy(),
@@ -85,8 +85,8 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Answers an object that is no valid call, unless this side is a client. Returns the code of
-    /// the error, if one was sent.
+    /// Answers a message that is malformed or too large, unless this side is a client. Returns the
+    /// code of the error, if one was sent.
     pub(super) fn answer_fault(
         &mut self,
         style: Style,

@@ -88,7 +88,7 @@ impl<T, S: Settings> Connection<T, S> {
         }))
     }
 
-    /// Notes that a call has ended in the list of our batches.
+    /// Notes in the list of our batches that a call has ended.
     #[cold]
     #[inline(never)]
     fn end_in_batch(&mut self, number: u64) {
