@@ -81,7 +81,7 @@ impl<W> Session<W> {
     }
 
     /// Answers for a handler that gave no answer: *internal error*, or, if the peer has cancelled
-    /// the request, that it was cancelled. Makes a report.
+    /// the request, that it was cancelled. Makes a report of an *internal error*.
     pub fn abandon(&mut self, ticket: Ticket) {
         if let Some(about) = self.answer_for(ticket) {
             self.report(Report::Unanswered(about));
@@ -110,8 +110,8 @@ impl<W> Session<W> {
         self.report(Report::Panicked(about));
     }
 
-    /// Takes the request whose answer was lost because writing it panicked. It has been answered
-    /// *internal error*.
+    /// Takes the details of the request whose answer was lost because writing it panicked. The
+    /// request has been answered *internal error*.
     pub fn take_lost(&mut self) -> Option<RequestDetails> {
         self.lost.take()
     }
@@ -178,7 +178,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Reports that a handler failed for a reason that is not sent to the peer.
+    /// Reports that a handler failed: see [`Report::Failed`].
     pub fn report_failure(&mut self, ticket: &Ticket, error: OwnedError) {
         if let Some(about) = self.about(ticket.key(), &ticket.method, ticket.begun) {
             self.report(Report::Failed(about, error));
@@ -192,7 +192,8 @@ impl<W> Session<W> {
     }
 
     /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no
-    /// report. Returns the details for a report, or `None` if no answer is awaited any more.
+    /// report. Returns the details for a report, or `None` if the peer has cancelled the request or
+    /// awaits no answer any more.
     pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestDetails> {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let key = ticket.key();

@@ -135,8 +135,8 @@ impl<W> Session<W> {
     }
 
     /// Reports that the peer itself has ended, such as a child process that has exited: it awaits
-    /// no answers and gives none. All input from it must have been handed in before. The fault, if
-    /// there is one, is reported.
+    /// no answers and gives none. All of its input must have been given to the session before. The
+    /// fault, if there is one, is reported.
     pub fn handle_peer_gone(&mut self, fault: Option<Fault>) {
         if let Some(fault) = fault {
             self.note_fault(fault);
@@ -219,8 +219,8 @@ impl<W> Session<W> {
         }
     }
 
-    /// Moves on if a command, such as an answer, has ended the connection. Otherwise only the next
-    /// input would show that.
+    /// Moves on if a command, such as an answer, has ended the connection. Without this, only the
+    /// next input would show that end.
     pub(super) fn poll_end(&mut self) {
         if self.conn.has_ended() && self.phase.closed().is_none() {
             self.pump(&mut Input::none());

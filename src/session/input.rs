@@ -74,7 +74,7 @@ impl<W> Session<W> {
         self.pump(&mut input);
         match self.phase.is_listening() {
             true => input.consumed(),
-            // No more messages are taken.
+            // No more messages are taken, so the rest is dropped.
             false => bytes.len(),
         }
     }
@@ -82,12 +82,11 @@ impl<W> Session<W> {
     /// Returns how many of the first bytes of a stream may be read as messages: all, if they do not
     /// begin an HTTP request. While this is undecided, only those that mean the same in either case,
     /// because they end no message and no header line: nothing of a web page's request must run. If
-    /// they do begin an HTTP request, closes the session.
+    /// they do begin an HTTP request, closes the session and returns 0.
     fn look_at_start(&mut self, bytes: &[u8]) -> usize {
         match opening(bytes) {
-            // The bytes that are not safe are kept and examined again with the next ones. They may
-            // not become more than the longest message has, so at that length they count as messages,
-            // whatever they begin.
+            // The other bytes are kept, and examined again with the next ones. At the size of the
+            // longest message all are read as messages, so that they do not grow without a limit.
             Opening::Undecided(safe) if bytes.len() < self.conn.config().max_input_bytes() => safe,
             Opening::Undecided(_) | Opening::Other => {
                 self.is_at_start = false;
@@ -318,7 +317,8 @@ impl<W> Session<W> {
     }
 }
 
-/// Whether an event shows that the peer has sent a valid message.
+/// Whether an event shows that the peer has sent a message that is not malformed. An answer to one
+/// of our calls counts even if it is invalid.
 fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
     match event {
         Event::Malformed(_) | Event::Closed(_) => false,

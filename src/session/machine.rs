@@ -65,10 +65,10 @@ pub struct Session<W> {
     pub(super) is_at_start: bool,
     pub(super) queue: Queue<W>,
     /// Whether the service may be busy: the last [`poll_work`](Self::poll_work) gave it work, or
-    /// left work in the queue. True before the first one.
+    /// left work in the queue. True before the first `poll_work`.
     pub(super) is_serving: bool,
     pub(super) settled: VecDeque<Settled<W>>,
-    /// Open calls whose outcome is delivered in order with the service's work.
+    /// The numbers of open calls whose outcome is delivered in order with the service's work.
     pub(super) in_order: BTreeSet<u64>,
     /// Calls whose progress is awaited; `None` before the first one.
     pub(super) progress: Option<Box<Progress>>,
@@ -89,7 +89,7 @@ pub struct Session<W> {
     pub(super) now: Instant,
     /// Passed deadlines take no effect before this time, because the clock has jumped.
     pub(super) granted: Option<Instant>,
-    /// Whether the peer has sent a valid message.
+    /// Whether the peer has sent a message that is not malformed.
     pub(super) has_heard: bool,
 }
 
@@ -383,7 +383,7 @@ impl<W> Session<W> {
         self.queue.push_report((report, 0));
     }
 
-    /// Whether the peer has cancelled the request.
+    /// Whether the peer has cancelled the request, or the session is over.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.phase.is_over() || self.cancelled.contains(&request)
     }
@@ -427,12 +427,12 @@ impl<W> Session<W> {
         self.fault.as_ref()
     }
 
-    /// Whether the peer has sent a valid message.
+    /// Whether the peer has sent a message that is not malformed.
     pub fn has_heard(&self) -> bool {
         self.has_heard
     }
 
-    /// Whether new output would be refused because the output is full.
+    /// Whether new calls and notifications would be refused because the output is full.
     pub fn is_full(&self) -> bool {
         let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
         waiting > self.conn.config().limits.soft_max_outbox_bytes as u64

@@ -1,22 +1,22 @@
 //! A connection with everything that a driver needs around it: for threads, tasks or tests.
 //!
-//! A [`Session`] is the common part of all drivers, and needs no driver itself: tests drive it
+//! A [`Session`] is the common part of all drivers. It does no I/O itself, so tests use it
 //! directly. It is built around a [`Connection`](crate::Connection), which is the protocol.
 //!
 //! | file | has |
 //! |---|---|
 //! | `machine` | the session: its state, work, calls and getters |
-//! | `answer` | answers, by handlers and in their place |
-//! | `phase` | the phases of its life |
+//! | `answer` | answers by handlers, and answers for handlers that gave none |
+//! | `phase` | the phases of a session's life |
 //! | `input` | turns bytes into messages, and passes messages to callers and to the service |
 //! | `output` | the bytes to be written next, and the result of writing |
-//! | `ending` | ends, and when a deadline may end something |
+//! | `ending` | how a session ends, and when a deadline may end something |
 //! | `progress` | the progress that the peer reports of our calls |
 //! | `queue` | the messages that wait for the service, in order and within limits |
 //! | `ticket` | the right to answer one request |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |
-//! | `options` | the limits, and the order |
+//! | `options` | the limits, and which work waits for other work |
 
 mod answer;
 mod ending;

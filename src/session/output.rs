@@ -9,7 +9,7 @@ use super::wire::Wire;
 use crate::event::CloseReason;
 use crate::time::Instant;
 
-/// How much output of a layer is joined into one write.
+/// How many bytes of a layer's output one write has before no further message is joined to it.
 const COALESCED_BYTES: usize = 64 * 1024;
 
 impl<W> Session<W> {

@@ -12,8 +12,10 @@ use crate::time::Instant;
 ///     │                 ├──write failed───┼──▶ LastWords ──linger over, or end────┤
 ///     └──closed─────────┴──closed─────────┴───────────────────────────────────────┴──▶ Closing
 ///                                                                                        │
-///                                              Over ◀──all said and written, or late─────┘
+///                                              Over ◀──nothing open or queued, or late───┘
 /// ```
+///
+/// A drain and a failed write in `Opening` lead to the phases to which they lead in `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
@@ -39,7 +41,7 @@ pub enum Phase {
     Closing {
         /// Why it ended.
         why: Closed,
-        /// When the end began: for an end of input, when the stream ended.
+        /// When the end began: when the stream ended or writing failed, if that came before.
         since: Instant,
     },
     /// Nothing is read or written any more.

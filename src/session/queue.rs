@@ -128,9 +128,9 @@ impl<W> Queue<W> {
         self.push_other(Other::Settled(settled), 0);
     }
 
-    /// Adds a copy of a request, or returns the request if too many bytes wait already. Only the
-    /// connection limits the number of requests. Their bytes count until they are
-    /// [released](Self::release).
+    /// Adds a copy of a request. Under [`WhenFull::Drop`], returns the request if too many bytes
+    /// wait already. Only the connection limits the number of requests. Their bytes count until
+    /// they are [released](Self::release).
     pub(super) fn push_request<'a>(
         &mut self,
         request: RequestRef<'a>,
@@ -163,7 +163,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Adds a report that holds this many of the peer's bytes, if it is allowed.
+    /// Adds a report that holds this many of the peer's bytes, or counts it as dropped.
     pub(super) fn push_report(&mut self, (report, bytes): (Report, usize)) {
         if self.may_take_message(bytes) {
             self.push_other(Other::Report(report), bytes);
@@ -233,9 +233,10 @@ impl<W> Queue<W> {
         self.items.pop_front().map(|item| self.take_out(item))
     }
 
-    /// Removes and returns the next work: a request only if `may_begin`, and neither a request nor
-    /// a notification if `is_held`. If the first entry has to wait, the entries after it wait too,
-    /// except cancels and outcomes of calls: the first entry may be waiting for one of them.
+    /// Removes and returns the next work: a request only if `may_begin`, a notification only if no
+    /// request waits for a thread, and neither if `is_held`. If the first entry has to wait, the
+    /// entries after it wait too, except cancels and outcomes of calls: the first entry may be
+    /// waiting for one of them.
     pub(super) fn pop_in_order(&mut self, may_begin: bool, is_held: bool) -> Option<Next<W>> {
         let is_next_free = match self.items.front()? {
             Item::Request(_) => may_begin && !is_held,
@@ -308,8 +309,8 @@ impl<W> Queue<W> {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.max_bytes
     }
 
-    /// Whether a notification or report may be added, which is then counted. Otherwise notes that
-    /// it was dropped, for a report.
+    /// Whether a notification, the beginning of a batch or a report may be added, which is then
+    /// counted. Otherwise counts it as dropped; the count is reported later.
     fn may_take_message(&mut self, bytes: usize) -> bool {
         let is_kept = self.when_full == WhenFull::Pause;
         if is_kept || (self.messages < self.max_messages && self.fits(bytes)) {

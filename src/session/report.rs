@@ -1,4 +1,4 @@
-//! Faults of which the peer was not sent everything, to be logged.
+//! What went wrong in a session, for a log. The peer is sent less of it, or nothing.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -177,7 +177,7 @@ pub enum UnmatchedDetails {
     Late(OwnedOutcome),
     /// An answer with an id that was never sent.
     Unknown(OwnedOutcome),
-    /// An answer without an id.
+    /// An answer without an id, or with a null id.
     NullId(OwnedOutcome),
     /// A cancel of a request that is not open.
     Cancel,
@@ -194,6 +194,7 @@ impl Report {
             id: malformed.id.map(Into::into),
             answered: malformed.answered,
         };
+        // The text is counted, and about as much again for the id.
         (report, malformed.origin.bytes.min(2 * MAX_TEXT_BYTES))
     }
 

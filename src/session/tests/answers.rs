@@ -57,6 +57,7 @@ fn a_result_that_is_refused_is_answered_internal_error() {
     let mut session = idle(Config::new());
     line(&mut session, M1);
     let ticket = request(&mut session);
+    // A map whose keys are pairs has no JSON form.
     let keys = alloc::collections::BTreeMap::from([((1, 2), 3)]);
     let refused = session.respond(ticket, &keys);
     assert!(matches!(refused, Err(SendError::Encode(_))), "{refused:?}");
@@ -103,6 +104,7 @@ fn an_answer_that_came_too_late_is_an_error_and_one_that_is_unwanted_is_none() {
         &mut session,
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
     );
+    // A write that has not ended keeps the session from being over.
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());
     session.close(CloseReason::Done);

@@ -2,17 +2,20 @@
 
 use super::*;
 
-/// A layer in which the byte `O` opens, `C` closes, and any other byte is the length of the message
-/// after it.
+/// A layer in which the byte `O` opens, 0xff closes, 0xfe breaks a rule, and any other byte is the
+/// length of the message after it. A length above [`MAX_SIZE`] is over the limit.
 #[derive(Debug, Default)]
 struct Bytes {
     is_open: bool,
     is_closing: bool,
     has_closed: bool,
+    /// Received bytes that made no event yet.
     begun: VecDeque<u8>,
     out: Vec<u8>,
+    /// When the layer wants the notification `beat` sent.
     due: Option<Instant>,
     has_ended: bool,
+    /// Whether `due` has passed.
     is_late: bool,
     is_eof: bool,
     restarts: usize,
@@ -298,6 +301,7 @@ fn heartbeats_of_a_layer_are_answered_and_sent_unseen() {
 #[test]
 fn what_a_layer_may_not_take_closes_it_with_a_report() {
     let mut session = layered(Bytes::default());
+    // A length of 200.
     session.handle_input(b"O\xc8");
     assert!(session.phase().closed().is_some());
     assert!(work(&mut session)[1].starts_with("report: a refused message"));

@@ -42,8 +42,8 @@ fn what_waits_behind_a_request_without_a_slot_keeps_its_order() {
     line(&mut session, N);
     assert!(session.poll_work(false).is_none());
     let ticket = request(&mut session);
-    // While a request waits for a thread, later notifications wait; here a later request waits
-    // behind one.
+    // While the first request waits for a thread, the notification after it waits, and so does the
+    // second request after that.
     session.postpone();
     line(&mut session, M2);
     assert!(session.poll_work(true).is_none());
@@ -130,6 +130,7 @@ fn an_empty_message_is_a_message_and_nothing_in_a_stream() {
     config.framing = Framing::Messages;
     let mut session: Session<u32> = Session::new(config.into(), Wire::Messages, at(0));
     session.handle_input(b"");
+    // `Opened`, and a report of the malformed message.
     assert_eq!(work(&mut session).len(), 2);
     let mut session = idle(Config::new());
     session.handle_input(b"");

@@ -3,16 +3,19 @@
 use super::*;
 use crate::ProgressStyle;
 
+/// A configuration whose dialect has progress.
 fn telling() -> Config {
     Config::new().progress(ProgressStyle::Lsp)
 }
 
+/// The peer's notification of progress.
 fn told(token: &str, value: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"$/progress","params":{{"token":{token},"value":{value}}}}}"#
     )
 }
 
+/// Takes all progress: the number of each call, and the value.
 fn progress(session: &mut Session<u32>) -> Vec<(u64, String)> {
     let mut all = Vec::new();
     while let Some((call, value)) = session.poll_progress() {

@@ -39,6 +39,7 @@ fn with_a_call_open_reading_goes_on_until_far_too_much_waits() {
 fn what_is_dropped_is_counted_and_a_request_is_answered_busy() {
     let mut config = SessionConfig::from(Config::new());
     config.when_full = WhenFull::Drop;
+    // Two of the four notifications fit, with 30 bytes each, and the request of 37 does not.
     config.max_queued_bytes = 70;
     let mut session = idle(config);
     for _ in 0..4 {
@@ -76,7 +77,7 @@ fn the_size_of_a_batch_comes_before_its_items_and_counts_as_a_message() {
     line(&mut session, &format!("[{N}]"));
     assert_eq!(work(&mut session), ["batch of 1", "notification n"]);
 
-    // One that is refused counts as well.
+    // The batch of a refused request is reported as well.
     let mut session = idle(Config::new());
     line(&mut session, M1);
     let ticket = request(&mut session);
@@ -142,6 +143,7 @@ fn the_bytes_of_a_request_count_until_it_is_answered() {
 
 #[test]
 fn the_bytes_of_reports_count_until_they_are_taken() {
+    // The report of a malformed message counts with 2048 bytes at most.
     let long = "x".repeat(5000);
     let mut session = limited(WhenFull::Pause, 100, 2048);
     for _ in 0..3 {
@@ -153,7 +155,7 @@ fn the_bytes_of_reports_count_until_they_are_taken() {
     let mut session = limited(WhenFull::Pause, 100, 2049);
     line(&mut session, &long);
     assert!(session.may_read());
-    // A report counts as a message.
+    // A report that was taken does not count as a message any more.
     let mut session = limited(WhenFull::Pause, 2, 10_000);
     for _ in 0..3 {
         line(&mut session, "x");

@@ -119,6 +119,8 @@ fn a_peer_that_does_not_read_is_not_read_either() {
     ];
     session.notify("n", ()).unwrap();
     assert!(session.take_transmit(&mut Vec::new()));
+    // Each answer has 57 bytes. The second exceeds the limit of 100 and ends the session, so only
+    // the third can be refused.
     let mut refused = 0;
     for ticket in tickets {
         refused += usize::from(session.respond(ticket, &"x".repeat(20)).is_err());
@@ -128,7 +130,7 @@ fn a_peer_that_does_not_read_is_not_read_either() {
     assert_eq!(
         session.phase(),
         Phase::Over(full),
-        "what hangs is not waited for"
+        "the unfinished write is not waited for"
     );
     assert!(refused <= 1);
     assert_eq!(session.linger(), Duration::ZERO);
