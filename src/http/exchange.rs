@@ -276,8 +276,8 @@ pub enum ReplyError {
         /// The limit, in bytes.
         max_bytes: usize,
     },
-    /// A redirect that is not followed: to another origin, too often, or one that would turn a POST
-    /// into a GET.
+    /// A redirect that is not followed: to another origin, to a target that is not valid, too
+    /// often, or one that would turn a POST into a GET.
     Redirect {
         /// The status.
         status: u16,

@@ -1,7 +1,7 @@
 //! Reads the header lines of a request one by one, and finds faults for which it must be refused.
 //!
 //! If a field that may occur only once occurs twice, this server may use one value and a proxy in
-//! front of it the other. RFC 9110 clause 5.3 forbids that, so the request is refused before
+//! front of it the other. RFC 9110 clause 5.3 forbids such requests, so they are refused before
 //! anything runs.
 
 use alloc::vec::Vec;
@@ -90,7 +90,8 @@ impl<'a> Fields<'a> {
 
     /// Takes one line: its name, in any case, and its value.
     pub fn line(&mut self, name: &str, value: &'a [u8]) {
-        // A value that is not text counts as empty, which has no meaning in any of these fields.
+        // A value that is not text counts as empty. Of the values checked here, only a host may be
+        // empty: see below.
         let text = core::str::from_utf8(value).unwrap_or_default().trim();
         let Some(at) = ONCE
             .iter()
@@ -106,6 +107,7 @@ impl<'a> Fields<'a> {
         }
         self.seen |= 1 << at;
         match at {
+            // If the lengths differ, the value is not text.
             HOST if !is_host(text) || text.len() != value.trim_ascii().len() => {
                 self.blame("the host is no host");
             }
@@ -235,7 +237,7 @@ fn is_host(text: &str) -> bool {
     host.bytes().all(is_of_host) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Counts header lines of a request in its bytes, as they arrive.
+/// Counts the `Content-Length` lines of a request in its bytes, as they arrive.
 ///
 /// Libraries that read HTTP drop a second `Content-Length`, or a `Content-Length` together with a
 /// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that a request
@@ -244,7 +246,7 @@ fn is_host(text: &str) -> bool {
 pub struct HeadScan {
     /// The number of `Content-Length` lines.
     lengths: u32,
-    /// How many bytes of the line match `NAME`; `None` if the line is known to be another one.
+    /// How many bytes of the line match `NAME`; `None` if the line is another one, or is counted.
     line: Option<usize>,
     /// The line is still empty, so its end would be the end of the head.
     is_empty: bool,

@@ -60,7 +60,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     match target.first() {
         None => return undecided,
         Some(b'/' | b'*') => return Opening::Http,
-        // The word is a JSON value and no target follows, so these are JSON values in a row.
+        // The word may be a JSON value, and no target follows, so these are JSON values in a row.
         Some(byte) if is_scalar(method) && !byte.is_ascii_alphanumeric() => return Opening::Other,
         Some(byte) if !byte.is_ascii_graphic() => return Opening::Other,
         Some(_) => {}
@@ -98,7 +98,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether the word is a JSON value.
+/// Whether the word is `true`, `false` or `null`, or begins like a number.
 fn is_scalar(word: &[u8]) -> bool {
     matches!(word, b"true" | b"false" | b"null")
         || word

@@ -47,7 +47,7 @@ pub struct HttpRules {
     pub paths: Vec<String>,
     /// The statuses of replies that are errors. Default [`Statuses::always_ok`].
     pub error_statuses: Statuses,
-    /// The status if there is no reply. Default 204; 202 for MCP.
+    /// The status if there is no answer to send. Default 204; 202 for MCP.
     pub no_reply_status: u16,
     /// The accepted origins, such as `https://app.example` or `http://localhost:3000`; scheme and
     /// host in any case, the scheme's default port may be left out. Others are answered 403. If
@@ -246,8 +246,8 @@ impl HttpRules {
 
     /// Checks a request before its body is read.
     ///
-    /// A web page cannot make a browser run anything from another origin without a preflight: if
-    /// the request comes from a browser (it has `Origin` or `Sec-Fetch-Site`), it must have a media
+    /// A web page of another origin cannot make this server run anything without a preflight: if a
+    /// request comes from a browser (it has `Origin` or `Sec-Fetch-Site`), it must have a media
     /// type of JSON.
     pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         if head.fault.is_none() && !self.paths.is_empty() && !self.is_served(head.target) {

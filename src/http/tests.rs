@@ -342,7 +342,8 @@ fn codes_have_statuses_only_where_they_are_configured() {
         |code: &str| format!(r#"{{"result":null,"error":{{"code":{code},"message":"x"}},"id":1}}"#);
     let mut own = Statuses::by_code();
     own.codes.insert(0, (-32700, 422));
-    // A code, and its statuses: of 2.0 by code, of 2.0 and 1.0 in Bitcoin, of the changed list.
+    // A code, and four statuses: of a 2.0 error by code, of a 2.0 and a 1.0 error in Bitcoin, and
+    // of a 2.0 error by the changed list.
     for (code, wanted) in [
         ("-32600", [400, 200, 400, 400]),
         ("-32601", [404, 200, 404, 404]),
@@ -427,6 +428,7 @@ fn a_function_answers_a_body_or_its_absence() {
     );
 }
 
+/// An exchange whose one call has been sent.
 fn exchange() -> ClientExchange<u8> {
     let mut exchange = ClientExchange::new(Config::new());
     exchange.call("a", (), 1).unwrap();
@@ -434,6 +436,7 @@ fn exchange() -> ClientExchange<u8> {
     exchange
 }
 
+/// Returns how the one call of an exchange ends with this reply.
 fn ended(status: u16, body: &str) -> Result<Vec<String>, ReplyError> {
     let mut ends = Vec::new();
     exchange().receive(status, body.as_bytes(), |response| {
