@@ -186,12 +186,13 @@ fn hash_of_number(number: u64) -> u32 {
 }
 
 /// A hash of bytes, eight at a time; it does not depend on how the bytes are divided into pieces.
-/// It is small, and good enough to find ids that differ before they are compared.
+/// It is fast, and good enough to tell most different ids apart without comparing them.
 #[derive(Default)]
 struct HashOfBytes {
     hash: u64,
-    /// The last bytes, fewer than eight.
+    /// The last bytes, which are fewer than eight and not mixed in yet.
     word: u64,
+    /// How many bytes were pushed.
     len: u32,
 }
 

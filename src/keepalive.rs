@@ -54,7 +54,7 @@ const SPAN_MIN: Duration = Duration::from_millis(1);
 pub enum KeepAliveAction {
     /// Send a ping now.
     SendPing,
-    /// The connection was not made in time: give up the attempt.
+    /// The connection was not made in time: end the attempt.
     ConnectTimedOut,
     /// The peer did not answer a ping in time: close the connection.
     PeerDead,

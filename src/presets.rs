@@ -67,7 +67,7 @@ impl Config {
     /// cancelled request answered −32800, a busy server −32803, no batches, progress by
     /// `$/progress`. `params: null` is read as absent, because editors send it with `shutdown`.
     /// Messages up to 64 MiB, because editors send whole documents. A binary WebSocket message is
-    /// read as text, because pygls sends such messages. A drain gives up after 2 s, because the
+    /// read as text, because pygls sends such messages. A drain lasts 2 s at most, because the
     /// editor may have ended.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
@@ -90,7 +90,7 @@ impl Config {
     /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, no
     /// answer to a cancelled request, a busy server answers −32603, ids never null and never shared
     /// by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
-    /// tool results carry files. `params: null` is read as absent. A drain gives up after 2 s,
+    /// tool results carry files. `params: null` is read as absent. A drain lasts 2 s at most,
     /// because the host may have ended.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();

@@ -88,7 +88,7 @@ const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
 /// let mut reconnect = Reconnect::new(strategy)?;
 /// assert_eq!(reconnect.handle_lost(Instant::ZERO, 0), Some(Instant::from_millis(1000)));
 /// assert_eq!(reconnect.handle_lost(Instant::from_millis(1500), 0), Some(Instant::from_millis(3500)));
-/// assert_eq!(reconnect.handle_lost(Instant::from_millis(4000), 0), None); // given up for good
+/// assert_eq!(reconnect.handle_lost(Instant::from_millis(4000), 0), None); // no attempt is left
 /// # Ok::<(), antiphon::InvalidStrategy>(())
 /// ```
 #[derive(Clone, Debug)]

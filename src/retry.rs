@@ -107,13 +107,14 @@ impl Default for Resends {
 #[non_exhaustive]
 pub struct Retry {
     /// How often one call is sent again, so that a request that crashes every server is not sent
-    /// for ever. A call that was not sent is not counted after a reconnect. Default 3.
+    /// for ever. A client that reconnects does not count a call that was not sent; over HTTP it is
+    /// counted. Default 3.
     pub max_resends: u32,
     /// Error codes after which a call is sent again, even if it is not idempotent: they must mean
     /// that it was not run. Default none.
     pub codes: Vec<i64>,
-    /// The first delay. A call whose connection was lost is sent again without a delay, as soon as
-    /// there is another connection. Default 100 ms.
+    /// The first delay. A client that reconnects sends a call whose connection was lost again
+    /// without a delay, as soon as there is another connection. Default 100 ms.
     pub initial_delay: Duration,
     /// The factor from one delay to the next. A value below 1, or not a number, counts as 1.
     /// Default 2.

@@ -18,7 +18,7 @@ pub enum ShutdownAction {
     /// Stop accepting connections, and drain every connection:
     /// [`Connection::drain`](crate::Connection::drain).
     Drain,
-    /// Give up active work, and close every connection:
+    /// Stop waiting for active work, and close every connection:
     /// [`Connection::close`](crate::Connection::close) with
     /// [`GoingAway`](crate::CloseReason::GoingAway) as a server, whose WebSockets send 1001, and
     /// with [`Done`](crate::CloseReason::Done) as a client, whose WebSockets send 1000. Queued
@@ -78,7 +78,7 @@ impl Shutdown {
     }
 
     /// Begins the end: active work may take `grace` to finish. A later call can only shorten this
-    /// time: with a `grace` of zero, active work is given up immediately.
+    /// time: with a `grace` of zero, active work is not waited for any more.
     pub fn begin(&mut self, now: Instant, grace: Duration) {
         let until = now + grace;
         match self.stage {

@@ -286,9 +286,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Closes the connection immediately. Open requests are given up and not answered. Open calls
-    /// end; calls of which no byte was sent are removed from the output. The rest of the output can
-    /// still be written.
+    /// Closes the connection immediately. Each open request ends without an answer, as
+    /// [`Event::Cancelled`]. Open calls end; calls of which no byte was sent are removed from the
+    /// output. The rest of the output can still be written.
     pub fn close(&mut self, reason: CloseReason) {
         let why = Closed::Local(reason);
         self.end(why);
@@ -471,7 +471,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Accepts no more commands, and gives open requests up.
+    /// Accepts no more commands, and ends open requests without an answer.
     fn shut(&mut self, why: Closed) {
         self.phase.shut(why);
         self.deadlines.drain = NEVER;

@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::json::{Scanned, SyntaxError, TextFlags};
 use crate::message::Text;
 
-/// The work that the fast path has done when it gives up, so that it is not done twice.
+/// The work that the fast path has done when it returns no event, so that it is not done twice.
 pub(super) enum Ready<'a> {
     Nothing,
     /// No whole message is left, and the input has not ended.

@@ -41,7 +41,7 @@ pub(super) enum Phase {
         /// `Event::Closed` has been returned.
         is_told: bool,
     },
-    /// Open requests are given up, and no command is accepted.
+    /// Open requests end without an answer, and no command is accepted.
     Shut {
         /// The first reason.
         why: Closed,
@@ -89,7 +89,7 @@ impl Phase {
         matches!(self, Self::Open | Self::InputEnded)
     }
 
-    /// Whether open requests are given up.
+    /// Whether open requests end without an answer.
     #[inline]
     pub(super) const fn is_shut(self) -> bool {
         matches!(self, Self::Shut { .. })
@@ -142,7 +142,7 @@ impl Phase {
         true
     }
 
-    /// Gives open requests up. `why` is the reason of the end, unless reading has
+    /// Ends open requests without an answer. `why` is the reason of the end, unless reading has
     /// [ended](Self::end) before.
     pub(super) fn shut(&mut self, why: Closed) {
         let why = self.ended().unwrap_or(why);

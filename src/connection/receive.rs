@@ -1,5 +1,5 @@
 //! Turns input into messages: cuts a frame, scans all of it, and ensures that all of it is
-//! delivered or given up.
+//! delivered or abandoned.
 //!
 //! The checks have one order: size, UTF-8 and JSON, top-level form, then each object. A whole
 //! message is scanned before any of it is delivered.

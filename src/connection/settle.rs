@@ -30,8 +30,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.check_deadlines(now);
         let why = self.phase.ended()?;
         if self.phase.is_shut() {
-            // `check_deadlines` may have shut the connection just now. Its open requests are given
-            // up before its calls end.
+            // `check_deadlines` may have shut the connection just now. Its open requests end before
+            // its calls do.
             if let Some(event) = self.cancel_next() {
                 return Some(event);
             }
@@ -133,7 +133,7 @@ impl<T, S: Settings> Connection<T, S> {
         None
     }
 
-    /// Gives up one open request of a connection that was closed.
+    /// Ends one open request of a connection that was closed, without an answer.
     pub(super) fn cancel_next<'a>(&mut self) -> Option<Event<'a, T>> {
         let slot = self.requests.any()?;
         let key = self.key(slot);

@@ -189,6 +189,7 @@ fn nothing_is_cut_short_of_what_has_ended_or_is_read_in_parts() {
     conn.close(crate::CloseReason::Done);
     assert_eq!(fast_event(&mut conn, &mut Input::text(NOTIFICATION)), None);
 
+    // A batch is delivered in part, and another message is passed instead of the rest.
     let mut conn: Connection<u32> = Connection::new(Config::new());
     let batch = format!("[{REQUEST},{NOTIFICATION}]");
     let mut input = Input::text(&batch);
@@ -199,6 +200,7 @@ fn nothing_is_cut_short_of_what_has_ended_or_is_read_in_parts() {
     let ready = conn.poll_plain(&mut Input::text(NOTIFICATION)).map(|_| ());
     assert!(matches!(ready, Err(Ready::Nothing)));
 
+    // The bytes of a leaked batch builder have to be removed first.
     let mut conn: Connection<u32> = Connection::new(Config::new());
     core::mem::forget(conn.batch(None));
     assert_eq!(fast_event(&mut conn, &mut Input::text(NOTIFICATION)), None);
@@ -269,12 +271,14 @@ fn half_a_message_drains_the_input_and_is_the_long_way_s_at_the_end() {
         (Framing::ContentLength, "Content-Length: 9\r\n\r\n{"),
     ] {
         let mut conn: Connection<u32> = Connection::new(Config::new().framing(framing));
+        // Half a message waits for the rest, without the general code.
         for text in ["", half] {
             let ready = conn
                 .poll_plain(&mut Input::stream(text.as_bytes()))
                 .map(|_| ());
             assert!(matches!(ready, Err(Ready::Drained)), "{framing:?} {text:?}");
         }
+        // After the end of the input the general code decides what half a message means.
         conn.handle_eof();
         for text in ["", half] {
             let ready = conn
@@ -352,6 +356,7 @@ fn a_message_at_its_limit_is_read_in_place_of_one_that_was_half_read() {
     let mut conn: Connection<u32> = Connection::new(config);
     let told = conn.poll_event(&mut Input::text(&batch));
     assert!(matches!(told, Some(Event::Notification(_))));
+    // Another message is passed, of the largest size, instead of the rest of the batch.
     let told = conn.poll_event(&mut Input::text(&notification));
     assert!(matches!(told, Some(Event::Notification(_))), "{told:?}");
 }
