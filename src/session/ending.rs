@@ -268,8 +268,8 @@ impl<W> Session<W> {
         due.fold(self.write_due().min(self.phase_due()), Instant::min)
     }
 
-    /// Returns when a write that makes no progress is given up. After the end of the connection,
-    /// the deadline of the end counts instead.
+    /// Returns when a write that makes no progress counts as failed. After the end of the
+    /// connection, the deadline of the end counts instead.
     fn write_due(&self) -> Instant {
         match (self.phase.closed(), self.writing) {
             (None, Writing::Busy(since)) => after(since, self.conn.config().timeouts.write_timeout),

@@ -422,7 +422,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// The error that broke the transport before the session was meant to end, if there was one.
+    /// The first error of the transport, unless this side had closed or drained the session before.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }
@@ -477,8 +477,8 @@ impl<W> Session<W> {
         self.poll_end();
     }
 
-    /// Closes the session without a drain: open calls and requests are given up. Queued output is
-    /// still written.
+    /// Closes the session without a drain: open calls end, and open requests end without an answer.
+    /// Queued output is still written.
     pub fn close(&mut self, reason: CloseReason) {
         self.close_now(reason);
         self.advance();

@@ -109,12 +109,12 @@ pub enum Report {
     /// our calls was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
     QueueOverflow,
     /// The service was too slow: this many notifications and reports were dropped, the first of
-    /// them where this report stands, under [`WhenFull::Drop`](super::WhenFull::Drop).
+    /// them at the position of this report, under [`WhenFull::Drop`](super::WhenFull::Drop).
     Dropped {
         /// How many.
         messages: u64,
     },
-    /// The transport failed before the session was meant to end.
+    /// The transport failed before this side had closed or drained the session.
     Transport(Fault),
     /// The layer between the transport and the messages, such as WebSocket, ended with a fault of
     /// the peer.
