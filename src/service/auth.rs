@@ -18,7 +18,7 @@ use super::intercept::Interceptor;
 pub struct Authorization(String);
 
 impl Authorization {
-    /// Makes it of the header's value.
+    /// Makes it from the header's value.
     ///
     /// # Errors
     /// [`InvalidToken`] if a header cannot have this value: it has a line break or another control
@@ -29,7 +29,7 @@ impl Authorization {
         is_sendable.then_some(Self(value)).ok_or(InvalidToken)
     }
 
-    /// Makes it of `Bearer` and a token (RFC 6750 clause 2.1).
+    /// Makes the value `Bearer` and a token (RFC 6750 clause 2.1).
     ///
     /// # Errors
     /// [`InvalidToken`] if the token is empty, has a blank or is refused by [`new`](Self::new).
@@ -95,17 +95,17 @@ enum Source {
 }
 
 impl BearerAuth {
-    /// Asks `source` for tokens. It runs on the thread or task that calls, so it must not wait: for a
-    /// token that is kept in memory.
+    /// Asks `source` for tokens. It runs on the thread or task that makes the call, so it must not wait.
+    /// Use it for a token that is kept in memory.
     pub fn new(source: impl Fn() -> Token + Send + Sync + 'static) -> Self {
         Self {
             source: Source::AtOnce(Arc::new(source)),
         }
     }
 
-    /// Asks `source` for tokens, and awaits them: for a token that is fetched, and renewed when it expires.
-    /// A call waits for its token until the call's deadline; then the future is dropped, and the call ends
-    /// unsent. Calls that cannot wait, such as `try_notify`, fail. Several calls may ask at the same time;
+    /// Asks `source` for tokens, and awaits them. Use it for a token that is fetched, and renewed when it
+    /// expires. A call waits for its token until the call's deadline; then the future is dropped, and the
+    /// call is not sent. Calls that cannot wait, such as `try_notify`, fail. Several calls may ask at the same time;
     /// that they share one fetch is up to `source`.
     ///
     /// ```
@@ -125,7 +125,7 @@ impl BearerAuth {
         }
     }
 
-    /// Gets a token now. `None` if there is none.
+    /// Gets a token now, without waiting. `None` if the source has none.
     ///
     /// # Errors
     /// Why the source has failed, as it says itself; [`InvalidToken`]; or that it has to be

@@ -44,10 +44,10 @@ pub const DURATION_BOUNDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
 
-/// The histogram of how many items batches of the peer have. This name and the next are ours: the
+/// The histogram of the number of items in batches of the peer. This name and the next are ours: the
 /// conventions have none.
 pub const SERVER_BATCH_SIZE: &str = "antiphon.server.batch.size";
-/// The histogram of how many items batches of this side have.
+/// The histogram of the number of items in batches of this side.
 pub const CLIENT_BATCH_SIZE: &str = "antiphon.client.batch.size";
 /// The upper bounds of both histograms' buckets, in items. A batch has at most
 /// [`max_batch_items`](crate::Limits::max_batch_items), 100 by default.

@@ -87,7 +87,7 @@ pub enum Asked {
     /// One has answered.
     Answered(Result<ResultText, Failure>),
     /// One decides later: [`Chain::decide`](super::Chain::decide) takes its decision, and calls the
-    /// others.
+    /// interceptors after it.
     Deferred(Deferred),
 }
 

@@ -82,7 +82,7 @@ impl MethodInfo {
         }
     }
 
-    /// Sets its documentation: a summary on the first line, then more.
+    /// Sets its documentation: a summary, and after a blank line more.
     pub const fn with_doc(mut self, doc: &'static str) -> Self {
         self.doc = doc;
         self
@@ -211,7 +211,8 @@ pub struct ServiceInfo {
     pub name: &'static str,
     /// The documentation of the set.
     pub doc: &'static str,
-    /// The prefix of its methods' names, unless the router sets another; empty for none.
+    /// The prefix of its methods' names, unless [`Implementation::prefix`](super::Implementation::prefix)
+    /// sets another; empty for none.
     pub prefix: &'static str,
     /// Its methods. They are called by their index.
     pub methods: &'static [MethodInfo],

@@ -245,7 +245,7 @@ pub fn names_of<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     params.map(ParamInfo::name).collect()
 }
 
-/// The return type of a handler: a `Result`, or nothing.
+/// The return type of a handler: a `Result`, [`NotificationOk`], or nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an answer",
     label = "return `Result<T, E>` with `T: Serialize` and `E: Into<OwnedError>`, or `()`"
@@ -281,12 +281,12 @@ impl IntoResult for () {
     }
 }
 
-/// The return type of a notification on both sides, which is never answered, not even with an
-/// error.
+/// The return type of a handler of notifications. In a trait with `#[service]` it makes the method a
+/// notification, which is never answered, not even with an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotificationOk;
 
-/// `null`.
+/// Writes `null`.
 impl Serialize for NotificationOk {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_unit()

@@ -142,20 +142,21 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
 
     /// Called before an answer is sent, or passed to the caller, if [`request`](Self::request) was
     /// called. Also called when a call of ours ends without an answer: see [`Reply::no_answer`]. A
-    /// notification has the result `null`.
+    /// notification has the result `null`, unless it names a method that is no notification.
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let _ = (cx, request, reply);
     }
 
-    /// Called when a request is answered whose handler had returned without an answer: see
-    /// [`Reply::is_deferred`]. It is called once, some time after [`response`](Self::response), on
+    /// Called when a request is answered, or given up, whose handler had returned without an answer:
+    /// see [`Reply::is_deferred`]. It is called once, some time after [`response`](Self::response), on
     /// the thread that answers.
     fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
         let _ = (cx, request, end);
     }
 
-    /// Called instead of [`response`](Self::response) when the call ends without an answer: it was
-    /// cancelled, its connection closed, or its handler panicked.
+    /// Called instead of [`response`](Self::response) when a call of the peer ends without an answer,
+    /// because it was cancelled, its connection closed, or its handler panicked; or when a call of
+    /// ours was cancelled here. Any other end of a call of ours is passed to `response`.
     fn given_up(&self, cx: &Cx, request: &R) {
         let _ = (cx, request);
     }
@@ -224,7 +225,7 @@ impl<R: ?Sized + 'static> Chain<R> {
     }
 
     /// Calls the interceptors in their order until one answers, and counts the called ones in
-    /// `asked`. If one would decide later, the call fails.
+    /// `asked`. Returns `None` if none answers. If one would decide later, the call fails.
     pub fn request(
         &self,
         asked: &mut usize,
@@ -281,8 +282,8 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Reports to the first `asked` interceptors, in reverse order, how a call has ended that was
-    /// answered after its handler had returned.
+    /// Reports to the first `asked` interceptors, in reverse order, how a call has ended whose handler
+    /// had returned without an answer.
     pub fn answered(&self, asked: usize, cx: &Cx, request: &R, end: &CallEnd) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.answered(cx, request, end);
@@ -365,6 +366,7 @@ mod tests {
 
     type Log = Arc<Mutex<Vec<(&'static str, u8)>>>;
 
+    /// An interceptor with its number and the common log. It answers requests if the flag is set.
     struct Numbered(u8, Log, bool);
 
     impl Interceptor<()> for Numbered {
@@ -400,6 +402,7 @@ mod tests {
     fn requests_pass_in_order_and_answers_in_reverse() {
         let log = Log::default();
         let mut chain = Chain::default();
+        // The second answers, so the third does not see the request.
         for (number, answers) in [(1, false), (2, true), (3, false)] {
             chain.push(Numbered(number, Arc::clone(&log), answers));
         }

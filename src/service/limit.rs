@@ -10,7 +10,7 @@ use crate::time::Instant;
 const TOKEN: u128 = 1_000_000_000;
 
 /// Tokens that come back at a steady rate. Each call takes one, and is refused while there is none; or it
-/// is [charged](Self::charge) what it costs, and further calls are refused until that has come back.
+/// is [charged](Self::charge) what it costs, and further calls are refused until there is a token again.
 ///
 /// ```
 /// use core::time::Duration;
@@ -21,7 +21,7 @@ const TOKEN: u128 = 1_000_000_000;
 /// assert!([true, true, true, false].iter().all(|expected| bucket.take(now) == *expected));
 /// now = now + Duration::from_millis(500);
 /// assert!(bucket.take(now) && !bucket.take(now));
-/// // What has cost more than there is comes back first.
+/// // The bucket is empty, so 21 tokens must come back before there is one, at 2 a second.
 /// bucket.charge(now, 20);
 /// assert_eq!(bucket.wait(now), Duration::from_millis(10_500));
 /// ```
@@ -178,7 +178,7 @@ mod tests {
             passed += u32::from(bucket.take(now));
             now += Duration::from_millis(1);
         }
-        // Ten seconds at ten a second, and the burst.
+        // The burst of 5, and 99 that came back: the last call is at 9.999 s, before the hundredth.
         assert_eq!(passed, 104);
         assert!(bucket.wait(now) <= Duration::from_millis(100));
         // A clock that steps back gives nothing away.
@@ -192,9 +192,10 @@ mod tests {
         let mut bucket = Bucket::per_second(100, 50);
         assert!(!bucket.is_empty(at(0)));
         bucket.charge(at(0), 49);
-        // The last one is there; with it, all are spent.
+        // One token is left.
         assert!(!bucket.is_empty(at(0)));
         bucket.charge(at(0), 101);
+        // A debt of 100 and the next token come back at 100 a second.
         assert_eq!(bucket.wait(at(0)), Duration::from_millis(1010));
         assert!(bucket.is_empty(at(1009)) && !bucket.take(at(1009)));
         assert!(!bucket.is_empty(at(1010)) && bucket.take(at(1010)));
@@ -210,14 +211,15 @@ mod tests {
     fn a_clock_that_steps_back_gives_nothing_away() {
         let mut bucket = Bucket::per_second(100, 50);
         bucket.charge(at(1000), 50);
-        // Going back and forth over the same second is no time.
+        // A clock that goes back and forth over one second brings no tokens.
         for _ in 0..100 {
             assert!(bucket.is_empty(at(0)) && bucket.is_empty(at(1000)));
             bucket.charge(at(0), 0);
         }
+        // The clock needs 1000 ms to get back to where it was, and a token 10 ms.
         assert_eq!(bucket.wait(at(0)), Duration::from_millis(1010));
         assert!(bucket.take(at(1010)) && !bucket.take(at(1010)));
-        // What was charged by the earlier clock is owed by the later.
+        // What is charged while the clock has stepped back counts afterwards too: 101 tokens are missing.
         bucket.charge(at(0), 100);
         assert_eq!(bucket.wait(at(1010)), Duration::from_millis(1010));
     }
@@ -229,6 +231,7 @@ mod tests {
         for _ in 0..3 {
             bucket.charge(Instant::ZERO, u64::MAX);
         }
+        // A debt of twice the burst takes two seconds; the next token is the nanosecond, rounded up.
         assert_eq!(
             bucket.wait(Instant::ZERO),
             Duration::from_nanos(2_000_000_001)

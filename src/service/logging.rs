@@ -64,8 +64,8 @@ pub struct LoggedCall<'c> {
     pub is_registered: bool,
     /// Whether this side calls the peer.
     pub is_outgoing: bool,
-    /// The id as the peer wrote it; none for a notification and for a call of ours. After the request
-    /// is answered or given up, only [`Logging`] still sets it.
+    /// The id as the peer wrote it; `None` for a notification and for a call of ours. When the request
+    /// was answered later or given up, only [`Logging`] still sets it.
     pub id: Option<OwnedId>,
     /// The number of the connection. Together with the id it identifies the call.
     pub connection: u32,
@@ -245,7 +245,7 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         if reply.is_deferred() {
-            // `answered` or `given_up` logs its end.
+            // `answered` logs its end.
             return;
         }
         let (call, duration) = (Self::call(cx, request), reply.duration());

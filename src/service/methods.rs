@@ -64,7 +64,8 @@ pub struct Implementation<X> {
 }
 
 impl<X> Implementation<X> {
-    /// Makes it without a prefix of its own: the router's naming is used.
+    /// Makes it without a prefix of its own: the prefix that the trait declares is used, or else the
+    /// router's naming.
     pub const fn new(methods: X) -> Self {
         Self {
             methods,

@@ -33,7 +33,8 @@ use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode
 pub struct Params<T>(pub T);
 
 impl<T> Params<T> {
-    /// Decodes the params of a request; `null` means no params.
+    /// Decodes the params of a request. Absent params are read as `null`; a struct reads `null` as an
+    /// empty array.
     ///
     /// # Errors
     /// Why they do not fit the type.

@@ -229,7 +229,8 @@ impl<S: 'static> LocalRouter<S> {
         Ok(self)
     }
 
-    /// Sets the answers to `rpc.discover` and `rpc.listMethods`, or switches both off.
+    /// Sets the answers to `rpc.discover` and `rpc.listMethods`; `None` switches both off, and lets
+    /// methods have names that begin with `rpc.`.
     #[must_use]
     pub fn discovery(mut self, discovery: impl Into<Option<Discovery>>) -> Self {
         self.discovery = discovery.into();

@@ -28,9 +28,9 @@ impl Member {
 /// the number of waiting requests are limited.
 ///
 /// It gives permits and starts nothing itself. A connection that gets no permit stands in line,
-/// only once however many requests it has. When a permit is free, the first in line is called by
-/// the value `W` with which it joined the line. So a connection that floods the server delays each
-/// other one only by its turn.
+/// only once however many requests it has. When a permit is free, it is reserved for the first in
+/// line, which is called by the value `W` that it gave when it began to wait. So a connection that
+/// floods the server delays each other one only by its turn.
 ///
 /// ```
 /// use antiphon::service::Scheduler;
@@ -40,7 +40,7 @@ impl Member {
 /// assert_eq!(scheduler.begin(&mut one, 5, || "one"), 1);
 /// assert_eq!(scheduler.begin(&mut other, 5, || "other"), 0);
 /// assert_eq!(scheduler.begin(&mut one, 4, || "one"), 0);
-/// // A permit is free: it belongs to the first in line.
+/// // A permit is free: it is reserved for the first in line.
 /// let mut called = Vec::new();
 /// scheduler.end(1, &mut called);
 /// assert_eq!(called, ["other"]);
@@ -80,7 +80,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Adds a connection, until it [leaves](Self::leave).
+    /// Adds a connection, which is to [leave](Self::leave) at its end. It does not stand in line yet.
     pub const fn join(&mut self) -> Member {
         self.next_number += 1;
         Member {
@@ -90,10 +90,10 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Returns how many permits a connection gets for its `wanted` requests (at least one): at most
-    /// half of the free ones, so that others get some too. Each permit is held until
+    /// Returns how many permits a connection gets for its requests, of which `wanted` are to begin: at
+    /// most half of the free ones, rounded up, so that others get some too. Each permit is held until
     /// [`end`](Self::end). If there is none, the connection stands in line, and asks again when it
-    /// is called by the value that `call` returns.
+    /// is called by the value that `call` returns; then it gets one. `wanted` is at least 1.
     pub fn begin(&mut self, member: &mut Member, wanted: usize, call: impl FnOnce() -> W) -> usize {
         if member.is_in_line {
             return usize::from(self.take_call(member));
@@ -129,7 +129,8 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Removes a connection that has no more requests to begin from the line.
+    /// Removes a connection from the line, because it has no more requests to begin. A permit that is
+    /// reserved for it goes to the next in line.
     pub fn step_out(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
         if !member.is_in_line {
             return;
@@ -151,7 +152,7 @@ impl<W> Scheduler<W> {
         waiting - member.waiting
     }
 
-    /// Removes a connection, which has returned its permits.
+    /// Removes a connection that has returned its permits.
     pub fn leave(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
         self.step_out(member, called);
         self.set_waiting(member, 0);

@@ -64,7 +64,7 @@ impl TraceContext {
     }
 
     /// Adds the value of `tracestate`, which this side only passes on. It is left out if it has
-    /// more than 512 bytes, or characters other than printable ASCII.
+    /// more than 512 bytes, or characters other than printable ASCII and tabs.
     #[must_use]
     pub fn with_state(mut self, tracestate: &str) -> Self {
         let is_printable = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');

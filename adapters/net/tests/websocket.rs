@@ -82,7 +82,7 @@ impl Side {
         turn(&self.session)
     }
 
-    /// All that is to be written, and was.
+    /// Takes all output, and reports it as written.
     fn written(&self) -> Vec<u8> {
         let (mut all, mut some) = (Vec::new(), Vec::new());
         while self.session.take_output(&mut some) {
@@ -361,7 +361,7 @@ fn a_close_of_the_peer_settles_and_cancels_everything() {
     assert_eq!((sent.len(), sent[0].code()), (1, 1000));
     assert_eq!(side.turn(), Turn::Over);
     assert_eq!(side.closed(), Some(Closed::EndOfInput));
-    // However the stream ends then is no fault.
+    // After that, an error of the stream is no fault.
     side.session
         .input_ended(Some(io::ErrorKind::ConnectionReset.into()));
     side.session.finished();
@@ -400,6 +400,7 @@ fn a_missing_pong_ends_the_session() {
     let side = Side::client();
     let waiting = side.call("m");
     side.written();
+    // A ping after 30 s of silence, and 10 s for its pong.
     side.wait(30_000);
     assert_eq!(side.sent()[0].first, FIN | PING);
     assert!(matches!(side.wait(9_999), Turn::Open { .. }));

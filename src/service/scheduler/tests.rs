@@ -53,7 +53,8 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
         scheduler.begin(member, 1, || number);
     }
     let mut called = Vec::new();
-    // Connection 1 leaves before it is called, connection 2 after it was called.
+    // Connection 0 has the permit, and the others are in line. Connection 1 leaves. Connection 2 is
+    // called, and steps out instead of taking its permit, which then goes to connection 3.
     scheduler.leave(&mut members.remove(1), &mut called);
     scheduler.end(1, &mut called);
     assert_eq!(called, [2]);
@@ -62,7 +63,7 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
     assert_eq!(scheduler.begin(&mut members[2], 1, || 3), 1);
     scheduler.end(1, &mut called);
     assert_eq!((scheduler.running(), called.len()), (0, 2));
-    // A connection that has stepped out may stand in line again.
+    // A connection that has stepped out may begin again.
     assert_eq!(scheduler.begin(&mut members[1], 1, || 2), 1);
 }
 
@@ -83,9 +84,9 @@ fn what_waits_is_counted_over_all_connections() {
     assert_eq!(scheduler.begin(&mut other, 1, || ()), 1);
 }
 
-/// Simulates requests of two connections over 1000 steps; each request runs for ten steps. Returns
-/// how many steps each request of the second connection took from its arrival to its end, sorted.
-/// `flood` is how many requests of the first connection wait at any time.
+/// Simulates requests of two connections over 1000 steps; each request runs for ten steps. The second
+/// connection has a new request every seven steps, the first always has `flood` that wait. Returns
+/// how many steps each request of the second took from its arrival to its end, sorted.
 fn durations(flood: usize) -> Vec<usize> {
     const RUNS: usize = 10;
     let mut scheduler = Scheduler::new(64, usize::MAX);

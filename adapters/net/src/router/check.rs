@@ -7,7 +7,7 @@ use antiphon::service::{Cx, Decision, Deferred, Interceptor};
 
 use crate::request::Request;
 
-/// An interceptor that only refuses.
+/// An interceptor that refuses the calls for which the function returns an error.
 pub(super) struct Refusing<F>(pub(super) F);
 
 impl<F> Interceptor<Request> for Refusing<F>
@@ -22,7 +22,8 @@ where
     }
 }
 
-/// An interceptor that refuses what the future of a function refuses.
+/// An interceptor that waits for the future which the function makes of each call. An error of the future
+/// refuses the call; its value becomes an attribute of the call.
 pub(super) struct RefusingLater<F>(pub(super) F);
 
 impl<C, T, F> Interceptor<Request> for RefusingLater<C>

@@ -62,7 +62,7 @@ struct Check {
 type Run = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
 
 impl Health {
-    /// Makes one without checks: the status is `pass` as long as it answers.
+    /// Makes one without checks, whose status is always `pass`.
     pub const fn new() -> Self {
         Self {
             checks: Vec::new(),
@@ -109,7 +109,7 @@ impl Health {
         self
     }
 
-    /// Runs the checks: for a web server's route, or a log. `runtime` keeps the deadlines.
+    /// Runs the checks, for a route of a web server or for a log. `runtime` is used for the deadlines.
     pub async fn run(&self, runtime: &dyn Runtime) -> HealthReport {
         let checks = self.checks.iter().map(|check| check.run(runtime));
         HealthReport {
@@ -201,7 +201,7 @@ impl HealthReport {
         self.checks.iter().all(|checked| checked.outcome.is_ok())
     }
 
-    /// The checks that have failed, and why.
+    /// The checks that have failed, each with its reason: `failed`, `timed out` or `panicked`.
     pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
         self.checks.iter().filter_map(|checked| {
             let problem = checked.outcome.as_ref().err()?;

@@ -89,8 +89,8 @@ impl CostLimit {
     }
 
     /// Lets the calls of each connection cost `rate` units a second, and bursts of calls `burst` units after
-    /// a pause. What one connection spends is not taken from another. Over HTTP each request is a connection of its own, so that the
-    /// entries of a batch share a budget and nothing else does: limit the server there.
+    /// a pause. Each connection has its own budget. Over HTTP each request is a connection of its own, so only
+    /// the entries of a batch would share a budget: use [`per_server`](Self::per_server) there.
     pub fn per_connection(rate: u64, burst: u64) -> Self {
         Self {
             buckets: Buckets::many(Bucket::per_second(rate, burst)),
@@ -103,7 +103,7 @@ impl CostLimit {
     /// ```
     /// use antiphon::service::Prices;
     /// use antiphon_net::CostLimit;
-    /// // Nothing but the time of handlers: half a second of each.
+    /// // Only the time of handlers counts: half a second in each second, and 10 s at once after a pause.
     /// let mut prices = Prices::new();
     /// (prices.per_byte_in, prices.per_byte_out, prices.per_millisecond) = (0, 0, 1);
     /// let limit = CostLimit::per_connection(500, 10_000).with_prices(prices);
@@ -165,7 +165,7 @@ impl Interceptor<Request> for CostLimit {
     }
 }
 
-/// The buckets of a limit: one of all connections, or one of each.
+/// The buckets of a limit: one for all connections, or one for each.
 #[derive(Debug)]
 struct Buckets {
     /// Distinguishes the buckets of this limit from those of others.
@@ -182,8 +182,8 @@ struct Own {
     bucket: Arc<Mutex<Bucket>>,
 }
 
-/// The buckets to which a call is charged when it ends. They are kept with the call, and not looked up in
-/// the connection's attributes then, because the code that answers may hold the lock of those.
+/// The buckets to which a call is charged when it ends, one for each limit. They are stored with the call,
+/// because the code that answers may hold the lock of the connection's attributes.
 struct Charged(Vec<Own>);
 
 impl Buckets {

@@ -9,9 +9,9 @@ use antiphon::service::conventions::{
 };
 use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
 
-/// The most series for the peer's calls, and for ours: a called peer may invent any number of error
-/// codes, each of which is a series. Further ones are counted in one more series, `_OTHER`. Each series
-/// needs about 300 bytes.
+/// The most series for the peer's calls, and as many for ours. There is a limit because a peer that we call
+/// may invent any number of error codes, each of which is a series. Further ones are counted in one more
+/// series, `_OTHER`. Each series needs about 300 bytes.
 const MAX_SERIES: usize = 10_000;
 
 /// An interceptor that counts connections and the sizes of batches, and counts and measures calls, by method
@@ -51,7 +51,7 @@ struct Measured {
     running: u64,
     /// `None` before the first batch: few programs have any.
     batches: Option<Histogram<{ BATCH_BOUNDS.len() }>>,
-    /// By method and kind of error; `None` for a call with a result.
+    /// By method and kind of error, which is `None` for a call with a result.
     calls: BTreeMap<(String, Option<String>), Histogram<{ DURATION_BOUNDS.len() }>>,
 }
 
@@ -304,6 +304,7 @@ mod tests {
     fn a_server_that_makes_up_codes_makes_no_series_without_end() {
         let metrics = Metrics::new();
         let mut cx = Cx::new(Instant::ZERO, true);
+        // 100 codes more than there may be series, and the first code once more.
         let codes = (0..MAX_SERIES as i64 + 100).chain([0]);
         for code in codes {
             metrics.request(&mut cx, &Call);

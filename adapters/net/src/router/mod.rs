@@ -313,8 +313,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         table.methods.insert_all(routes.collect())
     }
 
-    /// Sets how the names of services that are registered from now on are made, unless they have a
-    /// prefix of their own. The default is the bare names.
+    /// Sets how the method names of services that are registered from now on are made. Services with a
+    /// prefix of their own are not affected. The default is the bare names.
     #[must_use]
     pub fn naming(self, naming: Naming) -> Self {
         self.write().naming = naming;
@@ -489,8 +489,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         discovery.document(infos.iter())
     }
 
-    /// Returns the descriptions of the server and of its methods. It is a copy, because types with
-    /// a schema run code of the program.
+    /// Returns the descriptions of the server and of its methods. It is a copy, because making schemas runs
+    /// code of the program, which must not run under the lock.
     fn description(&self) -> (Discovery, Vec<MethodInfo>) {
         let table = self.read();
         let discovery = table.discovery.clone().unwrap_or_default();

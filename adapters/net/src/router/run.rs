@@ -177,8 +177,8 @@ impl<S> Found<S> {
     }
 }
 
-/// A call while its interceptors are asked. If one of them panics, those before it are told that the
-/// call was given up.
+/// A call while its interceptors are asked. If one of them panics, or the call is cancelled while one
+/// decides, those that have been asked are told that the call was given up.
 struct Asking<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,
@@ -227,7 +227,7 @@ impl Drop for Asking<'_> {
 }
 
 /// A call that interceptors have seen before it was handled. If it is dropped without an answer,
-/// they see that it was cancelled.
+/// they see that it was given up.
 struct Waiting<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,

@@ -1,5 +1,6 @@
 //! The events of a connection that are no calls, and the functions and interceptors of a router that
-//! are told of them.
+//! are told of them. A service that passes its calls to a router calls the methods here from its methods
+//! of the same names.
 
 use antiphon::Closed;
 use antiphon::service::Chain;

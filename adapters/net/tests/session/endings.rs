@@ -1,4 +1,6 @@
 //! However a connection ends, a waiting thread learns of it, and nothing waits without end.
+//!
+//! The times are the defaults: `write_timeout` 60 s, `drain_timeout` 30 s, `linger` 1 s.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +25,7 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     let mut waiting = side.call("m");
     assert!(!side.take().is_empty());
     assert_eq!(wakes(side.wait(40_000)), Instant::from_millis(60_000));
-    // It got on: the time begins anew.
+    // A part was written, so the 60 s begin anew.
     let now = side.session.now();
     side.session
         .act(|state| state.conn.handle_write_progress(now));
@@ -31,7 +33,7 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     assert_eq!(side.fault(), None);
     assert_eq!(wakes(side.wait(1)), Instant::from_millis(101_000));
     assert_eq!(side.fault(), Some(io::ErrorKind::TimedOut));
-    // What the peer still says counts.
+    // An answer that still arrives counts.
     side.hear(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
     assert!(matches!(poll_once(&mut waiting), Some(OwnedOutcome::Ok(_))));
     let mut late = side.call("late");
@@ -78,7 +80,8 @@ fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
         }));
         over.send(()).unwrap();
     });
-    // It looks once whether all has been read and once for its turn, still with the lock.
+    // The thread looks at the clock twice: when it checks whether all has been read, and under the lock for
+    // its turn.
     while side.clock.looks.load(Ordering::SeqCst) < 2 {
         thread::yield_now();
     }
@@ -223,7 +226,7 @@ fn whoever_waits_for_a_batch_that_was_polled_to_its_end_gets_nothing_of_another(
     let (_, mut first) = begin();
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
     assert!(poll_once(&mut first).is_some());
-    // It has the place of the first.
+    // The second batch uses the slot of the first.
     let (handle, second) = begin();
     side.hear(r#"[{"jsonrpc":"2.0","result":8,"id":2}]"#);
     assert!(poll_once(first).is_none());
@@ -251,6 +254,7 @@ fn a_connection_that_an_answer_ends_tells_so_at_once() {
         kept.push(side.request().1);
         held.push(side.request().1);
     }
+    // The answers wait for the other half of their batches, and exceed the output of 4096 bytes.
     let text = "x".repeat(2000);
     let answered: Vec<_> = kept
         .into_iter()
@@ -337,8 +341,8 @@ fn a_write_that_hangs_is_given_up_whoever_notices_first() {
         side.pass(5);
         side.notify("behind it");
         side.turn();
-        // Nobody looks until the time of both has passed, and then the connection is told before
-        // the turn.
+        // No turn comes until the time limits of both writes have passed, and something else reaches the
+        // connection before that turn.
         side.pass(70_000);
         if is_heard {
             side.hear(&request(1));

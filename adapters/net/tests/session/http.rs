@@ -118,7 +118,7 @@ fn a_token_is_asked_for_at_each_call_and_sent_with_its_request() {
             ["Basic x"],
             // Nothing was sent when it failed.
             ["Bearer s3cret5"],
-            // It was asked for each entry; a batch is one request.
+            // Each entry has asked for a token, 6 and 7. The batch is one request, with the last token.
             ["Bearer s3cret7"],
         ]
     );
@@ -127,7 +127,7 @@ fn a_token_is_asked_for_at_each_call_and_sent_with_its_request() {
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
-/// Leaves headers, and answers one method itself.
+/// Adds headers, answers the method `known` itself, and answers `unanswered` with how it ended.
 struct Traced;
 
 impl<R: AnyRequest + ?Sized> Interceptor<R> for Traced {
@@ -165,7 +165,7 @@ fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
     let known = block_on(client.call::<u32>("known", ())).unwrap_err();
     assert_eq!(known.remote().unwrap().code(), 7);
     block_on(client.notify("known", ())).unwrap();
-    // How each way to fail is named.
+    // The name of each way to fail.
     for (status, text, why) in [
         (204, "", "missing"),
         (200, "<html>", "invalid"),
@@ -196,7 +196,7 @@ fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
     }
 }
 
-/// Numbers spans, and tells the peer the number.
+/// A tracer whose span is 1 for a call of ours, and is sent to the peer.
 struct Numbers;
 
 impl Tracer for Numbers {

@@ -49,7 +49,7 @@ fn messages_beyond_their_number_are_dropped_and_counted_where_they_stood() {
         side.hear(&note(""));
     }
     side.hear(&request(1));
-    // What is malformed is told to the service, in the same number.
+    // The report of a malformed message is dropped and counted as well.
     side.hear("{");
     assert_eq!(
         waiting(&side),
@@ -69,6 +69,7 @@ fn messages_beyond_their_bytes_are_dropped_and_one_always_fits() {
     side.hear(&note(&"x".repeat(1000)));
     side.hear(&note(""));
     assert_eq!(waiting(&side), ["Notification", "1 dropped"]);
+    // Three of these, of some 145 bytes each, fit into 500.
     for _ in 0..6 {
         side.hear(&note(&"x".repeat(100)));
     }
@@ -245,7 +246,7 @@ fn what_can_be_read_wins_over_a_deadline_though_callers_go_first() {
     let mut call = block_on(peer.call("m", ()).timeout(Duration::ZERO).start()).unwrap();
     let answer = "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n";
     block_on(poll_fn(|cx| far.poll_write(cx, answer.as_bytes()))).unwrap();
-    // It steps aside once, and ends nothing meanwhile.
+    // The driver lets callers run first once, and ends no call meanwhile.
     assert!(poll_once(&mut driver).is_none());
     assert!(poll_once(&mut call).is_none());
     assert!(poll_once(&mut driver).is_none());
@@ -273,7 +274,7 @@ fn a_message_that_has_begun_is_not_late_while_nothing_is_read() {
     }
     assert_eq!(waiting(&side), ["Notification", "Notification"]);
     assert!(side.may_read());
-    // From here on it has its time.
+    // From here on the time limit of the message counts.
     side.turn();
     side.wait(900);
     assert_eq!(side.closed(), None);
@@ -298,7 +299,7 @@ fn opening_a_call_has_reading_go_on_up_to_twice_the_limits() {
     assert!(side.closed().is_some());
 }
 
-/// Is woken without effect, and shows by its count how many hold it.
+/// A waker without effect. Its reference count shows how many hold it.
 struct Counted;
 
 impl Wake for Counted {
@@ -322,6 +323,7 @@ fn wakers_of_those_that_watch_for_a_cancel_are_not_kept_for_ever() {
         );
     }
     drop(waker);
+    // Ours, and one that the connection keeps.
     assert_eq!(Arc::strong_count(&counted), 2);
     reply.ok(&0).unwrap();
     side.written();

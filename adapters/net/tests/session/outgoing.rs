@@ -15,7 +15,7 @@ use super::support::{Side, poll_once};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Writes down what it sees, and does to a method what its name says.
+/// Writes down what it sees. The one that is called `b` also does to a method what the method's name says.
 struct Seen(&'static str, Log);
 
 impl Seen {
@@ -76,6 +76,7 @@ fn seen() -> (Side, Log) {
     (Side::new(options), log)
 }
 
+/// Takes the lines that were written down since the last time.
 fn told(log: &Log) -> Vec<String> {
     std::mem::take(&mut *log.lock().unwrap())
 }
@@ -148,7 +149,7 @@ fn what_an_interceptor_answers_is_not_sent() {
     assert!(matches!(broken, CallError::Interceptor(_)));
     assert_eq!(broken.to_string(), "the call was kept back: no token");
 
-    // The same for those who wait otherwise.
+    // The same by `start` and by `then`.
     let started = block_on(peer.call("known", ()).start()).unwrap();
     assert_eq!(block_on(started), OwnedOutcome::Ok(json("\"known\"")));
     let OwnedOutcome::Err(error) = block_on(block_on(peer.call("broken", ()).start()).unwrap())
@@ -162,7 +163,7 @@ fn what_an_interceptor_answers_is_not_sent() {
     block_on(peer.call("known", ()).then(then)).unwrap();
     assert_eq!(hear.recv().unwrap(), OwnedOutcome::Ok(json("\"known\"")));
 
-    // A notification: nothing is sent, and nobody is told.
+    // A notification that an interceptor answers is not sent, and its sender gets no error.
     told(&log);
     block_on(peer.notify("refused", ())).unwrap();
     peer.try_notify("broken", ()).unwrap();
@@ -252,7 +253,7 @@ fn each_entry_of_a_batch_passes_interceptors_by_itself() {
         )
     );
     told(&log);
-    // A handle names its call, whatever was taken out before it.
+    // A handle names its call, although the entries before it were taken out of the batch.
     assert!(side.peer().cancel(mended.call()));
     side.hear(r#"[{"jsonrpc":"2.0","result":3,"id":1}]"#);
     let mut outcomes = block_on(pending);
@@ -284,7 +285,7 @@ fn each_entry_of_a_batch_passes_interceptors_by_itself() {
     assert_eq!(block_on(pending).fetch(known).unwrap(), "known");
     assert_eq!(side.written(), "");
 
-    // One that is dropped is given up.
+    // A batch that is dropped is given up.
     let (_, pending) = side.batch(|batch| batch.call::<i32>("m", ()));
     told(&log);
     drop(pending);

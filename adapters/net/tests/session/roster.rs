@@ -18,6 +18,7 @@ fn roster(change: impl FnOnce(&mut ReconnectConfig)) -> Arc<Roster> {
     Arc::new(Roster::new(options).unwrap())
 }
 
+/// Whether the picked connection is that of `side`.
 fn is(picked: Option<Peer>, side: &Side) -> bool {
     picked.is_some_and(|handle| Arc::ptr_eq(handle.session(), &side.session))
 }
@@ -41,6 +42,7 @@ fn a_call_goes_to_an_open_connection_with_the_fewest_calls() {
 // CON-08 SEC-10
 #[test]
 fn only_so_many_new_calls_wait_for_a_connection_and_repeated_ones_always() {
+    // `false` is a new call, `true` one that is repeated. By default no new call waits.
     let none = roster(|_| {});
     assert!(none.wait(false).is_err());
     assert!(none.wait(true).is_ok());
@@ -118,5 +120,5 @@ fn a_call_is_sent_again_only_if_that_does_no_harm() {
     let mut is_again = |outcome| judge_ended(&mut retries, &Ok(outcome), true, 0).is_some();
     let again = [(); 4].map(|()| is_again(OwnedOutcome::Aborted));
     assert_eq!(again, [true, true, false, false]);
-    assert!(is_again(OwnedOutcome::Unsent), "it did nothing");
+    assert!(is_again(OwnedOutcome::Unsent), "it was not sent");
 }

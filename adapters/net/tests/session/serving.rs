@@ -4,7 +4,7 @@ use antiphon_net::{Work, WorkBatch};
 
 use super::support::{Side, request};
 
-/// What is taken at once, by a word each.
+/// The work that is taken in one go, one word for each; `requests` is how many requests may begin.
 fn taken(side: &Side, requests: usize) -> Vec<&'static str> {
     let mut batch = WorkBatch::default();
     side.session.take_work(&mut batch, requests);
@@ -28,7 +28,7 @@ fn requests_are_taken_together_and_nothing_behind_what_has_to_be_done_with_first
     }
     assert_eq!(taken(&side, 9), ["opened"]);
     assert_eq!(taken(&side, 1), ["request"]);
-    // It may yet be postponed, and what is no request waits for that.
+    // The notification is not taken with the request before it, because that may still be postponed.
     assert_eq!(taken(&side, 9), ["request"]);
     assert_eq!(taken(&side, 9), ["notification"]);
     assert_eq!(taken(&side, 0), [""; 0]);

@@ -16,7 +16,7 @@ use antiphon_net::{
 use super::hand::turn;
 pub(crate) use super::hand::{Hand, Turn};
 
-/// Longer than anything takes that works.
+/// Longer than any step takes unless it hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
 
 pub(crate) struct Side {
@@ -51,7 +51,7 @@ impl Side {
         block_on(self.peer().batch(build).no_timeout().start()).unwrap()
     }
 
-    /// Takes a line in, whole.
+    /// Receives a whole line.
     pub(crate) fn hear(&self, line: &str) {
         let line = format!("{line}\n");
         self.session.receive(line.as_bytes());
@@ -61,12 +61,12 @@ impl Side {
         self.session.input_ended(None);
     }
 
-    /// Lets time pass, and tells nobody.
+    /// Moves the clock, and gives the session no turn.
     pub(crate) fn pass(&self, millis: u64) {
         self.clock.pass(millis);
     }
 
-    /// Lets time pass, and the session act on it.
+    /// Moves the clock, and gives the session a turn.
     pub(crate) fn wait(&self, millis: u64) -> Turn {
         self.pass(millis);
         self.turn()
@@ -76,7 +76,8 @@ impl Side {
         turn(&self.session)
     }
 
-    /// The turn of a task that has brought nothing, and takes no work.
+    /// The turn of a task that has brought nothing, and takes no work. `is_drained` says whether it has read
+    /// all that could be read.
     pub(crate) fn step(&self, is_drained: bool) -> Next {
         let moved = Moved {
             now: self.session.now(),
@@ -95,7 +96,7 @@ impl Side {
         self.session.lock().conn.may_read()
     }
 
-    /// Takes what is to be written next; it waits for room from now on.
+    /// Takes what is to be written next. The time limit for writing it begins now.
     pub(crate) fn take(&self) -> String {
         let mut taken = Vec::new();
         let now = self.session.now();
@@ -107,7 +108,7 @@ impl Side {
         String::from_utf8(taken).unwrap()
     }
 
-    /// All that is to be written, and was.
+    /// Takes all output, and reports it as written.
     pub(crate) fn written(&self) -> String {
         let mut all = String::new();
         loop {
@@ -120,7 +121,7 @@ impl Side {
         }
     }
 
-    /// The next thing for the service, which is at work until it asks again.
+    /// The next message or report for the service. The service counts as busy until this is called again.
     pub(crate) fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
         loop {
@@ -131,6 +132,7 @@ impl Side {
         }
     }
 
+    /// The next work, which must be a request, and the right to answer it.
     pub(crate) fn request(&self) -> (Request, Responder) {
         match self.work() {
             Some(Work::Request(message, ticket)) => {
@@ -157,7 +159,7 @@ impl Default for Side {
     }
 }
 
-/// When an open connection wants to be looked at again, in milliseconds.
+/// The time at which an open connection wants its next turn.
 pub(crate) fn wakes(turn: Turn) -> Instant {
     match turn {
         Turn::Open { wake_at } => wake_at,
@@ -169,7 +171,7 @@ pub(crate) fn request(id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"m","id":{id}}}"#)
 }
 
-/// What a future gives by now.
+/// Polls a future once, and returns its output if it is ready.
 pub(crate) fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -14,7 +14,7 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// Lets time pass, and tells nobody.
+    /// Moves the clock, and wakes nobody.
     pub(crate) fn pass(&self, millis: u64) {
         self.millis.fetch_add(millis, Ordering::SeqCst);
     }
@@ -49,7 +49,7 @@ impl Timer for Never {
     }
 }
 
-/// What a session wants of the thread that keeps time.
+/// What a session wants of the thread that waits for its deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// To come back at this time at the latest.
