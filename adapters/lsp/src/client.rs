@@ -23,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) trace: TraceValue,
     /// Whether the editor shows progress under tokens that the server makes.
     pub(crate) shows_progress: bool,
-    /// How many progress tokens the server has made.
+    /// How often progress has begun without a token of the request. It numbers the server's own tokens.
     pub(crate) begun: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The life cycle of a language server, around a router.
+//! The life cycle of a language server, around a router. The numbers are exit codes; an end of input counts
+//! as `exit`.
 //!
 //! ```text
 //!   New ── initialize ──▶ Running ── shutdown ──▶ Stopped ── exit ──▶ the end, with 0
@@ -116,7 +117,7 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
     }
 
     /// The exit code of a program that serves one editor, after its connection has ended: 0 if the
-    /// editor has sent `shutdown`, otherwise 1.
+    /// editor has sent `shutdown` after `initialize`, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         u8::from(!self.was_shut_down.load(Ordering::Relaxed))
     }

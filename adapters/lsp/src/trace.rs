@@ -7,14 +7,13 @@ use gen_lsp_types::{LogTraceNotification, LogTraceParams, TraceValue};
 use crate::client::Client;
 use crate::typed::LspPeer;
 
-/// Sends log messages to the editor, as many as it wants: none, unless it has asked for them by
-/// `initialize` or `$/setTrace`. A handler takes it as an argument, or by
+/// Sends log messages to the editor, if it has asked for them by `initialize` or `$/setTrace`. A handler takes it as an argument, or by
 /// [`extract`](antiphon_net::RequestContext::extract).
 #[derive(Clone, Debug)]
 pub struct Trace(Peer);
 
 impl Trace {
-    /// The trace of a connection.
+    /// Makes the trace of a connection.
     pub fn of(peer: &Peer) -> Self {
         Self(peer.to_unowned())
     }

@@ -81,8 +81,8 @@ pub enum WorkDoneStep {
 
 impl WorkDone {
     /// Begins to report the progress of a request: under the request's token, or else under a token
-    /// of the server, to which the editor has to agree. Nothing is sent to an editor that shows no
-    /// progress.
+    /// of the server, to which the editor has to agree. Without a token of the request, nothing is sent to
+    /// an editor whose capabilities do not have `workDoneProgress`.
     pub async fn begin<S>(call: &RequestContext<S>, title: impl Into<String>) -> Self {
         let progress = match call.extract::<Progress<WorkDoneStep>>() {
             Ok(progress) if progress.token().is_some() => progress,

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 
-/// An editor that writes every byte by itself, and the server that it has started.
+/// An editor whose messages are written by hand, and the server that it has started.
 struct Editor {
     io: Duplex,
     rest: Vec<u8>,
@@ -47,7 +47,7 @@ impl Editor {
         }
     }
 
-    /// The next message, without what all begin with; `None` at the end.
+    /// The next message, without its braces and its version; `None` at the end.
     async fn hear(&mut self) -> Option<String> {
         loop {
             let text = String::from_utf8(self.rest.clone()).unwrap();
@@ -90,6 +90,7 @@ const NOT_INITIALIZED: &str = r#""error":{"code":-32002,"message":"Server not in
 const INVALID_REQUEST: &str = r#""error":{"code":-32600,"message":"Invalid Request"}"#;
 const CAN_NOTHING: &str = r#"{"processId":null,"rootUri":null,"capabilities":{}}"#;
 
+/// A result of `initialize` without capabilities.
 fn nothing() -> InitializeResult {
     InitializeResult {
         capabilities: ServerCapabilities::default(),
@@ -99,7 +100,7 @@ fn nothing() -> InitializeResult {
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Knows `initialize`, a hover that names the line, and a notification that is noted.
+/// Knows `initialize`, a hover whose result is `null`, and `didClose`, whose URI it puts into the log.
 fn server(log: &Log) -> LanguageServer<Log> {
     LanguageServer::with_state(Arc::clone(log))
         .on::<InitializeRequest>(|_, _| async { Ok(nothing()) })
@@ -182,7 +183,7 @@ async fn a_server_ends_with_0_only_after_shutdown() {
         while editor.hear().await.is_some() {
             answers += 1;
         }
-        // Even what comes behind it at once loses no answer.
+        // No answer is lost, although `exit` or the end of input follows at once.
         let asked = messages
             .iter()
             .filter(|message| message.contains("\"id\""))
@@ -209,7 +210,7 @@ async fn an_initialize_that_has_begun_is_not_cancelled() {
     let initialize = r#""id":0,"method":"initialize","params":{"capabilities":{}}"#;
     let cancel = r#""method":"$/cancelRequest","params":{"id":0}"#;
     let mut editor = Editor::of(&server);
-    // One that has not begun never begins.
+    // An `initialize` that is cancelled before it has begun never begins.
     editor.say(initialize).await;
     editor.say(cancel).await;
     editor
@@ -275,12 +276,13 @@ async fn a_server_ends_with_the_process_of_its_editor() {
     editor.expect(r#""result":null,"id":1"#).await;
     process.kill().unwrap();
     process.wait().unwrap();
+    // The server looks every 3 s.
     assert_eq!(
         timeout(4 * SECOND, editor.hear()).await.expect("soon"),
         None
     );
 
-    // What is no process, or of another machine, ends nothing.
+    // An id that is not valid, or of no process on this machine, does not end the connection.
     for id in ["null", "0", "-1", "1.5", "\"1\"", &process.id().to_string()] {
         let mut editor = Editor::of(&server(&Log::default()));
         let params = format!(r#"{{"processId":{id},"capabilities":{{}}}}"#);
@@ -333,7 +335,8 @@ async fn the_trace_is_told_as_much_as_the_editor_wants() {
     }
 }
 
-/// Counts for ever, and tells of it.
+/// A server whose command reports two steps. If the command is `count for ever`, the second comes only long
+/// after a cancel.
 fn counting() -> LanguageServer {
     LanguageServer::new()
         .on::<InitializeRequest>(|_, _| async { Ok(nothing()) })
@@ -371,7 +374,7 @@ async fn work_is_told_under_the_token_of_its_request() {
     }
     editor.expect(r#""result":null,"id":1"#).await;
 
-    // It ends too where the request is cancelled.
+    // The progress ends too if the request is cancelled.
     editor
         .say(r#""id":2,"method":"workspace/executeCommand","params":{"command":"count for ever","workDoneToken":7}"#)
         .await;
@@ -385,7 +388,7 @@ async fn work_is_told_under_the_token_of_its_request() {
         .expect(r#""error":{"code":-32800,"message":"Request cancelled"},"id":2"#)
         .await;
 
-    // Without a token it is told nowhere: this editor shows no progress.
+    // Without a token nothing is sent, because this editor shows no progress.
     editor
         .say(r#""id":3,"method":"workspace/executeCommand","params":{"command":"count"}"#)
         .await;
@@ -491,7 +494,7 @@ async fn both_sides_call_by_the_types_of_the_protocol() {
         .await;
     editor.expect(r#""result":null,"id":1"#).await;
 
-    // The other side of such a server, by the same types.
+    // An editor calls such a server by the same types.
     let (near, far) = Link::pair();
     let _server = connect(far, Config::lsp(), server);
     let peer = connect(near, Config::lsp(), ());

@@ -21,7 +21,7 @@
 //! # let _: (Router, ConnectionConfig) = (router, options);
 //! ```
 //!
-//! Names that begin with `antiphon.` are of antiphon; the others are those of OpenTelemetry's
+//! Names that begin with `antiphon.` are our own; the others are those of OpenTelemetry's
 //! conventions for RPC: see [`antiphon::service::conventions`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

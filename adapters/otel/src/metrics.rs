@@ -17,7 +17,7 @@ use crate::SCOPE;
 /// `antiphon.server.batch.size` and `antiphon.client.batch.size`; and counts the open connections of a
 /// router in `antiphon.server.connections.open`. Over HTTP each request counts as a connection.
 ///
-/// All unknown methods share one series, `_OTHER`.
+/// All methods that a router does not know are measured under the name `_OTHER`.
 #[derive(Clone, Debug)]
 pub struct OtelMetrics {
     server: Histogram<f64>,

@@ -32,6 +32,7 @@ fn router(program: &Program) -> Router {
         .intercept(OtelMetrics::new(&program.meters))
 }
 
+// The kinds of spans in OTLP.
 const SERVER: u64 = 2;
 const CLIENT: u64 = 3;
 
@@ -66,7 +67,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
     let _running = listener.start(traced(&server), asks.into_make_service());
     let answers = router(&client).method("ask", [], || Ok::<_, OwnedError>(2));
     let peer = connect(link, traced(&client), answers);
-    // Handlers run between each other: each belongs to its own call.
+    // The two handlers take turns on one task, and each must belong to the trace of its own call.
     let params = [json(r#"{"n":40}"#), json(r#"{"n":50}"#)];
     let (one, other) = tokio::join!(
         peer.call::<u32>("work", &params[0]),
@@ -77,6 +78,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
     server.flush();
 
     let spans = collector.spans();
+    // Two calls with four spans each: the call, its handler, the call back, and its handler.
     assert_eq!(spans.len(), 8, "{spans:#?}");
     let roots: Vec<_> = spans
         .iter()
@@ -201,6 +203,7 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
     let told = |span: &Value| {
         let error = attribute(span, "error.type");
         let code = attribute(span, "rpc.status_code");
+        // 2 is the status *error* of OTLP.
         (error, code, span["status"]["code"] == 2)
     };
     let some = |text: &str| Some(text.to_owned());
@@ -228,6 +231,7 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
             .iter()
             .map(|point| {
                 assert_eq!(point["unit"], "s");
+                // As many as `DURATION_BOUNDS`.
                 assert_eq!(list(&point["explicitBounds"]).len(), 14);
                 let count = point["count"].as_str().map(str::to_owned);
                 let count = count.unwrap_or_else(|| point["count"].to_string());
@@ -243,10 +247,12 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         row("_OTHER", "-32601", "20"),
         row("fails", "1001", "1"),
         row("later", "1002", "1"),
+        // Four calls, and two notifications.
         row("ok", "", "6"),
     ];
     assert_eq!(counts("rpc.server.call.duration"), expected);
     let ours = counts("rpc.client.call.duration");
+    // A client knows all its methods: 20 that the server does not know, and four others.
     assert_eq!(ours.len(), 24, "{ours:?}");
     assert!(ours.contains(&row("slow", "timeout", "1")) && ours.contains(&row("ok", "", "6")));
     for side in ["server", "client"] {

@@ -78,7 +78,7 @@ impl CallLog for Output {
     }
 }
 
-/// Hides passwords, and params of which it does not know the names.
+/// Hides passwords. Arrays, and objects with members of other names, are not shown at all.
 fn redact(_: &str, payload: &str) -> Option<String> {
     let mut value: Value = serde_json::from_str(payload).ok()?;
     if let Some(password) = value.get_mut("password") {
@@ -98,7 +98,7 @@ fn login(user: String, password: String) -> Result<String, OwnedError> {
     Ok(format!("welcome {user}"))
 }
 
-/// What takes a password for a number.
+/// A type that expects a number where the secret is.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Login {
@@ -118,7 +118,7 @@ impl TryFrom<String> for Colour {
     }
 }
 
-/// What the server serves, all of it watched.
+/// The server's methods, with every interceptor and report that writes something.
 fn router(program: &Program, metrics: &Metrics, output: &Output) -> Router {
     let (debug, reports) = (output.clone(), output.clone());
     Router::new()
@@ -157,7 +157,7 @@ fn router(program: &Program, metrics: &Metrics, output: &Output) -> Router {
         })
 }
 
-/// What each client calls.
+/// The calls that each client makes, 15 in all.
 macro_rules! calls {
     ($caller:expr, $output:expr) => {
         let password = format!(r#"{{"user":"ann","password":"{SECRET}"}}"#);
@@ -248,7 +248,7 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
     server.flush();
 
     let said = [output.text(), metrics.to_string(), collector.everything()];
-    // Everything has said something: calls on both sides, and what went wrong.
+    // Every output was used, by calls on both sides and by what went wrong.
     for (text, wanted) in [
         (&said[0], "log > LoggedCall { method: \"login\""),
         (&said[0], r#"\"password\":\"***\""#),
@@ -275,7 +275,9 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
     ] {
         assert!(text.contains(wanted), "no {wanted} in {text}");
     }
+    // Two clients with 15 calls each, and a span on either side.
     assert_eq!(collector.spans().len(), 60);
+    // Debug output of bytes shows their numbers.
     let as_numbers: Vec<_> = SECRET
         .bytes()
         .take(6)

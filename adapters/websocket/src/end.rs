@@ -15,7 +15,7 @@ pub enum WebSocketEnd {
     Local,
     /// The other side closed it, with a code or without.
     Peer {
-        /// Its code.
+        /// Its code; 1002 in place of a code that a close frame must not have.
         code: Option<CloseCode>,
         /// Its reason, to be logged.
         reason: String,
@@ -29,7 +29,8 @@ pub enum WebSocketEnd {
     },
     /// There was no handshake: a server refused it.
     Refused {
-        /// The HTTP status that was sent, or received; `None` if the answer was not HTTP.
+        /// The HTTP status that was sent, or received; `None` if the answer was not HTTP or its head
+        /// was too long.
         status: Option<u16>,
         /// The reason, from the server or about its answer.
         reason: String,

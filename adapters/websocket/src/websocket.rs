@@ -140,7 +140,8 @@ impl WebSocket {
 
     /// Closes the WebSocket; no message can be sent any more. While it is open, a close frame is
     /// sent, and the WebSocket ends when the other side's close frame has arrived or
-    /// `close_timeout` has passed. In any other phase it ends without waiting.
+    /// `close_timeout` has passed. A second close changes nothing. In any other phase the WebSocket
+    /// ends without waiting.
     pub fn close_with(&mut self, code: CloseCode, reason: &str) {
         match self.phase {
             Phase::Open => {

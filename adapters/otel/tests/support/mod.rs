@@ -28,7 +28,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Listens on a port that was free.
+    /// Listens on a free port, and returns its address.
     pub(crate) fn start() -> (Self, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -137,7 +137,7 @@ pub(crate) fn attribute(of: &Value, name: &str) -> Option<String> {
     )
 }
 
-/// An HTTP client as plain as can be.
+/// The HTTP client of the exporters, over a blocking socket.
 #[derive(Debug)]
 struct Plain;
 
@@ -163,7 +163,7 @@ impl HttpClient for Plain {
     }
 }
 
-/// What makes the spans and the metrics of a program.
+/// The providers of spans and metrics of one program.
 pub(crate) struct Program {
     pub(crate) spans: SdkTracerProvider,
     pub(crate) meters: SdkMeterProvider,

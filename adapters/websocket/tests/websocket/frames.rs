@@ -35,11 +35,11 @@ fn a_client_masks_every_frame_with_another_key() {
         assert!(client.send(b"x", &mut out));
         keys.insert(out[2..6].to_vec());
     }
-    // 64 of 2^32: that two are the same happens once in two million runs.
+    // Two equal keys among 64 of 2^32 occur once in two million runs, and are allowed.
     assert!(keys.len() >= 63, "{} keys", keys.len());
 }
 
-/// What a client sends in the order of the conversation, and the messages that it is.
+/// The bytes that a client sends, and the messages in them.
 fn conversation() -> (Vec<u8>, Vec<String>) {
     let long = "ab€".repeat(700);
     let mut bytes = text("[1]");
@@ -252,7 +252,7 @@ fn a_close_is_answered_with_its_code_and_nothing_follows() {
         (close(1001, ""), &[0x03, 0xe9]),
         (close(4999, ""), &[0x13, 0x87]),
         (frame(FIN | CLOSE, b"", true), &[]),
-        // Codes that may not stand in a frame: answered as a broken rule.
+        // Codes that a frame must not have are answered 1002, as a broken rule.
         (close(1005, ""), &[0x03, 0xea]),
         (close(999, ""), &[0x03, 0xea]),
     ] {
@@ -267,6 +267,7 @@ fn a_close_is_answered_with_its_code_and_nothing_follows() {
         };
         let code = code.map_or(vec![], |code| code.0.to_be_bytes().to_vec());
         assert_eq!(code, wanted);
+        // The frame of the first case, the only one with a reason, is longer than 8 bytes.
         assert_eq!(reason, if payload.len() > 8 { "bye" } else { "" });
         let sent = sent(&output(&mut server));
         assert_eq!(sent.len(), 1, "nothing but the close: {sent:?}");
@@ -295,6 +296,7 @@ fn one_frame_is_one_message_whatever_stands_in_it() {
 }
 
 // WSK-02
+// Debug output of a message and of the WebSocket does not show the text.
 #[test]
 fn what_is_refused_shows_nothing_of_what_was_said() {
     let mut server = server();

@@ -8,7 +8,7 @@ use antiphon_websocket::{WebSocket, WebSocketConfig};
 
 use super::support::{close, config, ended_as, feed, frame, make, open_server, output, text};
 
-/// What comes at random; the seed is in the message of a failure.
+/// Random input; the seed is in the message of a failure.
 struct Noise(Random);
 
 impl Noise {
@@ -21,7 +21,7 @@ impl Noise {
         (0..len).map(|_| self.below(256) as u8).collect()
     }
 
-    /// Mostly frames that are right, and now and then something in them that is not.
+    /// Frames, most of them valid, and now and then random bytes or a flipped bit.
     fn frames(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         for _ in 0..1 + self.below(12) {
@@ -54,7 +54,7 @@ impl Noise {
     }
 }
 
-/// What comes of `pieces`, in words, and what it wants to say by itself.
+/// The events that `pieces` give, in words, and the WebSocket's own output.
 fn all(websocket: &mut WebSocket, pieces: &[&[u8]]) -> (String, Vec<u8>) {
     let mut told = String::new();
     for piece in pieces {

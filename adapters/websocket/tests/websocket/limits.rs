@@ -70,7 +70,7 @@ fn an_ignored_message_has_the_same_limit() {
     assert!(matches!(events[..], [LayerEvent::Oversize(1_048_577)]));
 }
 
-/// Feeds a frame again and again, and says how often until the connection was closed.
+/// Feeds `again` until the connection is closed, and returns how often it was taken before.
 fn flood(server: &mut WebSocket, first: &[u8], again: &[u8]) -> Option<usize> {
     assert!(feed(server, first).is_empty());
     (0..1_000_000).find(|_| !feed(server, again).is_empty())
@@ -95,6 +95,7 @@ fn empty_continuation_frames_do_not_go_on_for_ever() {
 fn tiny_fragments_do_not_go_on_for_ever() {
     let mut server = server();
     let taken = flood(&mut server, &frame(TEXT, b"", true), &frame(0, b"x", true));
+    // Each 16 bytes allow one fragment more than 1024, so the end comes after some 1092.
     assert!(taken.is_some_and(|taken| taken < 1100), "{taken:?}");
 }
 
@@ -126,7 +127,7 @@ fn however_much_is_pinged_one_pong_waits() {
 // WSK-15
 #[test]
 fn a_text_beyond_its_first_bad_byte_is_not_held() {
-    // The frame has announced a megabyte, and is refused with the first piece.
+    // The frame has announced a megabyte. Its text is checked in steps of 2048 bytes, and the first is bad.
     let mut bytes = header(FIN | TEXT, 1 << 20, true);
     bytes.extend([0xff; 2048]);
     expect_fault(server(), &bytes, 1007);

@@ -18,7 +18,7 @@ pub(crate) const BINARY: u8 = 0x2;
 pub(crate) const CLOSE: u8 = 0x8;
 pub(crate) const PING: u8 = 0x9;
 pub(crate) const PONG: u8 = 0xa;
-/// The last frame of a message.
+/// The bit of the last frame of a message.
 pub(crate) const FIN: u8 = 0x80;
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
@@ -168,7 +168,7 @@ pub(crate) fn value<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// All that comes of `bytes`.
+/// The events that `bytes` give.
 pub(crate) fn feed(websocket: &mut WebSocket, mut bytes: &[u8]) -> Vec<LayerEvent> {
     let mut events = Vec::new();
     while let Some(event) = websocket.poll_event(&mut bytes) {
@@ -178,12 +178,13 @@ pub(crate) fn feed(websocket: &mut WebSocket, mut bytes: &[u8]) -> Vec<LayerEven
     events
 }
 
-/// All that comes of time.
+/// The events that are due at the time `now`.
 pub(crate) fn turn(websocket: &mut WebSocket, now: Instant) -> Vec<LayerEvent> {
     websocket.handle_timeout(now);
     feed(websocket, &[])
 }
 
+/// Takes the output.
 pub(crate) fn output(websocket: &mut WebSocket) -> Vec<u8> {
     let mut into = Vec::new();
     let had = websocket.has_transmit();
@@ -209,7 +210,8 @@ pub(crate) fn end(events: &[LayerEvent]) -> WebSocketEnd {
     }
 }
 
-/// The end that a session is told of.
+/// The end of the WebSocket, read from the end that a session gets. If the peer's close is no failure, its
+/// code and reason are not in there.
 pub(crate) fn ended_as(end: &LayerEnd) -> WebSocketEnd {
     let fault = match end {
         LayerEnd::Local => return WebSocketEnd::Local,

@@ -92,6 +92,7 @@ fn a_message_that_drips_is_given_up_though_pings_come_between() {
     ] {
         let mut server = server();
         feed(&mut server, &begun);
+        // Only the first case is a whole frame, of 7 bytes, behind which pings can come.
         let is_between = begun.len() == 7;
         for second in 1..60 {
             server.handle_timeout(at(second * 1000));
@@ -102,7 +103,7 @@ fn a_message_that_drips_is_given_up_though_pings_come_between() {
             };
             assert!(feed(&mut server, &drip).is_empty(), "{second}");
             if !is_between && second == 25 {
-                // Something else than the ping that would come otherwise.
+                // A byte of the frame comes before silence makes the server send a ping.
                 assert_eq!(server.poll_timeout(), Some(at(30_000)));
                 feed(&mut server, &[0x80]);
             }
@@ -122,6 +123,7 @@ fn a_message_that_drips_is_given_up_though_pings_come_between() {
 #[test]
 fn each_message_has_its_own_time() {
     let mut server = server();
+    // Each message takes 20 s of its 60 s, all together take longer.
     for second in 0..10 {
         server.handle_timeout(at(second * 20_000));
         let mut bytes = if second > 0 {
