@@ -1,7 +1,7 @@
 //! The core alone in a plain loop: no runtime, no threads, no clock, a fixed buffer.
 //!
 //! A device on a serial line answers its host, and calls the host. The line carries a few bytes at
-//! a time; turns of the loop are the clock. On a microcontroller the same loop runs between two
+//! a time; each turn of the loop counts as a millisecond. On a microcontroller the same loop runs between two
 //! interrupts.
 //!
 //! It prints what happens, and exits with 1 if that is not what should have happened.
@@ -32,8 +32,8 @@ const CONFIG: Config = {
 };
 const _: () = assert!(CONFIG.max_input_bytes() <= INPUT_BYTES);
 
-/// The host, as seen through the serial line: the bytes that it will send, and those that it
-/// received.
+/// The host, as seen through the serial line: the bytes that it sends, how many of them have arrived
+/// (`said`), and the bytes that it has received.
 struct SerialLine {
     says: Vec<u8>,
     said: usize,
@@ -157,8 +157,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns everything that the host sends: a request, a notification, a message larger than all the
-/// device's memory, an answer, and another request.
+/// Returns everything that the host sends: a request, a notification, a message larger than the
+/// device's input buffer, an answer, and another request.
 fn host_script() -> Vec<u8> {
     let large = "x".repeat(1000);
     [

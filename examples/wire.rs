@@ -4,9 +4,9 @@
 //! cargo run -q --example wire
 //! ```
 //!
-//! 1. A call to a blockchain node with params by position, one message per line.
+//! 1. Two calls to a blockchain node with params by position.
 //! 2. An editor and a language server: each message after a header with its length.
-//! 3. An agent sends another one commands, a notification and a batch.
+//! 3. Two agents: one commands, the other asks back and notifies of progress; then a batch.
 //!
 //! Only the core is used, and the other side's messages are constants. It exits with 1 if an output
 //! is not as expected.

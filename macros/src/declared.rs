@@ -10,11 +10,11 @@ use syn::{
 use crate::names::Names;
 use crate::options::{RpcOptions, ServiceOptions, doc};
 
-/// The most parameters of a method. A typed client passes them as a tuple, and tuples of at most
-/// ten implement `Values`.
+/// The most arguments of a method, those from the request included. A typed client passes parameters as
+/// a tuple, and tuples of at most ten implement `Values`.
 const MAX_PARAMS: usize = 10;
 
-/// Names that generated functions have, and that no method may have.
+/// The names of functions that the macro generates; no method may have one.
 const GENERATED: [&str; 4] = ["new", "by_position", "with_prefix", "into_service"];
 
 /// A declared service.
@@ -179,6 +179,7 @@ impl Method {
                             .map_or(bare.into(), |rename| rename.apply(bare)),
                     )
                 }
+                // A pattern has no name. Clients send this one, which nobody needs to write by hand.
                 (false, None, None) => Some(format!("<context{place}>")),
             };
             if let Some(name) = &name {

@@ -55,9 +55,9 @@ macro_rules! entries {
 
         #[doc = concat!("Makes an enum an error object, and reads it back, ", $where, ".")]
         ///
-        /// Each variant has `#[rpc(code = 1001, message = "…")]`; without a `message` the
-        /// name of the variant is the message. Named fields are the members of `data`, a single
-        /// unnamed field is `data`.
+        /// Each variant has `#[rpc(code = 1001, message = "…")]`; without a `message` it is made from the
+        /// variant's name: `OutOfRange` gives "Out of range". Named fields are the members of `data`, a
+        /// single unnamed field is `data`.
         ///
         /// A received error object becomes the variant that has its code, if its `data` has the
         /// variant's fields and no other members; a variant without fields accepts any `data`. For the

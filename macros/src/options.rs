@@ -85,7 +85,7 @@ pub(crate) struct RpcOptions {
     pub(crate) message: Option<LitStr>,
     pub(crate) is_other: bool,
     pub(crate) root: Option<Path>,
-    /// The value of `display`.
+    /// The value of `display`: whether `Display` is generated. `None` if it is not set.
     pub(crate) shows: Option<bool>,
 }
 

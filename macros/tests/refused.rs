@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// How many there are at least.
+/// The least number of declarations in the folder.
 const LEAST: usize = 29;
 
 // GEN-13 ERR-03

@@ -11,7 +11,7 @@ use antiphon::{Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, Rpc
 use antiphon_macros::{RpcError, service};
 use serde::de::DeserializeOwned;
 
-/// Who asks.
+/// The caller's name and the state, taken from the request and not from its params.
 #[derive(Debug, PartialEq)]
 pub struct Who(String);
 
@@ -70,6 +70,7 @@ impl Calculator for Mine {
     }
 }
 
+/// Calls a method by its index, and returns the text of the result or the code of the error.
 fn called<X: Methods<str, u8>>(
     service: &X,
     method: usize,
@@ -164,6 +165,7 @@ impl Waits for Mine {
     }
 }
 
+/// The output of a future that is ready at once.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -248,8 +250,9 @@ fn a_client_sends_by_name_or_by_position() {
     assert_eq!(*sent.0.borrow(), expected);
 }
 
-/// A type that is called as what is generic in what is made.
+/// An alias with a name that the generated code could use for a type parameter.
 type S = u8;
+/// An alias of `Result`, whose types the macro cannot see.
 type PairResult<A, B> = Result<(A, B), OwnedError>;
 
 #[service]
@@ -323,6 +326,7 @@ enum Open {
     Other(OwnedError),
 }
 
+/// The code, the message and the data of an error.
 fn wire(error: impl Into<OwnedError>) -> String {
     let error = error.into();
     let error = error.as_error();
@@ -389,7 +393,7 @@ trait Part {
     async fn look(&self) -> Result<u8, OwnedError>;
 }
 
-/// On threads a handler always runs to its end, so it may be said.
+/// On threads a handler always runs to its end, so `finish` is allowed and changes nothing.
 #[antiphon_macros::service_blocking(crate = "antiphon", finish, client = false)]
 trait OnThreads {
     #[rpc(finish)]
