@@ -105,8 +105,8 @@ impl<L: CallLog> Logging<L> {
         Self { log, payloads }
     }
 
-    /// Logs the text that `redact` makes from params and results. Without this they are never
-    /// logged.
+    /// Logs the text that `redact` makes from params and results: it gets the method and the JSON, and
+    /// returns `None` if nothing is to be logged. Without this they are never logged.
     #[must_use]
     pub fn with_payloads(mut self, redact: fn(&str, &str) -> Option<String>) -> Self {
         self.payloads = Payloads::Redacted(redact);

@@ -8,8 +8,8 @@ use antiphon::service::{Bucket, CallEnd, Cx, Decision, Interceptor, Prices, Repl
 
 use crate::request::Request;
 
-/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, with the dialect's code
-/// for a busy server. Notifications beyond the rate are not handled, but reported.
+/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, with the code that the
+/// dialect has for it. Notifications beyond the rate are not handled, but reported.
 ///
 /// ```
 /// use antiphon_net::{RateLimit, Router};

@@ -401,7 +401,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Adds a check of every call that may wait: until a token was looked up, for example. `check` takes
     /// what it needs of the request and returns a future. The value of the future becomes an attribute of
     /// the call, which handlers take as [`Extension`](crate::Extension). While it is checked, a call counts
-    /// as one that runs. Requests behind it go on; a notification waits until all calls before it have been
+    /// as one that runs. Later requests go on; a notification waits until all calls before it have been
     /// checked, so set a [`handler_timeout`](Self::handler_timeout), which limits the check too.
     ///
     /// ```
