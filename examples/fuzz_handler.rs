@@ -48,7 +48,8 @@ impl Shelf {
     }
 }
 
-/// One case: runs a conversation with the handler, and returns whether the shelf is still right.
+/// Runs one conversation with the handler, and returns it as an error if the count of books fell
+/// below zero.
 fn holds(bytes: &[u8], is_fixed: bool) -> arbitrary::Result<Result<(), Conversation>> {
     let mut u = Unstructured::new(bytes);
     let conversation = Conversation::of(&mut u, Framing::Newline, &METHODS)?;

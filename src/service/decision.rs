@@ -25,8 +25,8 @@ pub enum Decision {
     /// reported on this side; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
     /// The interceptor decides later, by this future. A router waits for it, and a call of ours waits until
-    /// its deadline; the interceptors after this one are called afterwards. If the call is given up
-    /// meanwhile, the future is dropped. A call that cannot wait, such as `try_notify`, fails.
+    /// its deadline; the interceptors after this one are called afterwards. If the call is cancelled or its
+    /// connection ends meanwhile, the future is dropped. A call that cannot wait, such as `try_notify`, fails.
     Defer(Deferred),
 }
 

@@ -52,8 +52,8 @@ impl Discovery {
         method == Self::LIST_METHODS || method == Self::DISCOVER
     }
 
-    /// Appends the result of an extension to `result`. `methods` are those that the caller may see,
-    /// sorted by name.
+    /// Appends the result of `method` to `result`. `methods` are those that the caller may see, sorted
+    /// by name.
     ///
     /// # Errors
     /// *Method not found* for any other method; *invalid params* if there are params.

@@ -48,8 +48,8 @@ impl Reply {
         self.outcome.as_ref()?.as_ref().err()
     }
 
-    /// The error that is sent to the peer, or that the peer has sent. `None` if a call of ours got
-    /// [no answer](Self::no_answer).
+    /// The error that is sent to the peer, or that the peer has sent. `None` if there is a result, if
+    /// the handler answers later, and if a call of ours got [no answer](Self::no_answer).
     pub fn error(&self) -> Option<ErrorObject<'_>> {
         match self.failure()? {
             Failure::NoAnswer(_) => None,

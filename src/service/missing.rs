@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Returns the value of a parameter that was left out: `None` for an `Option`, and similar values
-/// for types that accept a missing value; other types have none.
+/// Returns the value that stands for a parameter that was left out: for an `Option` its `None`, and
+/// similar values for types that accept a missing value. Other types have no such value.
 pub(super) fn absent<'de, T: Deserialize<'de>>() -> Option<T> {
     T::deserialize(Absent).ok()
 }

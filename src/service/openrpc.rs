@@ -172,7 +172,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What is written of a type has the words of draft 07 and formats that validators know.
+    /// Schemas in the document have the words of draft 07, and keep formats that validators know.
     // EXT-07
     #[cfg(feature = "openrpc")]
     #[test]

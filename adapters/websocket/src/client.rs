@@ -19,7 +19,7 @@ use crate::handshake::told;
 use crate::options::Request;
 use crate::refused::Refused;
 
-/// Appends the request to `into`. Returns the key that the server must accept.
+/// Appends the request to `into`. Returns the `Sec-WebSocket-Accept` that the server must send.
 ///
 /// # Errors
 /// The URL is not valid for a request, or the source of the bearer token has failed.
@@ -39,7 +39,8 @@ pub(crate) fn ask(
     Ok(derive_accept_key(key.as_bytes()))
 }
 
-/// Checks the head of the answer, and returns the data of the handshake.
+/// Checks the head of the answer, and returns the data of the handshake. `accepted` is the value that
+/// [`ask`] has returned.
 pub(crate) fn judge(
     head: &[u8],
     accepted: &str,

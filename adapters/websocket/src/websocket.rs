@@ -84,7 +84,8 @@ pub struct WebSocket {
 }
 
 enum Phase {
-    /// The head of the request is awaited, or that of the answer, which must accept this key.
+    /// A server reads the head of the request, a client that of the answer, which must have this
+    /// `Sec-WebSocket-Accept`.
     Handshake(Vec<u8>, Option<String>),
     /// The server has refused, and the beginning of its answer's body is awaited.
     Refused(Box<Refused>),

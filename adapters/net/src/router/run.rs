@@ -182,6 +182,7 @@ impl<S> Found<S> {
 struct Asking<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,
+    /// How many interceptors have returned a decision.
     asked: usize,
     /// `None` after all interceptors have been asked.
     cx: Option<Cx>,
@@ -231,6 +232,7 @@ impl Drop for Asking<'_> {
 struct Waiting<'c> {
     chain: &'c Chain<Request>,
     request: &'c Request,
+    /// How many interceptors are still to see the end of the call.
     asked: usize,
     cx: &'c Cx,
 }

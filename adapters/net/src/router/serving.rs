@@ -197,7 +197,7 @@ pub trait ServiceMethods<S, M, K>: Send + Sync + 'static {
     ) -> Starting<'c>;
 }
 
-/// A running method.
+/// A method that has been started: its result, or the future that makes it.
 pub struct Starting<'c>(Served<'c>);
 
 impl std::fmt::Debug for Starting<'_> {

@@ -65,6 +65,7 @@ fn a_peer_that_can_be_neither_written_to_nor_read_is_not_awaited() {
 #[test]
 fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
     let mut config = Config::new();
+    // So long that only the dropped output can end the connection.
     config.timeouts.drain_timeout = Some(Duration::from_secs(1_000_000));
     let side = Side::new(config);
     side.session.output_failed(io::ErrorKind::BrokenPipe.into());
