@@ -1,5 +1,6 @@
-//! HTTP on smol and on async-std, over real sockets. How clients and servers handle faults of each
-//! other is tested in virtual time, on tokio: the code is the same.
+//! HTTP over the real sockets of async-io, which smol and async-std share; the tasks run on smol's
+//! executor. How clients and servers handle each other's faults is tested on tokio, in virtual
+//! time: the code is the same.
 #![cfg(feature = "http")]
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ impl Service for Echo {
             }
             (other, _) => reply.unknown_method(other),
         };
-        // A client that is gone awaits no answer.
+        // If the client has gone, the answer cannot be sent.
         drop(answered);
         Ok(Answer::deferred())
     }
@@ -32,7 +33,8 @@ impl Service for Echo {
 async fn served() -> (Running, HttpClient) {
     let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", server.local_addr());
-    // The end of a client's direction is not the end of its interest: the server waits for so long.
+    // A client that has ended its stream may still read: the server works on for its request for
+    // this long.
     let mut config = Config::new();
     config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let running = server.start_http(config, Arc::new(Echo));
@@ -62,7 +64,10 @@ fn calls_go_over_two_connections_at_most() {
         let short = Some(Duration::from_millis(50));
         let late = client.call::<()>("wait", ()).timeout(short).await;
         assert!(matches!(late, Err(CallError::TimedOut)), "{late:?}");
-        client.notify("told", ()).await.expect("it is taken");
+        client
+            .notify("told", ())
+            .await
+            .expect("the server accepts it");
         assert!(running.shutdown(Duration::from_secs(10)).await);
         assert!(client.call::<()>("echo", ()).await.is_err());
     });

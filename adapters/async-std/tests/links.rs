@@ -1,9 +1,10 @@
-//! Sockets on smol and async-std: how they are made, and that no sockets are left open.
+//! The sockets of async-io, which smol and async-std share: their options and addresses, and that a
+//! server removes the path of its Unix socket.
 
 use antiphon::Config;
 use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpServer, connect};
 
-/// Tells the address of the other side.
+/// Answers each request with the address that it came from; `null` on a Unix socket.
 struct Who;
 
 impl Service for Who {
@@ -28,7 +29,7 @@ fn small_messages_are_not_delayed_on_either_side() {
         let _link = Link::from_tcp(stream).unwrap();
         assert!(observer.nodelay().unwrap());
 
-        // What is accepted and what is connected is made the same way: both know the other side.
+        // Both a socket that connects and one that is accepted know the address of the other side.
         let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
         let address = server.local_addr();
         let _running = server.start(Config::new(), |_| Who);

@@ -3,12 +3,12 @@
 //! ```text
 //!   reader thread:   read ──▶ lock, poll_event … ──▶ calls settle, queue ──▶ service thread
 //!   writer thread:   lock, take_transmit ──▶ write, flush
-//!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
+//!   timekeeper:      sleeps until poll_timeout, ends the connection (the thread that calls `run`)
 //! ```
 //!
-//! On Unix, if the transport is a socket, a thread that is about to wait first reads and writes
-//! itself: a caller waits for its answer, the service thread for more work. The reading and the
-//! writing thread work only when no other thread does.
+//! On Unix, if the transport is a socket without TLS, other threads read and write it themselves
+//! instead of waking the reading or the writing thread: a caller writes its call and reads the
+//! answer, and the service thread writes its answers, and reads while it has no work.
 //!
 //! No thread reads, writes or runs the service while it holds the lock. So a peer that does not
 //! read, a peer that does not answer and a service that does not return block no other thread.
@@ -136,7 +136,7 @@ pub struct Driver {
     stage: Stage,
     threads: Arc<Threads>,
     hang_up: Option<HangUp>,
-    /// As [`Link`]'s: whether to wait for the other side's end of stream after ours.
+    /// The [`Link`]'s `awaits_end`: whether to wait for the other side's end of stream after ours.
     awaits_end: bool,
     timer: Box<dyn Timer>,
 }
@@ -293,7 +293,7 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
             }
         }
     }
-    // The service's values may answer or call when they are dropped.
+    // Dropping the service runs code of the program, which may panic.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
 }
 
@@ -309,7 +309,7 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
 
 /// The next action of the service thread.
 enum Next {
-    /// Work, and how many permits of the server it has.
+    /// Work, and how many permits of the server's dispatcher were taken for it.
     Work(Work, usize),
     /// The connection has ended: the service's method `closed` is called, and nothing after it.
     Closed(Closed),
@@ -328,8 +328,8 @@ fn next_work(session: &Session) -> Next {
             return Next::Closed(why);
         }
         if state.conn.has_work() {
-            // The next work has to wait, for a permit of the server or for earlier requests to
-            // begin or to end. This thread is woken when that may have changed.
+            // The next work has to wait: for a permit of the server's dispatcher, or until earlier
+            // requests have begun or ended. This thread is woken when that may have changed.
             session.want_reader(&mut state);
             state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;

@@ -41,13 +41,14 @@ pub trait Service: Send + 'static {
 
     /// The peer has cancelled a request that the service has begun; the request's
     /// [`is_cancelled`](Request::is_cancelled) is true too. It must still be answered, unless it
-    /// has been answered by now: the first answer counts. A request that has not begun never
-    /// reaches the service.
+    /// has been answered by now: the first answer counts. A request that is cancelled before it has
+    /// begun never reaches the service.
     fn cancelled(&mut self, peer: &Peer, request: RequestKey, reason: Option<Json<'_>>) {
         let _ = (peer, request, reason);
     }
 
-    /// Something went wrong, and the peer was not sent all of it. The default ignores it.
+    /// Something went wrong, and the peer was told nothing of it, or only a part. The default
+    /// ignores it.
     fn report(&mut self, peer: &Peer, report: Report) {
         let _ = (peer, report);
     }

@@ -2,9 +2,9 @@
 //! also read from a socket, and write to it as long as it has space: see
 //! [`Inlet`](antiphon_net::Inlet) and [`Outlet`](antiphon_net::Outlet).
 //!
-//! No thread reads or writes while it blocks another. So a peer that does not read and a peer that
-//! does not answer stop no other thread. If a reader or writer of the application fails or panics,
-//! that is reported to the session.
+//! No thread holds the session's lock while it reads or writes. So a peer that does not read and a
+//! peer that does not answer stop no other thread. If a reader or writer of the application fails
+//! or panics, that is reported to the session.
 
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -173,7 +173,7 @@ impl<R: Read> Intake<R> {
     }
 
     /// Reads once, and passes the bytes to the receiver. If the reader returns "would block",
-    /// pauses, unless `is_hasty`.
+    /// pauses, unless it `is_hasty`: then another thread than the reading one reads.
     fn read<M: Receiver + ?Sized>(&mut self, receiver: &M, is_hasty: bool) -> Came {
         if self.is_over {
             return Came::End;

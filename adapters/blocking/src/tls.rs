@@ -28,8 +28,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! No thread reads from or writes to the socket while it holds the lock of the TLS state, so
-//! reading never waits for writing.
+//! No thread reads from or writes to the socket while it holds the lock of the TLS state, so the
+//! reading thread does not wait for the writing one.
 
 mod handshake;
 mod stream;
@@ -55,8 +55,8 @@ use crate::transport::link::{Link, connect_tcp, prepare};
 const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to a TLS server over TCP, and checks that its certificate is for `name`, a host name or
-/// an address. The connection, for each of its addresses, and the handshake may each take 10 s.
-/// `TCP_NODELAY` is on.
+/// an address. Connecting may take 10 s for each address of the host, and the handshake another
+/// 10 s. `TCP_NODELAY` is on.
 ///
 /// # Errors
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is

@@ -17,14 +17,14 @@
 //!     }
 //! }
 //!
-//! // The server's route: what is let in, and what serves it.
+//! // The server's side of the WebSocket: it accepts handshakes at this path only.
 //! let mut route = WebSocketConfig::server();
 //! route.rules.paths.push("/rpc".into());
 //! let server = TcpServer::bind("127.0.0.1:0")?;
 //! let url = format!("ws://{}/rpc", server.local_addr()?);
 //! let running = server.start(ConnectionConfig::from(Config::new()).with_websocket(route), |_| Who)?;
 //!
-//! // The client: a URL, and what else its request is to have.
+//! // The client's side: a URL, and one more header for the handshake's request.
 //! let there = WebSocketConfig::client(&url)?.with_header("cookie", "name=Ada")?;
 //! let peer = connect(there, Config::new(), ())?;
 //! let name: String = peer.call("who", ()).wait()?;

@@ -1,4 +1,5 @@
-//! Clients with connections of their own, which run on one background thread for HTTP.
+//! Makes clients: with connections of their own, which run on one background thread for HTTP, or
+//! with a sender of the program.
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;

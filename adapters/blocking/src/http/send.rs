@@ -1,5 +1,4 @@
-//! Sends a client's requests: over the connections of `antiphon-net`, or with any HTTP client that
-//! a program already has.
+//! Sends a client's requests with any HTTP client that a program already has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +6,8 @@ use std::time::Duration;
 use antiphon_net::http::HttpSending;
 use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
-/// Sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
-/// program already has. With most clients an implementation takes a dozen lines: post
+/// Sends a client's requests with any HTTP client that a program already has: see
+/// [`with_send`](super::with_send). With most clients an implementation takes a dozen lines: post
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
 /// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 pub trait HttpSend: Send + Sync + 'static {

@@ -10,7 +10,7 @@ use antiphon_net::{Answer, Context, Notification, Peer, Report, Request};
 
 use crate::serve::Service;
 
-/// Makes a service for every message, and runs it on the pool of the exchange.
+/// Makes a service for every message, and runs it on the pool in the server's options.
 pub(super) struct OnPool<F> {
     make: Arc<F>,
 }

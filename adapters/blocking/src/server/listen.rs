@@ -92,8 +92,8 @@ impl TcpServer {
         self
     }
 
-    /// Makes every connection begin with a TLS handshake, on its own thread. It takes an
-    /// [`Acceptor`](crate::tls::Acceptor), or only the configuration.
+    /// Makes every connection begin with a TLS handshake, on a thread of its own (over HTTP, on the
+    /// thread for HTTP). It takes an [`Acceptor`](crate::tls::Acceptor), or only the configuration.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_tls(mut self, acceptor: impl Into<crate::tls::Acceptor>) -> Self {

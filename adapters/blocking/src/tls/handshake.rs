@@ -11,11 +11,11 @@ use rustls::Connection;
 
 use super::rustls;
 
-/// How many bytes are read and dropped after a failed handshake.
+/// The most bytes that are read and dropped after a failed handshake.
 const MAX_LEFT_BYTES: usize = 256 * 1024;
 
-/// How often to read after the deadline, and how long each of these reads waits: a peer that sends
-/// slowly gains no time.
+/// How often to read after the deadline, and how long each of these reads waits: 16 ms in all, for
+/// input that has arrived and was not read yet.
 const MAX_LATE_READS: u32 = 16;
 const LATE_READ_TIME: Duration = Duration::from_millis(1);
 

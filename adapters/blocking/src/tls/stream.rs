@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The lock of the TLS state is never held while the socket reads or writes. Records are written in
-//! the order in which they were made. Only as much is decrypted as is read.
+//! the order in which they were made. Received bytes are decrypted only when all earlier plaintext
+//! has been read.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,7 +20,8 @@ use super::rustls;
 use crate::Context;
 use crate::transport::link::Link;
 
-/// How many bytes one read of the socket takes at most: as many as the largest record has.
+/// How many bytes one read of the socket takes at most: the largest record of TLS 1.3, without its
+/// header (RFC 8446, 5.2).
 const WIRE_BYTES: usize = 16 * 1024 + 256;
 
 /// The largest output buffer that is kept for the next time, in bytes.

@@ -27,7 +27,8 @@ impl Child {
     /// requests.
     ///
     /// # Errors
-    /// The command cannot be started; the error's text has its name.
+    /// The command cannot be started; the error's text has its name. Or the system refused a
+    /// thread.
     pub fn spawn(
         command: Command,
         options: impl Into<ChildConfig>,

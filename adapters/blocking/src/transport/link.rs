@@ -26,8 +26,8 @@ const PAIR_BYTES: usize = 64 * 1024;
 /// An open transport (a socket, a pipe, a child process, a channel of whole messages), with the
 /// function that ends a read that waits, if there is one.
 ///
-/// Any pair `(reader, writer)` converts into one by `From`. When the connection ends, the function
-/// of [`with_hang_up`](Self::with_hang_up) is called, and both halves are dropped.
+/// Any pair `(reader, writer)` converts into a link by `From`. When the connection ends, the
+/// function of [`with_hang_up`](Self::with_hang_up) is called, and both halves are dropped.
 pub struct Link {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
