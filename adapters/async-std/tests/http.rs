@@ -33,7 +33,7 @@ impl Service for Echo {
 async fn served() -> (Running, HttpClient) {
     let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", server.local_addr());
-    // A client that has ended its stream may still read: the server works on for its request for
+    // A client that has ended its stream may still read, so the server goes on with its request for
     // this long.
     let mut config = Config::new();
     config.timeouts.drain_timeout = Some(Duration::from_millis(50));

@@ -1,8 +1,9 @@
 //! A small language server with a main loop of its own, on standard input and output.
 //!
-//! It reports a diagnostic for every document that is opened or changed, a hover, one completion
-//! and no definitions, and formats with `rustfmt`. The loop receives each message from an inbox and
-//! answers it; a request that takes long could be sent to another thread and be answered there.
+//! It sends a diagnostic for every document that is opened or changed, answers with a hover, one
+//! completion and no definitions, and formats with `rustfmt`. The loop receives each message from an
+//! inbox and answers requests; one that takes long could be sent to another thread and be answered
+//! there.
 //!
 //! `cargo run -p antiphon-blocking --example minimal_lsp`
 
@@ -161,7 +162,7 @@ fn rustfmt(text: &str) -> Result<String, Box<dyn Error + Send + Sync>> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn()?;
-    // Its input ends with this statement.
+    // The pipe is closed at the end of this statement, and with it the child's input ends.
     child
         .stdin
         .take()
@@ -188,7 +189,7 @@ fn whole(text: &str) -> Range {
 }
 
 fn log(line: impl Display) {
-    // If the editor has closed it, the line is lost.
+    // If the editor has closed standard error, the line is lost.
     drop(writeln!(stderr(), "minimal_lsp: {line}"));
 }
 
@@ -208,7 +209,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
             }
             InboxEvent::Notification(told) => {
-                // Wrong params are reported too.
+                // If the params are wrong, a report of it comes from the inbox too.
                 let _ = server.take(&told);
             }
             InboxEvent::Report(report) => log(report),

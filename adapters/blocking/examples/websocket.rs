@@ -38,7 +38,7 @@ struct Shortage {
     required: u64,
 }
 
-/// An account of one connection.
+/// The account of one connection.
 struct Account {
     balance: u64,
 }
@@ -53,7 +53,7 @@ impl Service for Account {
                     let (balance, required) = (self.balance, amount);
                     let error = OwnedError::new(-32001, "Insufficient funds");
                     let shortage = Shortage { balance, required };
-                    // Two numbers have a JSON form.
+                    // Two numbers always have a JSON form, so the error is sent with them.
                     return Err(error.clone().with_data(&shortage).unwrap_or(error));
                 }
                 self.balance -= amount;
@@ -67,7 +67,8 @@ impl Service for Account {
         if notification.method() != "watch" {
             return;
         }
-        // Both sides may call. The result is sent by a function that runs later.
+        // The server calls the client, too. The function that is passed to `then` runs when the
+        // answer has come, and sends a notification.
         let asking = peer.clone();
         let asked = peer
             .call("refresh", &("balance",))
@@ -143,8 +144,8 @@ impl Client {
         }
     }
 
-    /// Reads until something happens. The server waits for each message here, so no two events
-    /// come in one read.
+    /// Reads until there is an event. The server sends one message at a time and then waits, so no
+    /// read contains two events.
     fn next(&mut self) -> io::Result<LayerEvent> {
         loop {
             let mut output = Vec::new();

@@ -17,7 +17,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Whether there is a process of that number, be it only one that nobody has reaped.
+/// Whether there is a process with this id, even one that has exited and was not reaped.
 fn exists(id: u32) -> bool {
     let mut probe = Command::new("kill");
     let probe = probe.args(["-0", &id.to_string()]).stderr(Stdio::null());
@@ -27,7 +27,7 @@ fn exists(id: u32) -> bool {
 #[test]
 fn a_child_is_spoken_to_over_its_standard_input_and_output() {
     within(LONG, || {
-        // What we ask comes back as a question to us, and our answer as the answer.
+        // `cat` sends our request back to us; we answer it, and `cat` sends the answer back, too.
         let child = Child::spawn(Command::new("cat"), Config::lsp(), Scripted::new(echo).0);
         let child = child.unwrap();
         let text = "ü".repeat(300_000);
@@ -47,11 +47,12 @@ fn ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept() {
         options.max_stderr_bytes = 100;
         options.on_stderr = Some(Box::new(move |piece| seen.send(piece.len()).unwrap()));
         let child = Child::spawn(shell(script), options, Scripted::new(echo).0).unwrap();
-        // `cat` runs only once all of the log has been taken.
+        // `cat` runs only after the whole log was written, which more than fills a pipe.
         assert_eq!(
             child.peer().call::<[u8; 1]>("echo", &[1]).wait().unwrap(),
             [1]
         );
+        // 10 MiB, and the three bytes of `end`.
         let mut total = 0;
         while total < 10_485_763 {
             total += pieces.recv_timeout(LONG).unwrap();
@@ -71,7 +72,7 @@ fn the_end_of_a_log_is_there_to_be_shown() {
         options.on_stderr = Some(Box::new(move |piece| seen.send(piece.to_vec()).unwrap()));
         let script = "echo a long story with an >&2; echo end >&2";
         let child = Child::spawn(shell(script), options, ()).unwrap();
-        // The log has been read to its end when its reader is gone.
+        // This ends when the thread that reads the log has ended, so all of it has been read.
         let all: Vec<u8> = pieces.iter().flatten().collect();
         assert_eq!(all, b"a long story with an\nend\n");
         assert_eq!(child.stderr(), b" an\nend\n");
@@ -109,7 +110,7 @@ fn the_exit_status_of_a_child_is_told_and_its_calls_fail() {
             child.peer().wait_closed(LONG).wait(),
             Some(Closed::EndOfInput)
         );
-        // Told again as often as asked.
+        // The status can be asked for again.
         assert_eq!(child.close(LONG).unwrap().code(), Some(7));
         assert!(matches!(
             log.rest().last(),

@@ -14,12 +14,13 @@ use antiphon_blocking::{
 };
 use support::{ByHand, LONG, within};
 
-/// A client, and the other ends of its connections. It connects as often as it is let.
+/// A client, a sender that lets it connect once with each `()`, and the other ends of its
+/// connections.
 fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
     client_with(ReconnectConfig::default(), Config::new(), max_waiting_calls)
 }
 
-/// As before, with options of its own.
+/// Makes such a client with these options.
 fn client_with(
     mut options: ReconnectConfig,
     connection: impl Into<ConnectionConfig>,
@@ -29,7 +30,7 @@ fn client_with(
     let (letting, lets) = mpsc::channel::<()>();
     let lets = Mutex::new(lets);
     let connect = move || {
-        // Nobody lets it any more once the test is over.
+        // It fails when the test is over; then it does not matter what happens.
         let _ = lets.lock().unwrap().recv();
         let (link, hand): (Link, ByHand) = ByHand::pair(1000);
         let refused = std::io::ErrorKind::ConnectionRefused;
@@ -105,6 +106,7 @@ fn threads_have_interceptors_first_calls_and_retries_too() {
         let peer = client.wait_open(LONG).wait().unwrap();
         let pending = peer.call("n", ()).start().wait().unwrap();
         assert_eq!(pending.wait::<u32>().unwrap(), 8);
+        // A call that was sent twice counts as one.
         let text = metrics.to_string();
         for method in ["login", "m", "n"] {
             let name = "rpc_client_call_duration_seconds_count";

@@ -17,7 +17,7 @@ fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
     let address = listener.local_addr().unwrap();
     let connect = move || Link::tcp(address);
     let client = reconnect(connect, ReconnectConfig::default(), Config::new(), || ()).unwrap();
-    // The server lets it in, and never answers.
+    // The server accepts the connection, and never answers.
     let _silent = listener.accept().unwrap();
     let peer = client.wait_open(LONG).wait().unwrap();
     let _awaited = peer.call("m", ()).no_timeout().start().wait().unwrap();
@@ -25,7 +25,7 @@ fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
     let (told, tell) = mpsc::channel();
     thread::spawn(move || {
         let hour = Duration::from_secs(3600);
-        // Nobody listens any more if this test has failed by then.
+        // If this test has failed by then, the receiver is gone.
         let _ = told.send(client.call("late", ()).timeout(hour).raw().wait().map(drop));
     });
     let ended = tell.recv_timeout(LONG).expect("the call fails at once");

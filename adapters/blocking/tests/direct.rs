@@ -13,10 +13,11 @@ use antiphon::{Config, Framing, SendError};
 use antiphon_blocking::{CallError, Link, Peer, Request, Responder, TcpServer, connect};
 use support::{LONG, Scripted, echo, within};
 
-/// Longer than nobody reads, and shorter than anybody notices.
+/// In this time a message must have been handled. It is much longer than the 16 ms for which input
+/// may stay unread, and shorter than all timeouts of calls.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A client of a server that is written by hand.
+/// A client, and the server's end of its connection, which the test reads and writes.
 fn client(service: Scripted) -> (Peer, BufReader<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let link = Link::tcp(listener.local_addr().unwrap()).unwrap();
@@ -27,7 +28,8 @@ fn client(service: Scripted) -> (Peer, BufReader<TcpStream>, TcpStream) {
     (peer, reader, stream)
 }
 
-/// Answers the requests with what they ask, one by one, and says `more` after each.
+/// Answers the requests one by one, each with its id as the result, and writes `more` after each
+/// answer.
 fn answer(mut reader: BufReader<TcpStream>, mut writer: TcpStream, more: &'static str) {
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
@@ -52,7 +54,7 @@ fn calls_from_many_threads_all_get_their_answers() {
                 thread::spawn(move || {
                     for round in 0..500 {
                         peer.call::<u64>("m", ()).wait().unwrap();
-                        // Pauses of all lengths, so that everybody comes to read.
+                        // Pauses of 0 to 11 ms, so that each of the threads reads at some time.
                         if round % 50 == caller {
                             thread::sleep(Duration::from_millis(round / 40));
                         }
@@ -69,6 +71,7 @@ fn calls_from_many_threads_all_get_their_answers() {
 #[test]
 fn whoever_reads_the_end_for_himself_is_told_of_it() {
     within(LONG, || {
+        // The stream ends after a message, or inside one.
         for begun in ["", "{\"jsonrpc\":\"2.0\",\"res"] {
             let (peer, mut reader, mut writer) = client(Scripted::new(echo).0);
             let far = thread::spawn(move || {
@@ -77,8 +80,8 @@ fn whoever_reads_the_end_for_himself_is_told_of_it() {
                 writer
                     .write_all(b"{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n")
                     .unwrap();
-                // The caller reads by the time the end comes, for the reading thread has left it to
-                // the caller.
+                // By the time the end comes, the caller reads, because the reading thread has left
+                // that to it.
                 reader.read_line(&mut line).unwrap();
                 thread::sleep(Duration::from_millis(1));
                 writer.write_all(begun.as_bytes()).unwrap();
@@ -127,7 +130,7 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
             let serve = move |peer: &Peer, request: Request, reply: Responder| {
                 match request.method() {
                     "quick" => reply.ok(&1).unwrap(),
-                    // The service's own thread waits, and reads for itself.
+                    // The service thread waits for this answer, and reads it itself.
                     "back" => reply
                         .ok(&peer.call::<[u8; 1]>("echo", &[7]).wait().unwrap())
                         .unwrap(),
@@ -161,7 +164,7 @@ fn a_call_ends_in_time_though_its_thread_reads() {
         let (peer, mut reader, mut writer) = client(Scripted::new(echo).0);
         let mut line = String::new();
         for span in [0, 1, 5, 30, 100] {
-            // One that is answered, after which the callers read.
+            // After a call that is answered, callers read themselves.
             let calling = {
                 let peer = peer.clone();
                 thread::spawn(move || peer.call::<u64>("m", ()).wait())
@@ -188,7 +191,7 @@ fn a_peer_that_does_not_read_holds_up_no_caller_and_gets_everything_in_order() {
         let (peer, mut reader, _writer) = client(Scripted::new(echo).0);
         let text = "x".repeat(400_000);
         let mut begun = 0;
-        // Until the output is full; each call waits by itself, so that it may write by itself.
+        // Until the output is full. Each call is awaited alone, so that its thread writes it.
         loop {
             let timeout = Some(Duration::from_millis(20));
             match peer
@@ -201,6 +204,7 @@ fn a_peer_that_does_not_read_holds_up_no_caller_and_gets_everything_in_order() {
                 other => panic!("{other:?}"),
             }
         }
+        // More than the 1 MiB that may be queued: the rest is in the socket.
         assert!(begun > 4, "{begun}");
         for number in 0..begun {
             let mut line = String::new();

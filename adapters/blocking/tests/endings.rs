@@ -1,5 +1,5 @@
-//! However a connection ends, calls end, requests are answered or given up, and nothing panics,
-//! hangs or leaks.
+//! However a connection ends, calls end, requests are answered or cancelled, and nothing panics or
+//! hangs.
 
 mod support;
 
@@ -14,6 +14,7 @@ use antiphon_blocking::{CallError, ConnectionConfig, Link, Report, connect, serv
 use serde::{Serialize, Serializer};
 use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 
+/// Options with which our side waits only 20 ms for the end of the peer's stream.
 fn hasty(config: Config) -> ConnectionConfig {
     let mut options = ConnectionConfig::from(config);
     options.linger = Duration::from_millis(20);
@@ -144,6 +145,7 @@ fn closing_gives_open_requests_up_and_drops_their_answers() {
     });
 }
 
+/// A value that panics when it is serialized.
 struct Bomb;
 
 impl Serialize for Bomb {
@@ -199,8 +201,8 @@ fn whatever_a_handler_does_its_request_is_answered_and_the_service_lives_on() {
             hand.say(r#"{"jsonrpc":"2.0","method":"fine","id":2}"#);
             assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":"alive","id":2}"#);
         }
-        // One for each notification, one for each of the three requests that panicked, and one for
-        // each of the three that nothing was said to in time: forgotten, or not to be sent.
+        // One for each notification, which panics. One for each request: three panic, one is
+        // dropped, and two have an answer that cannot be sent.
         let reports: Vec<_> = (0..bad.len() + 6).map(|_| log.report()).collect();
         let panics = |report: &&Report| matches!(report, Report::Panicked(_));
         let forgotten = |report: &&Report| matches!(report, Report::Unanswered { .. });
@@ -249,7 +251,7 @@ fn what_the_peer_said_before_it_closed_its_ears_still_counts() {
     });
 }
 
-/// A reader that fails when it is told to.
+/// A reader that waits, and fails when the test sends `()` or drops the sender.
 struct Failing(Receiver<()>);
 
 impl Read for Failing {
@@ -284,7 +286,7 @@ fn a_read_error_is_told_unless_the_connection_was_meant_to_end() {
     });
 }
 
-/// A writer of which others hold the rest.
+/// A writer that the test can still use.
 struct Lent<W>(Arc<Mutex<W>>);
 
 impl<W: Write> Write for Lent<W> {
@@ -476,6 +478,7 @@ fn what_came_before_the_end_of_input_is_served_and_may_be_spoken_of() {
 #[test]
 fn a_handler_that_calls_a_peer_that_has_left_is_not_kept_waiting() {
     within(LONG, || {
+        // The handler calls before the peer leaves, or after it.
         for calls_first in [true, false] {
             let (link, mut hand) = ByHand::pair(1000);
             let (ready, go) = mpsc::channel::<()>();

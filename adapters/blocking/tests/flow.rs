@@ -17,7 +17,7 @@ use antiphon_blocking::{
 };
 use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 
-/// Ends of connections are not waited for longer than this.
+/// Options with which our side waits only 20 ms for the end of the peer's stream.
 fn hasty(config: Config) -> ConnectionConfig {
     let mut options = ConnectionConfig::from(config);
     options.linger = Duration::from_millis(20);
@@ -32,8 +32,8 @@ fn two_sides_that_both_write_more_than_the_pipes_hold_do_not_block_each_other() 
         let left = connect(left, Config::new(), Scripted::new(echo).0).unwrap();
         let right = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
         let text = "x".repeat(4000);
-        // Both stay until the last caller is done: a side that has nothing more to ask must not
-        // hang up on the other.
+        // `left` and `right` are kept until the last caller is done, because a connection is closed
+        // when its last handle is dropped.
         let callers: Vec<_> = [left.clone(), right.clone()]
             .into_iter()
             .flat_map(|peer| (0..4).map(move |n| (peer.clone(), n)))
@@ -113,13 +113,14 @@ fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
         // Time goes on although the writer is blocked.
         assert_eq!(waiting.wait_outcome(), OwnedOutcome::TimedOut);
         assert!(peer.flush(Duration::from_millis(1)).wait().is_err());
-        // And in the end the peer is given up.
+        // In the end the write timeout closes the connection.
         let Report::Transport(fault) = log.report() else {
             panic!("no fault");
         };
         let error = to_error(&fault);
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-        // The core keeps the same span for what is still queued; whichever comes first says so.
+        // The same timeout holds in the core, for queued output, and in the driver, for the write
+        // that is under way. The one that passes first gives the reason.
         let why = peer.wait_closed(LONG).wait().unwrap();
         let by_core = Closed::Failed(ConnectionError::WriteTimedOut);
         assert!(why == by_core || why == Closed::Local(CloseReason::TransportFailed));
@@ -148,7 +149,7 @@ fn a_peer_that_never_answers_costs_a_timeout_and_its_late_answer_is_reported() {
         else {
             panic!("{report}");
         };
-        // The connection is none the worse.
+        // The connection goes on.
         let answering = thread::spawn(move || {
             assert!(hand.hear().contains(r#""id":2"#));
             hand.say(r#"{"jsonrpc":"2.0","result":[2],"id":2}"#);
@@ -169,7 +170,7 @@ fn answers_time_and_output_go_on_while_the_service_does_not_return() {
         let (service, _log) = Scripted::new(move |_, _, reply| {
             entered.send(()).unwrap();
             let _ = held.recv();
-            // The connection is long gone.
+            // By then the connection has closed.
             assert_eq!(reply.ok(&1), Err(SendError::Closed));
         });
         let mut config = Config::new();
@@ -199,6 +200,7 @@ fn answers_time_and_output_go_on_while_the_service_does_not_return() {
 fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
     within(LONG, || {
         let (left, right) = duplex(256);
+        // The pool has 64 threads, and none of them goes on before all have begun.
         let together = Arc::new(Barrier::new(64));
         let (service, _log) = Scripted::new(move |_, request, reply| {
             let together = Arc::clone(&together);
@@ -244,7 +246,7 @@ fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
             hand.say(&format!(r#"{{"jsonrpc":"2.0","method":"m","id":{n}}}"#));
         }
         let call = peer.call("ours", ()).timeout(LONG).start().wait().unwrap();
-        // The answer stands behind the flood.
+        // The answer comes after the flood.
         hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
         assert_eq!(call.wait::<u8>().unwrap(), 5);
         for _ in 0..4 {
@@ -294,7 +296,7 @@ fn a_service_too_slow_for_its_notifications_is_told_how_many_it_missed() {
         for _ in 0..100 {
             hand.say(r#"{"jsonrpc":"2.0","method":"n"}"#);
         }
-        // A call and its answer show that all before it was read.
+        // When this answer has been read, all notifications before it have been, too.
         let call = peer.call("ours", ()).timeout(LONG).start().wait().unwrap();
         hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
         call.wait::<u8>().unwrap();
@@ -317,6 +319,7 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
             held.recv().unwrap();
             reply.ok("served").unwrap();
         });
+        // A request has about 260 bytes: two fit, of which one runs and one waits.
         let mut options = ConnectionConfig::from(Config::new());
         options.max_queued_bytes = 600;
         options.when_full = WhenFull::Drop;
@@ -366,6 +369,7 @@ fn what_a_handler_tells_comes_before_its_result_and_is_served_before_it() {
             .timeout(LONG)
             .then(move |outcome| {
                 assert!(matches!(outcome, OwnedOutcome::Ok(n) if n.as_str() == "100"));
+                // Stands for the result among the numbers of the ticks.
                 ends.send(1000).unwrap();
             })
             .wait()
@@ -474,7 +478,7 @@ fn a_cancel_keeps_what_waits_in_the_same_batch_from_ever_starting() {
             "{answers}"
         );
         assert_eq!(inside.recv().unwrap(), "goes on");
-        // The next batch goes through as ever.
+        // The next batch is served as usual.
         let batch = [call("next", 4), call("last", 5)];
         hand.say(&format!("[{}]", batch.join(",")));
         let answers = hand.hear();
@@ -590,7 +594,7 @@ fn a_batch_is_one_message_and_every_outcome_is_fetched_by_its_handle() {
         assert_eq!(outcomes.fetch(sum).unwrap(), 3);
         assert_eq!(outcomes.fetch(name).unwrap_err().to_string(), "no (1)");
         assert_eq!(outcomes.take(lost.call()), Some(OwnedOutcome::TimedOut));
-        // One that is refused leaves no trace, and an empty one is none.
+        // A batch with params that are a scalar is refused, and so is an empty one.
         let refused = peer
             .batch(|batch| {
                 batch.call::<()>("m", ())?;
@@ -677,7 +681,7 @@ fn a_peer_that_asks_and_does_not_read_is_cut_off_at_the_hard_limit() {
     });
 }
 
-/// A reader or writer that somebody wrote badly.
+/// A reader and a writer that panic.
 struct Panics;
 
 impl Read for Panics {

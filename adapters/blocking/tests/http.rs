@@ -1,4 +1,4 @@
-//! HTTP for threads: one thread of hyper on both sides.
+//! HTTP for threads: one thread runs hyper for the client and the server.
 #![cfg(feature = "http")]
 
 use std::io::{Read, Write};
@@ -22,7 +22,8 @@ use antiphon_blocking::{
 const LONG: Duration = Duration::from_secs(20);
 
 /// Knows `echo`; `wait`, which blocks its thread until it is cancelled; `block`, which blocks it
-/// until it is let go; and `panic`.
+/// while the test holds `go_on`; `push`, which tries to notify the client; `where`, which returns
+/// the target and the name of the thread; and `panic`.
 #[derive(Clone)]
 struct Echo {
     told: Sender<String>,
@@ -37,7 +38,7 @@ impl Echo {
     }
 
     fn tell(&self, what: impl Into<String>) {
-        // A test that has heard enough does not listen any more.
+        // The test may have dropped its receiver.
         let _ = self.told.send(what.into());
     }
 }
@@ -120,14 +121,17 @@ fn calls_notifications_and_batches_are_posts() {
         report.starts_with("report the service panicked: panic (id 3) after "),
         "{report}"
     );
-    client.notify("log", ()).wait().expect("it is taken");
+    client.notify("log", ()).wait().expect("it is accepted");
     assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("log"));
-    client.notify("panic", ()).wait().expect("it is taken");
+    client.notify("panic", ()).wait().expect("it is accepted");
     assert_eq!(
         told.recv_timeout(LONG).as_deref(),
         Ok("report the service panicked")
     );
-    client.notify("typed", &["?"]).wait().expect("it is taken");
+    client
+        .notify("typed", &["?"])
+        .wait()
+        .expect("it is accepted");
     let report = told.recv_timeout(LONG).expect("a report");
     assert!(
         report.starts_with("report invalid params: ") && report.ends_with("typed (notification)"),
@@ -211,7 +215,7 @@ fn a_handler_that_blocks_stops_nothing_else() {
         );
         let last = scope.spawn(|| client().call::<u32>("block", ()).wait());
         assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
-        // Nobody is left who could run it.
+        // All four threads of the pool are busy.
         let busy = client()
             .call::<()>("echo", &[7])
             .wait()
@@ -228,7 +232,8 @@ fn a_handler_that_blocks_stops_nothing_else() {
 #[test]
 fn a_call_that_times_out_is_cancelled_at_the_server() {
     let (echo, told) = Echo::new();
-    // The end of the client's direction is not the end of its interest: the server waits for so long.
+    // A client that has ended its stream may still read, so the server goes on with its request for
+    // this long.
     let mut config = Config::new();
     config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let (_running, url) = served(config, echo);
@@ -287,7 +292,8 @@ fn a_server_ends_in_good_order_or_at_once() {
     });
 }
 
-/// Answers each connection's requests with these texts, in turn, and counts the connections.
+/// Answers requests with these texts, one after another over all connections, and counts the
+/// connections.
 fn scripted(replies: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
@@ -308,6 +314,7 @@ fn scripted(replies: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
     (url, count)
 }
 
+/// Reads a request to the `}` that ends its body. False if the stream ends before it.
 fn read_request(stream: &mut TcpStream) -> bool {
     let mut read = Vec::new();
     let mut byte = [0];
@@ -406,7 +413,7 @@ fn everything_that_waits_has_a_deadline() {
     let client = connect(&url, options).expect("a client");
     let start = Instant::now();
     thread::scope(|scope| {
-        // One is not answered, the others wait for its place.
+        // One is not answered, the others wait for its connection.
         let calls: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
@@ -450,7 +457,7 @@ fn d_34_any_client_can_be_plugged_in_and_is_not_closed() {
     assert_eq!(client.call::<u32>("m", ()).wait().expect("an answer"), 1);
     let mock = Arc::new(HttpMock::new());
     let client = with_send("http://test/", Config::new(), Arc::clone(&mock)).expect("a client");
-    client.notify("n", ()).wait().expect("it is taken");
+    client.notify("n", ()).wait().expect("it is accepted");
     client.close();
     assert!(client.notify("n", ()).wait().is_err() && client.is_closed());
     assert!(mock.is_connected());

@@ -1,5 +1,5 @@
-//! The example `minimal_lsp`: it is no longer than the example of that name of lsp-server 0.10,
-//! which does the same, and it answers the nine messages with which that one is tested.
+//! The example `minimal_lsp`: it has no more lines of code than the example of that name of
+//! lsp-server 0.10, which offers the same methods, and it answers every message of a conversation.
 
 use std::io::{BufReader, Read, Write};
 use std::process::Stdio;
@@ -11,10 +11,10 @@ use crate::programs::example;
 #[path = "../../tokio/tests/programs/mod.rs"]
 mod programs;
 
-/// The lines of code that lsp-server's has: neither blank nor a comment.
+/// How many lines of code lsp-server's example has: lines that are neither blank nor a comment.
 const THEIR_CODE_LINES: usize = 220;
 
-/// Longer than anything takes that works.
+/// Only a test that fails waits as long as this.
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
@@ -23,12 +23,14 @@ fn the_minimal_language_server_is_no_longer_than_that_of_lsp_server() {
     let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
     let code: Vec<_> = text.lines().filter(is_code).collect();
     assert!(code.len() <= THEIR_CODE_LINES, "{} lines", code.len());
-    // The number counts only of a formatted file, which `cargo fmt --check` sees to.
+    // The number of lines means something only in a formatted file. `cargo fmt --check` checks that
+    // it is formatted, unless a `rustfmt::` attribute excepts a part of it.
     assert!(code.iter().all(|line| line.len() <= 100));
     assert!(!text.contains("rustfmt::"));
 }
 
-/// What each message is answered, without what all messages begin with.
+/// Messages to the server, and what it sends after each. The `{"jsonrpc":"2.0",` with which all
+/// begin and the `}` with which they end are left out.
 const CONVERSATION: [(&str, &[&str]); 13] = [
     (
         r#""id":0,"method":"textDocument/hover","params":{}"#,
@@ -124,7 +126,7 @@ fn the_minimal_language_server_answers_as_that_of_lsp_server() {
             assert_eq!(said, expected, "{message}");
         }
     }
-    // Its input is still open.
+    // It ends after `exit`, though its input is still open.
     let ended = (0..LONG.as_millis() / 5).find_map(|_| {
         let status = server.try_wait().expect("a child");
         status.or_else(|| {

@@ -11,12 +11,12 @@ use antiphon::{CloseReason, Config};
 use antiphon_blocking::{ConnectionConfig, Link, Peer, Service, TcpServer, connect};
 use support::{ByHand, LONG, Scripted, echo, within};
 
-/// Something of which it is told when it is dropped.
+/// A value that sends its name when it is dropped.
 struct Held<T>(T, &'static str, Sender<&'static str>);
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
-        // A test that has failed listens no more.
+        // The receiver is gone if the test has failed.
         let _ = self.2.send(self.1);
     }
 }
@@ -39,12 +39,14 @@ impl<T: Write> Write for Held<T> {
 
 impl Service for Held<()> {}
 
+/// Options with which our side waits only 20 ms for the end of the peer's stream.
 fn hasty() -> ConnectionConfig {
     let mut options = ConnectionConfig::from(Config::new());
     options.linger = Duration::from_millis(20);
     options
 }
 
+/// The names of the next three values that are dropped, sorted.
 fn names(dropped: &mpsc::Receiver<&'static str>) -> Vec<&'static str> {
     let names = (0..3).map(|_| dropped.recv_timeout(LONG).expect("one that is left"));
     let mut names: Vec<_> = names.collect();
@@ -78,7 +80,7 @@ fn a_peer_that_never_leaves_keeps_no_thread() {
 #[test]
 fn a_peer_that_never_stops_talking_keeps_no_thread() {
     within(LONG, || {
-        // There is no way to cut it off: the thread sees for itself that it is over.
+        // The reader cannot be hung up: its thread has to notice that the connection has ended.
         let (told, dropped) = mpsc::channel();
         let link = Link::new(
             Held(io::repeat(b' '), "reader", told.clone()),
@@ -90,7 +92,7 @@ fn a_peer_that_never_stops_talking_keeps_no_thread() {
     });
 }
 
-/// A stream that is interrupted before everything it does.
+/// A stream of which every other read or write is interrupted, beginning with the first.
 struct Interrupted<T>(T, bool);
 
 impl<T> Interrupted<T> {

@@ -15,7 +15,7 @@ use antiphon_blocking::{
     Answer, Link, Notification, OwnedError, Peer, Report, Request, Responder, Service,
 };
 
-/// Longer than anything takes that works.
+/// Only a test that fails waits as long as this.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// Fails the test if `body` does not end, instead of hanging.
@@ -154,7 +154,7 @@ pub(crate) struct ByHand {
 }
 
 impl ByHand {
-    /// A link and the hand at its other end.
+    /// A link, and its other end.
     pub(crate) fn pair(capacity: usize) -> (Link, Self) {
         let (ours, (reader, writer)) = duplex(capacity);
         let reader = BufReader::new(reader);
@@ -176,11 +176,11 @@ impl ByHand {
     }
 }
 
-/// Called for every request, with an incoming method and what is needed to answer it.
+/// Called for every request, with the peer, the request and its responder.
 type OnRequest = Box<dyn FnMut(&Peer, Request, Responder) + Send>;
 type OnNotification = Box<dyn FnMut(&Peer, Notification) + Send>;
 
-/// A service made of closures, which tells what happens.
+/// A service made of closures. What else happens on its connection it sends to a [`Log`].
 pub(crate) struct Scripted {
     on_request: OnRequest,
     on_notification: OnNotification,
@@ -196,7 +196,7 @@ pub(crate) enum Told {
     Closed(Closed),
 }
 
-/// Tells what happened on the connection.
+/// Receives what a [`Scripted`] service sends.
 pub(crate) struct Log(Receiver<Told>);
 
 impl Log {
@@ -204,7 +204,7 @@ impl Log {
         self.0.recv_timeout(LONG).expect("nothing more was told")
     }
 
-    /// The next report, whatever else is told before it.
+    /// The next report. What was told before it is dropped.
     pub(crate) fn report(&self) -> Report {
         loop {
             if let Told::Report(report) = self.next() {
@@ -213,7 +213,7 @@ impl Log {
         }
     }
 
-    /// Everything else that is told until the service ends.
+    /// All that is told from now on, until the service is dropped.
     pub(crate) fn rest(self) -> Vec<Told> {
         let mut told = Vec::new();
         while let Ok(one) = self.0.recv_timeout(LONG) {
@@ -236,6 +236,7 @@ impl Scripted {
         (service, Log(log))
     }
 
+    /// Sets the closure for notifications.
     pub(crate) fn hearing(
         mut self,
         on_notification: impl FnMut(&Peer, Notification) + Send + 'static,
@@ -245,7 +246,7 @@ impl Scripted {
     }
 
     fn tell(&self, told: Told) {
-        // A test that has heard enough listens no more.
+        // The test may have dropped the log.
         let _ = self.told.send(told);
     }
 }
