@@ -7,10 +7,10 @@
 //! {"jsonrpc":"2.0","result":15.0,"id":1}
 //! ```
 //!
-//! The default port is 8080; with port 0 it chooses a free one. `add`, `subtract` and `divide` take
-//! two numbers by position or as `a` and `b`; the notification `logCalculation(operation, result)`
-//! is written to standard error. At most 100 handlers of a request run at once, a batch has at most
-//! 50 items, and a body 1 048 576 bytes.
+//! The default port is 8080; with port 0 the system chooses a free one. `add`, `subtract` and
+//! `divide` take two numbers by position or as `a` and `b`; the notification
+//! `logCalculation(operation, result)` is written to standard error. At most 100 requests run at
+//! once, a batch has at most 50 items, and a body at most 1 048 576 bytes.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! A service as a route of axum, which listens, reads the request and writes the answer.
+//! A service as a route of axum. axum listens, reads the requests and writes the answers.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http --example http_axum -- 8080
@@ -35,9 +35,9 @@ impl Service for Ping {
     }
 }
 
-/// The handler of the route: a request goes in, an answer comes out. It is routed every method, and
-/// passes on every header, because the endpoint's rules check them: which origins are allowed, and
-/// what a browser may send.
+/// The handler of the route: a request goes in, an answer comes out. The route is for every HTTP
+/// method, and all headers are passed on, because the endpoint's rules check them: which origins
+/// are allowed, and what a browser may send.
 async fn rpc(
     State(rpc): State<Endpoint<Ping>>,
     method: Method,

@@ -1,4 +1,4 @@
-//! A function that returns at once as a hyper service: only antiphon's core and hyper.
+//! A plain function as a hyper service, with antiphon's core and none of its adapters.
 //!
 //! ```sh
 //! cargo run -p antiphon-tokio --features http --example http_hyper -- 8080

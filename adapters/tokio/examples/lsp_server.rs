@@ -1,7 +1,7 @@
 //! A language server for plain text, on standard input and output.
 //!
-//! - A hover says how often the word under it is in its document.
-//! - Documents are changed by ranges, so each change has to be applied in its order.
+//! - A hover shows how often the word under the cursor occurs in its document.
+//! - The editor sends changes of ranges, so they have to be applied in the order in which they come.
 //! - `words.count` (`workspace/executeCommand`) takes long, reports its progress, and stops when it
 //!   is cancelled.
 //! - The server asks the editor for the setting `words.ignoreCase` (`workspace/configuration`).
@@ -82,7 +82,7 @@ async fn initialize(said: InitializeParams, call: Context) -> Result<InitializeR
     })
 }
 
-/// Asks the editor for its settings. Later messages wait until they are known.
+/// Asks the editor for its settings. Later messages wait until this notification handler has ended.
 async fn configure(call: Context) -> Result<(), OwnedError> {
     if !words_of(&call).has_settings {
         return Ok(());
@@ -128,7 +128,7 @@ async fn execute(asked: ExecuteCommandParams, call: Context) -> Result<Option<Ls
     }
     let documents = words_of(&call).documents.clone();
     let lines: Vec<&str> = documents.values().flat_map(|text| text.lines()).collect();
-    // The progress ends when this is dropped, also when the request is cancelled.
+    // The progress ends when `work` is dropped, also if the request is cancelled.
     let work = WorkDone::begin(&call, "Counting words").await;
     let mut total = 0;
     for (done, line) in lines.iter().enumerate() {
@@ -167,7 +167,7 @@ fn server() -> LanguageServer<Shared> {
 }
 
 fn log(line: impl Display) {
-    // If the editor has closed it, the line is lost.
+    // If the editor has closed standard error, the line is lost.
     drop(writeln!(stderr(), "lsp_server: {line}"));
 }
 

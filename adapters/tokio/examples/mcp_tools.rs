@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The revisions that this server supports, the newest first.
+/// The revisions of MCP that this server supports, the newest first.
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
 #[derive(Deserialize, JsonSchema)]
@@ -181,7 +181,7 @@ async fn wait(given: Json<'_>, done: &Progress<Done>) -> Result<String, String> 
 }
 
 fn log(line: impl Display) {
-    // If the client has closed it, the line is lost.
+    // If the client has closed standard error, the line is lost.
     drop(writeln!(stderr(), "mcp_tools: {line}"));
 }
 

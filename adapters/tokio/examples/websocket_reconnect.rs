@@ -1,4 +1,4 @@
-//! Calls a WebSocket server for an echo each second, and goes on after the server was away.
+//! Calls a WebSocket server for an echo each second, and reconnects after the server was away.
 //!
 //! `cargo run -p antiphon-tokio --features websocket --example websocket_reconnect -- \
 //! ws://127.0.0.1:7777/`

@@ -29,7 +29,7 @@ impl Arithmetic for Adder {
     }
 }
 
-/// Makes of each call one of the method in capitals.
+/// Changes the method of each call to capitals, except `add`.
 struct Loud;
 
 impl<R: AnyRequest + ?Sized> Interceptor<R> for Loud {
@@ -41,6 +41,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Loud {
     }
 }
 
+/// A connection with these options, and its other end.
 fn both(options: impl Into<ConnectionConfig>, router: Router) -> (Peer, Raw<antiphon_net::Duplex>) {
     let (near, far) = duplex(1 << 16);
     let peer = connect(Link::new(near), options, router);
@@ -78,7 +79,7 @@ async fn a_client_is_told_everything_beforehand() {
     drop(late);
     let cancel = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":"c-2"}}"#;
     assert_eq!(server.line().await, cancel);
-    // What answers the server.
+    // The router, which answers requests of the server.
     let ask = "{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"id\":7}\n";
     server.send(ask).await.unwrap();
     let told = r#"{"jsonrpc":"2.0","result":"told","id":7}"#;
@@ -92,6 +93,7 @@ async fn a_client_is_told_everything_beforehand() {
     let batch = peer.batch(|batch| batch.call::<u32>("m", ())).await;
     let (call, mut outcomes) = batch.unwrap();
     assert!(outcomes.fetch(call).is_err());
+    // 5 s for the first call, 1 s for the second, and the configuration's 5 s for the batch.
     assert_eq!(began.elapsed().as_secs(), 11);
 }
 

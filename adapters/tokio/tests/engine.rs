@@ -33,7 +33,8 @@ fn spawn(io: impl Io, options: impl Into<ConnectionConfig>, service: impl Servic
     peer
 }
 
-/// Knows `echo`, and `wait`, which waits until it is cancelled. A notification is never done with.
+/// Answers `echo` with its params. Any other request waits until it is cancelled, and the handler of
+/// a notification never ends.
 struct Slow;
 
 impl Service for Slow {
@@ -46,7 +47,7 @@ impl Service for Slow {
                 reply.cancelled()
             }
         };
-        // A connection that has closed meanwhile takes no answer.
+        // If the connection has closed meanwhile, the answer cannot be sent.
         drop(answered);
         Ok(Answer::deferred())
     }
@@ -56,10 +57,12 @@ impl Service for Slow {
     }
 }
 
-/// A stream that is interrupted before everything it does.
+/// A stream of which every other read and every other write is interrupted.
 struct Interrupted {
     inner: Duplex,
+    /// Whether the next read is interrupted.
     reads: AtomicBool,
+    /// Whether the next write is interrupted.
     writes: AtomicBool,
 }
 
@@ -168,7 +171,7 @@ async fn our_end_is_sent_at_once_and_theirs_awaited_for_the_linger() {
         peer.close(CloseReason::Done);
         far.end().await;
         assert_eq!(start.elapsed(), Duration::ZERO, "our end");
-        // What is still said is read and thrown away.
+        // What the peer still sends is read and dropped.
         far.send([b' '; 4096]).await.unwrap();
         let held = async move {
             sleep(ends_after.unwrap_or(LONG)).await;
@@ -194,7 +197,8 @@ async fn a_handler_that_never_ends_keeps_the_driver_for_so_long_and_no_longer() 
     let start = Instant::now();
     let ended = timeout(LONG, driver).await.expect("an end");
     assert_eq!(ended.unwrap(), Closed::EndOfInput);
-    // Once until the end is told, and once until the service is left behind.
+    // The drain timeout of 30 s passes twice: until the connection ends, and until the driver no
+    // longer waits for the handler.
     assert_eq!(start.elapsed(), 60 * SECOND);
 }
 
@@ -229,7 +233,7 @@ async fn a_connection_runs_beside_what_uses_it_and_goes_on_afterwards() {
     let (near, far) = duplex(64);
     let (peer, mut driver) = drive(antiphon_tokio::Link::new(near), Config::new(), ());
     let far = spawn(far, Config::new(), Slow);
-    // Longer than the stream holds, so both sides have to move several times.
+    // Longer than the stream holds, so both sides have to read and write several times.
     let word = "x".repeat(1000);
     for _ in 0..3 {
         let words: [String; 1] = driver.run_until(peer.call("echo", &[&word])).await.unwrap();
@@ -241,7 +245,7 @@ async fn a_connection_runs_beside_what_uses_it_and_goes_on_afterwards() {
     let late = driver.run_until(late).await;
     assert!(matches!(late, Err(CallError::TimedOut)), "{late:?}");
     assert_eq!(start.elapsed(), SECOND);
-    // What is dropped half way leaves the driver as it was.
+    // A future that is dropped before its end leaves the driver as it was.
     let given_up = timeout(SECOND, driver.run_until(peer.call::<()>("wait", ()))).await;
     assert!(given_up.is_err());
     let driving = tokio::spawn(driver);
@@ -264,7 +268,7 @@ async fn a_connection_that_ends_beside_what_uses_it_settles_its_calls_and_says_w
     let start = Instant::now();
     let work = async {
         let lost = peer.call::<()>("m", ()).await;
-        // What is done after the end is done all the same.
+        // The work goes on after the connection has ended.
         sleep(SECOND).await;
         lost
     };
@@ -316,7 +320,7 @@ async fn a_batch_that_is_dropped_gives_its_calls_up() {
         .no_timeout();
     assert!(timeout(SECOND, batch).await.is_err());
     assert_eq!(open(), 0);
-    // One that has come to its end gives nothing up.
+    // No call is left open by a batch that was answered, or by a call that is dropped.
     let batch = near.batch(|batch| batch.call::<(u8,)>("echo", &(1,)));
     let (one, mut outcomes) = batch.await.unwrap();
     assert_eq!(outcomes.fetch(one).unwrap(), (1,));
@@ -445,7 +449,7 @@ async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
         !running.shutdown(3 * SECOND).await,
         "it did not end by itself"
     );
-    // The grace, and what it may take to write what is queued.
+    // 3 s of grace, and 5 s to write the queued output.
     assert_eq!(start.elapsed(), 8 * SECOND);
     // Nothing more comes than what was in the pipe.
     let mut read = 0;
@@ -460,7 +464,7 @@ async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
     assert!(read <= 512, "{read}");
 }
 
-/// Has nothing to accept with, to begin with.
+/// A listener that fails three times before it accepts.
 struct Exhausted {
     memory: Memory,
     failures: Arc<AtomicUsize>,
@@ -491,6 +495,7 @@ async fn a_listener_that_fails_is_tried_again_after_a_pause() {
     links.send(Link::new(far)).unwrap();
     let peer = spawn(near, Config::new(), ());
     assert_eq!(peer.call::<(u8,)>("echo", &(1,)).await.unwrap(), (1,));
+    // Three pauses of 50 ms.
     assert_eq!(start.elapsed(), Duration::from_millis(150));
 }
 
@@ -555,7 +560,7 @@ async fn only_a_call_that_may_be_done_twice_is_sent_again() {
     assert!(accepted.try_recv().is_err());
 }
 
-/// Answers.
+/// Answers `again` with 7.
 struct Again;
 
 impl Service for Again {
@@ -618,11 +623,12 @@ async fn an_attempt_to_connect_has_a_deadline() {
     assert!(none.is_final());
     let error = none.last_error().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    // Two attempts of 10 s, and the delay of 1 s between them.
     assert_eq!(start.elapsed(), 21 * SECOND);
     assert_eq!(tried.lock().unwrap().len(), 2);
 }
 
-/// Tells the address of the other side.
+/// Answers each request with the address that it came from.
 struct Who;
 
 impl Service for Who {
@@ -648,7 +654,7 @@ async fn small_messages_are_not_delayed_on_either_side() {
     let _link = antiphon_tokio::Link::from_tcp(stream).unwrap();
     assert!(observer.nodelay().unwrap());
 
-    // What is accepted and what is connected is made the same way: both know the other side.
+    // Both a socket that connects and one that is accepted know the address of the other side.
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr();
     let _running = server.start(Config::new(), |_| Who);

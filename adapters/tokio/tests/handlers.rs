@@ -84,7 +84,7 @@ impl Service for Handlers {
                 let (first, second) = (request.defer(), request.defer());
                 assert_eq!(second.ok(&2), Err(SendError::NotOpen));
                 first.ok(&1).unwrap();
-                // What is returned is of no meaning any more.
+                // The request is answered by now, so the returned value is ignored.
                 Err(ErrorObject::internal_error().into())
             }
             "detached" => {
@@ -146,6 +146,7 @@ fn sides(config: Config) -> Sides {
     }
 }
 
+/// The code of the error with which `method` is answered, if its one parameter is a text.
 async fn code(sides: &Sides, method: &str) -> i64 {
     match sides.near.call::<()>(method, &["?"]).await {
         Err(CallError::Remote(error)) => error.code(),
@@ -164,6 +165,7 @@ async fn a_handler_returns_its_answer() {
     let raw = near.call("raw", &[1.50]).raw().await.unwrap();
     assert_eq!(raw.as_json().as_str(), "[1.5]");
     let id: String = near.call("id", ()).await.unwrap();
+    // It is the sixth call.
     assert_eq!(id, "6");
 }
 
@@ -328,7 +330,7 @@ async fn nothing_is_sent_before_a_call_is_awaited() {
     drop(sides.near.call::<()>("add", &(1, 2)));
     drop(sides.near.batch(|batch| batch.call::<()>("add", &(1, 2))));
     assert_eq!(sides.near.session().lock().conn.transmit_queued(), 0);
-    // The next one is the first.
+    // The next call is the first that has an id.
     assert_eq!(sides.near.call::<String>("id", ()).await.unwrap(), "1");
 }
 
@@ -389,7 +391,7 @@ async fn a_notification_waits_until_the_checks_before_it_are_done() {
     let after = peer.call("get", ()).start().await.unwrap();
     assert_eq!(before.result::<u32>().await.unwrap(), 0);
     assert_eq!(after.result::<u32>().await.unwrap(), 1);
-    // One that is given up while it is checked holds up nothing any more.
+    // A request that is cancelled while it is checked no longer holds up what came after it.
     let given_up = peer.call("given up", ()).start().await.unwrap();
     peer.try_notify("set", &[2]).unwrap();
     sleep(SECOND).await;
@@ -436,7 +438,7 @@ async fn a_notification_waits_until_work_before_it_has_a_thread() {
     assert_eq!(state.load(Ordering::SeqCst), 0);
     let_go.send(()).unwrap();
     assert!(holding.result::<()>().await.is_ok());
-    // Its work has begun before the notification, and may see what that sets.
+    // The work of `get` began before the notification, but may read after it was handled.
     assert!(get.result::<u32>().await.unwrap() <= 1);
     assert_eq!(after.result::<u32>().await.unwrap(), 1);
 }

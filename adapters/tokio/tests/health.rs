@@ -13,6 +13,8 @@ fn refused() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, "db.internal:5432 refused")
 }
 
+/// Six checks: two pass, one fails, one never ends, one panics, and one panics before it has made
+/// its future.
 fn unwell() -> Health {
     Health::new()
         .check("disk", SECOND, || async { Ok::<_, io::Error>(()) })
@@ -72,7 +74,7 @@ async fn health_says_what_passes_and_hides_why_something_fails() {
         r#""made":{"status":"fail","duration_ms":0.0,"reason":"panicked"}}}"#,
     );
     assert_eq!(rounded(&answer.unwrap()), expected);
-    // Side by side: as long as the longest, by the clock of the connection.
+    // The checks run at the same time, so together they take as long as the longest.
     assert_eq!(began.elapsed().as_secs(), 2);
     let found: Vec<&str> = reports
         .iter()
@@ -88,7 +90,7 @@ async fn health_says_what_passes_and_hides_why_something_fails() {
     assert_eq!(found, expected, "{reports:?}");
 }
 
-/// Timers of the runtime are due up to some milliseconds late.
+/// Rounds durations down to 100 ms, because timers of the runtime may be some milliseconds late.
 fn rounded(text: &str) -> String {
     let mut parts = text.split(r#""duration_ms":"#);
     let mut rounded = parts.next().unwrap_or_default().to_owned();

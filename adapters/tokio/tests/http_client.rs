@@ -116,7 +116,7 @@ async fn what_came_back_decides_how_a_call_ends() {
 
     mock.reply(200, &result(1));
     assert_eq!(client.call::<u32>("a", ()).await.unwrap(), 1);
-    // Ids go on, and what is not answered is missing.
+    // The ids count on. A reply without an answer makes the call end as `Missing`.
     mock.no_reply();
     let missing = client.call::<u32>("a", ()).await.unwrap_err();
     assert!(matches!(missing, CallError::Missing));
@@ -195,10 +195,11 @@ async fn a_call_is_sent_again_as_the_client_was_told() {
     unsent();
     mock.reply(200, &result(3));
     assert_eq!(client.call::<u32>("a", ()).await.unwrap(), 3);
+    // The delays double: 100 and 200 ms.
     assert_eq!(millis(), 300);
     let sent = mock.sent_bodies();
     assert_eq!(sent[2], r#"{"jsonrpc":"2.0","method":"a","id":3}"#);
-    // One that was lost, if that does no harm.
+    // A call whose connection was lost is sent again only if it is idempotent.
     lost();
     let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
     assert!(matches!(failed, HttpError::Lost(_)));
@@ -206,7 +207,7 @@ async fn a_call_is_sent_again_as_the_client_was_told() {
     mock.reply(200, &result(6));
     assert_eq!(client.call::<u32>("a", ()).idempotent().await.unwrap(), 6);
     assert_eq!(millis(), 100);
-    // Not for ever, and not beyond the deadline of the call.
+    // A call is sent again three times at most, and never after its deadline.
     mock.set_connected(false);
     let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
     assert!(matches!(failed, HttpError::Connect(_)));
@@ -337,6 +338,7 @@ async fn any_client_can_be_plugged_in_and_has_to_keep_the_deadline() {
         .await;
     let late = batch.map(drop).unwrap_err();
     assert!(matches!(late, CallError::TimedOut) && !late.is_closed());
+    // Three calls were sent, the last in a batch of one.
     assert_eq!(
         foreign.0.load(Ordering::SeqCst),
         3 * r#"{"jsonrpc":"2.0","method":"a","id":1}"#.len() + "[]".len()
@@ -357,7 +359,7 @@ async fn everything_that_waits_has_a_deadline() {
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(start.elapsed(), Duration::from_secs(10));
 
-    // Nobody answers the call; the server sends a head and then drips.
+    // The server never answers, or sends a head and then one byte a second.
     for head in ["", "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n"] {
         let (client, mut accepted) = raw_client(Config::new());
         let start = Instant::now();
@@ -436,6 +438,7 @@ async fn a_post_follows_redirects_within_its_origin_only() {
             .send(response(308, "location: http://evil/rpc\r\n", ""))
             .await
             .unwrap();
+        // At most five redirects are followed, so this one is asked for six times.
         for _ in 0..=5 {
             server.message().await.unwrap();
             server
@@ -473,6 +476,7 @@ async fn a_connection_is_used_again_until_it_has_been_idle_for_too_long() {
             server.message().await.unwrap();
             server.send(response(200, "", &result(id))).await.unwrap();
         }
+        // An idle connection is closed after 4 s.
         let start = Instant::now();
         server.end().await;
         assert_eq!(start.elapsed(), Duration::from_secs(4));
@@ -545,7 +549,7 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
         HttpClient::with_send(URL, options, Arc::clone(&connections), Tokio::current()).unwrap();
     let short = Some(Duration::from_secs(1));
     let first = client.call::<u32>("a", ()).timeout(short);
-    // Two wait in line; the one in front gives up there.
+    // The other two wait in line. The first of them times out there.
     let second = client
         .call::<u32>("b", ())
         .timeout(Duration::from_millis(500));
@@ -568,9 +572,10 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
     assert_eq!(connections.open(), 0);
 }
 
-/// A runtime that keeps hold of its tasks, or runs none at all.
+/// A runtime whose tasks the test can abort, or one that runs no tasks.
 struct Holding {
     inner: antiphon_net::SharedRuntime,
+    /// The tasks; `None` if none is run.
     tasks: Option<Mutex<Vec<tokio::task::AbortHandle>>>,
 }
 
@@ -623,7 +628,7 @@ async fn a_task_that_is_dropped_leaves_no_call_waiting() {
     assert!(matches!(failed, HttpError::Lost(_)), "{failed:?}");
     assert_eq!(second.unwrap(), 2);
 
-    // Nothing is ever sent where no task runs, and it is not tried for ever.
+    // If no task runs, nothing is sent, and the client gives up after two attempts.
     let nothing = Arc::new(Holding {
         inner: Tokio::current(),
         tasks: None,

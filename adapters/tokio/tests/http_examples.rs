@@ -36,12 +36,12 @@ impl Server {
             .expect("text");
         let (_, url) = first.split_once("listening on ").expect("where it listens");
         let url = url.to_string();
-        // What it logs is read away, for a full pipe would stop it.
+        // Its log is read to the end, because a full pipe would block it.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, url }
     }
 
-    /// Posts a body. Gives the status, the content type and the body that came back.
+    /// Posts a body. Returns the status, the content type and the body of the reply.
     fn post(&self, body: &str) -> (u16, Option<String>, String) {
         self.send("POST", "application/json", body)
     }
@@ -127,7 +127,7 @@ fn d_36_the_calculator_is_served_and_called() {
     assert_eq!(server.send("POST", "text/plain", "{}").0, 415);
 }
 
-/// An answer, taken apart. The outer option is presence, the inner one null.
+/// A decoded answer. The outer option is `None` for a missing member, the inner one for null.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, bound(deserialize = "R: Deserialize<'de>"))]
 struct Answer<R> {
@@ -154,6 +154,7 @@ enum Id {
     Text(String),
 }
 
+/// Decodes a member that is present as `Some`, even if it is null.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -196,7 +197,7 @@ fn the_endpoint_of_two_versions_answers_each_in_kind() {
     let time = text(&v2(r#""method":"get_server_time","id":4"#));
     assert!(time.is_some_and(|time| !time.is_empty()));
 
-    // An explicit error, as it was given, and nothing with it.
+    // An error of the application is sent as it was made, and without a result.
     let error = |body: &str| {
         let answer: Answer<i64> = decoded(&ask(body));
         assert!(answer.result.is_none(), "{answer:?}");
@@ -229,7 +230,7 @@ fn the_endpoint_of_two_versions_answers_each_in_kind() {
     ));
     assert_eq!(log, r#"{"jsonrpc":"2.0","result":null,"id":7}"#);
 
-    // A batch: nothing for what has no id.
+    // A batch: entries without an id are not answered.
     let batch = format!(
         "[{},{},{},{},{}]",
         v2(r#""method":"echo","params":["text"],"id":"b1""#),
@@ -246,7 +247,7 @@ fn the_endpoint_of_two_versions_answers_each_in_kind() {
     ];
     assert_eq!(answer, format!("[{}]", wanted.join(",")));
 
-    // What is not valid. The id is null, but it is there.
+    // Invalid messages. If they have no usable id, the answer has the id null.
     let (fault, id) = error("this is not JSON");
     assert_eq!((fault.code, id), (-32700, None));
     let (fault, id) = error(r#"{"jsonrpc":"2.1","method":"echo","params":["x"],"id":8}"#);
@@ -256,7 +257,7 @@ fn the_endpoint_of_two_versions_answers_each_in_kind() {
     let (fault, id) = error("[]");
     assert_eq!((fault.code, id), (-32600, None));
 
-    // 1.0.
+    // Version 1.0.
     let sum = ask(r#"{"method":"add","params":[5,3],"id":"one"}"#);
     assert_eq!(sum, r#"{"result":8,"error":null,"id":"one"}"#);
     let unknown: Answer<i64> = decoded(&ask(r#"{"method":"unknown","params":[],"id":"two"}"#));
@@ -294,7 +295,7 @@ fn a_framework_needs_a_few_lines() {
         let told = server.post(r#"{"jsonrpc":"2.0","method":"ping"}"#);
         assert_eq!(told, (204, None, String::new()), "{name}");
         assert!(server.post("{").2.contains("-32700"), "{name}");
-        // The rules are asked.
+        // The rules for HTTP requests hold here, too.
         assert_eq!(server.send("POST", "text/plain", "{}").0, 415, "{name}");
         assert_eq!(server.send("GET", "application/json", "").0, 405, "{name}");
     }

@@ -90,7 +90,8 @@ async fn a_post_is_answered_with_its_reply_or_with_no_content() {
     assert_eq!(served.running.connections(), 1);
 }
 
-/// Says which headers of its own a request had, and keeps what it was asked over.
+/// Answers with the `x-a` and `x-b` headers and the target of the request, and keeps the peer and
+/// the request of a `keep`.
 #[derive(Default)]
 struct Keeper(Mutex<Vec<(Peer, Request)>>);
 
@@ -139,7 +140,7 @@ async fn an_exchange_knows_nothing_of_the_one_before_it() {
             format!(r#"{{"jsonrpc":"2.0","result":{wanted},"id":1}}"#)
         );
     }
-    // What a handler has kept is still what it was, and over.
+    // What a handler has kept still shows its own exchange, which has ended.
     let kept = keeper.0.lock().unwrap();
     let targets = kept.iter().map(|(peer, request)| {
         assert!(peer.closed().is_some());
@@ -252,7 +253,8 @@ async fn what_is_no_message_is_refused_by_its_head() {
     ] {
         raw.send(&request).await.unwrap();
         let reply = match request.starts_with("HEAD") {
-            // It has the length of a body that does not come.
+            // The reply to HEAD may have the length of a body that does not come, so it gets a
+            // connection of its own.
             true => {
                 let mut other = served.connect(4096);
                 other
@@ -314,7 +316,7 @@ async fn a_body_over_the_limit_is_answered_and_cut_off() {
         .unwrap();
     assert_eq!(raw.reply().await.unwrap().status, 413);
 
-    // Not declared: cut off while reading, however much there would be, and told all the same.
+    // Not declared: the server stops reading above the limit, and still answers.
     let mut raw = served.connect(512);
     raw.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
         .await
@@ -348,8 +350,9 @@ async fn a_head_over_its_limits_is_answered_431() {
     for (request, status) in [
         (long(1500), 200),
         (long(3000), 431),
-        // Nobody waits for its end.
+        // The server does not wait for the end of the head.
         (long(100_000).split_at(5000).0.into(), 431),
+        // `host`, `content-type` and `content-length` count, too: ten headers, then eleven.
         (post("/", &"x-many: 1\r\n".repeat(7), &body), 200),
         (post("/", &"x-many: 1\r\n".repeat(8), &body), 431),
         ("nonsense\r\n\r\n".into(), 400),
@@ -384,7 +387,7 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
             break;
         }
     }
-    // It hears of it with the next byte: begun after a second, cut ten later.
+    // The head began after 1 s and was cut off 10 s later. The byte after that, at 12 s, fails.
     assert_eq!(start.elapsed(), 12 * second);
 
     // A byte of the body a second.
@@ -407,6 +410,7 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
         (reply.status, reply.header("connection")),
         (408, Some("close"))
     );
+    // The body may take 30 s.
     assert!(start.elapsed() <= 32 * second, "{:?}", start.elapsed());
 
     // Idle after a request.
@@ -425,7 +429,7 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
     assert_eq!(served.running.connections(), 0);
 }
 
-/// Takes its time, and says a lot.
+/// Waits for as many seconds as its parameter says, and answers with 10 000 bytes.
 struct Slow;
 
 impl Service for Slow {
@@ -446,6 +450,7 @@ async fn a_client_that_is_served_slowly_is_idle_no_longer_than_another() {
         let served = Served::new(endpoint(options(), Slow));
         let mut raw = served.connect(pipe);
         let ask = format!(r#"{{"jsonrpc":"2.0","method":"m","params":[{seconds}],"id":1}}"#);
+        // The result, and 36 bytes around it.
         for _ in 0..2 {
             assert_eq!(raw.post(&ask).await.body.len(), 10_036);
         }
@@ -612,7 +617,8 @@ async fn a_connection_over_the_limit_is_answered_503_or_closed_soon() {
         (reply.status, reply.header("connection")),
         (503, Some("close"))
     );
-    // One that asks nothing is let go, and of many only so many are answered.
+    // A refused connection that sends nothing is closed after a while. At most 64 of them are
+    // answered at the same time, and further ones are closed at once.
     let mut silent: Vec<_> = (0..70).map(|_| served.connect(512)).collect();
     let told = cut_after(&mut silent[0]).await;
     assert!(
@@ -657,7 +663,7 @@ async fn an_endpoint_answers_bodies_that_somebody_else_has_read() {
         );
     }
     assert_eq!(told.recv().await.as_deref(), Some("log"));
-    // A future that is dropped takes its handlers with it.
+    // When the future is dropped, its handlers are dropped, too.
     let wait = call("wait", 1);
     let waiting = endpoint.answer(Default::default(), wait.as_bytes());
     assert!(timeout(Duration::from_secs(5), waiting).await.is_err());

@@ -1,4 +1,4 @@
-//! Messages that a program pulls.
+//! Messages that a program receives from an inbox.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Both sides of a connection, and the inbox of the second.
 fn sides() -> (Peer, Peer, Inbox) {
     let (near, far) = duplex(1 << 20);
     let config = Config::new().cancel_send(CancelStyle::Lsp);
@@ -20,7 +21,7 @@ fn sides() -> (Peer, Peer, Inbox) {
     (near, far, inbox)
 }
 
-/// The event in a word.
+/// The event in a few words.
 fn word(event: &InboxEvent) -> String {
     match event {
         InboxEvent::Request(request) => format!("request {}", request.method()),
@@ -78,7 +79,7 @@ async fn a_request_is_answered_from_anywhere_and_the_next_is_received_meanwhile(
         asked.answer(Ok("at last".into())).unwrap();
     });
     assert_eq!(slow.result::<String>().await.unwrap(), "at last");
-    // The other way round, at once.
+    // A call in the other direction is answered at once, by the service `()`.
     assert!(matches!(
         far.call::<()>("any", ()).await,
         Err(CallError::Remote(_))
@@ -101,7 +102,7 @@ async fn a_request_that_is_given_up_is_not_received_or_says_so() {
     drop(request);
     let error = first.result::<()>().await.unwrap_err();
     assert_eq!(error.remote().map(|error| error.code()), Some(-32001));
-    // Two wait here and in the connection; the last is given up there.
+    // One waits in the inbox, one in its handler, and one in the connection, where it is cancelled.
     let calls = [
         near.call("a", ()).start().await.unwrap(),
         near.call("b", ()).start().await.unwrap(),
@@ -128,7 +129,7 @@ async fn what_is_not_received_waits_in_the_connection_and_then_in_the_peer() {
     let (_far, mut inbox) = inbox(Link::from_tokio(far), options);
     let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"tell\"}\n";
     let mut written = 0;
-    // The peer can write no more at some time.
+    // In the end the peer can write no more.
     while timeout(SECOND, raw.write_all(line)).await.is_ok() {
         written += 1;
         assert!(written < 10_000, "nothing holds the peer back");
@@ -165,6 +166,7 @@ async fn the_end_comes_last_and_reports_are_counted_where_too_many_wait() {
     let malformed = words
         .iter()
         .filter(|word| word.starts_with("report a malformed"));
+    // 64 reports wait at most, and the other 36 are only counted.
     assert_eq!(malformed.count(), 64, "{words:?}");
     assert_eq!(
         words[64..],
@@ -178,7 +180,7 @@ async fn the_end_comes_last_and_reports_are_counted_where_too_many_wait() {
     assert!(inbox.recv().await.is_none() && inbox.try_recv().is_none());
 }
 
-/// The number that a message has as its one parameter.
+/// The number that a message has as its one parameter. A request is answered first.
 fn number(event: InboxEvent) -> u32 {
     let [number] = match event {
         InboxEvent::Request(request) => {

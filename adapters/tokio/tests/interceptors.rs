@@ -21,7 +21,7 @@ thread_local! {
     static SPAN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts steps of handlers, and shows them a number while they run.
+/// Sets `SPAN` to 7 while a step of a handler runs.
 struct Spans;
 
 impl Interceptor<Request> for Spans {
@@ -32,7 +32,7 @@ impl Interceptor<Request> for Spans {
     }
 }
 
-/// Turns what was asked into something else.
+/// Changes methods, params and errors, answers `cached` itself, and panics at `broken`.
 struct Rewrites;
 
 impl Interceptor<Request> for Rewrites {
@@ -93,7 +93,7 @@ async fn a_check_covers_every_call_of_a_connection() {
         format!(r#"[{{"jsonrpc":"2.0",{WHO},"id":1}},{{"jsonrpc":"2.0","result":null,"id":2}}]"#)
     );
     assert_eq!(raw.ask("me", "").await, r#""result":"Ann""#);
-    // Another connection knows nothing of it.
+    // Another connection is not logged in.
     let mut other = Raw::to(&router).await;
     assert_eq!(other.ask("me", "").await, WHO);
 }
@@ -131,7 +131,7 @@ async fn a_check_that_waits_decides_for_its_call_and_holds_up_no_other() {
     assert_eq!(raw.ask("quick", "").await, r#""result":"quick""#);
     let refused = r#""error":{"code":1001,"message":"Not you"}"#;
     assert_eq!(raw.ask("refused", "").await, refused);
-    // Given up while it waits, its handler never begins.
+    // If a call is cancelled while its check waits, its handler never begins.
     raw.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#)
         .await;
     let cancelled = raw.hear().await;
@@ -186,7 +186,7 @@ async fn interceptors_change_answer_and_surround_calls() {
 async fn calls_beyond_a_rate_are_refused() {
     const LIMITED: &str = r#""error":{"code":-32002,"message":"Rate limit exceeded"}"#;
     const DONE: &str = r#""result":null"#;
-    // So slow that no token comes back while the test runs.
+    // One call a second: slower than the test, so that no call is allowed again meanwhile.
     let own = || RateLimit::per_connection(1, 2);
     let router = Router::new().method("n", [], || ()).intercept(own());
     let (mut one, mut two) = (Raw::to(&router).await, Raw::to(&router).await);
@@ -344,7 +344,7 @@ async fn a_log_has_payloads_only_if_they_are_wanted_and_as_they_are_redacted() {
     );
 }
 
-/// Tells of ends with the id and the time.
+/// Notes how each call ended, with its id and the time that it took.
 #[derive(Clone, Default)]
 struct Ends(Log);
 
@@ -419,7 +419,8 @@ async fn a_log_has_an_answer_that_comes_later_when_it_comes() {
     assert_eq!(*ends.0.lock().unwrap(), expected);
 }
 
-/// Panics in `request`, in `response`, or does its step twice.
+/// Panics in `request` for `ask` and in `response` for `answer`, makes `list` a call of a built-in
+/// method, and runs every step twice.
 struct Broken;
 
 impl Interceptor<Request> for Broken {

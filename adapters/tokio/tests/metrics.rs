@@ -81,11 +81,11 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
         .intercept(served.clone());
     let mut raw = Raw::to(&router).await;
     for batch in [
-        // One that begins with what is no call, one that is told only, and one of nothing valid.
+        // One that begins with an invalid entry, one with a notification, and one with nothing valid.
         r#"[7,{"jsonrpc":"2.0","method":"n","id":1},{"jsonrpc":"2.0","method":"n","id":2}]"#,
         r#"[{"jsonrpc":"2.0","method":"told"},{"jsonrpc":"2.0","method":"n","id":1}]"#,
         "[7,8]",
-        // Neither is a batch that is taken.
+        // An empty batch is refused, and a single call is no batch: neither counts.
         "[]",
         r#"{"jsonrpc":"2.0","method":"n","id":1}"#,
     ] {
@@ -135,7 +135,8 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
         lines.push(format!("count{{}} {up_to_five}"));
         lines
     };
-    // Three of the raw connection and one of the peer; what answers is none.
+    // Three of the raw connection, with 3, 2 and 2 entries, and one of the peer with 2: the call of
+    // `write` was not sent. A batch of answers does not count.
     assert_eq!(sizes(&served, "server"), expected(3, 4, 9), "{served}");
     assert_eq!(sizes(&called, "client"), expected(1, 1, 2), "{called}");
     for (metrics, side) in [(&served, "client"), (&called, "server")] {
@@ -143,7 +144,7 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
     }
 }
 
-/// Answers what would write.
+/// Refuses `write` instead of sending it.
 struct ReadOnly;
 
 impl<R: AnyRequest + ?Sized> Interceptor<R> for ReadOnly {
@@ -168,7 +169,7 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
         })
         .raw("on a thread", move |request| {
             let responder = request.defer();
-            // A second one answers nothing, and is not the end.
+            // A second responder cannot answer, and does not end the call.
             drop(request.defer().ok(&2).unwrap_err());
             drop(threads(move || responder.ok("later")));
             Ok(Answer::deferred())
@@ -206,7 +207,7 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
     }
     raw.say(r#"{"jsonrpc":"2.0","method":"forgotten"}"#).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"kept","id":2}"#).await;
-    // A thread that answers tells of it behind the answer.
+    // A thread sends its answer before it is counted, so this waits until only `kept` is running.
     let begun = async {
         while kept.lock().unwrap().is_empty() || !metrics.to_string().contains("_running 1\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;

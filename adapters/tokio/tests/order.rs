@@ -1,4 +1,5 @@
-//! What of a connection's work waits for what, in virtual time: the clock moves only when everybody waits.
+//! Which messages of a connection wait for which others, in virtual time: the clock moves only when
+//! every task waits.
 
 mod support;
 
@@ -22,7 +23,7 @@ fn note(log: &Log, what: impl Into<String>) {
     log.lock().unwrap().push(what.into());
 }
 
-/// Notes when it begins and when it ends, so many milliseconds later.
+/// Notes `+name`, and `-name` after this many milliseconds.
 async fn work(log: &Log, name: &str, millis: u64) {
     note(log, format!("+{name}"));
     sleep(Duration::from_millis(millis)).await;
@@ -87,7 +88,7 @@ fn result(name: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":"{name}","id":"{name}"}}"#)
 }
 
-/// A request that takes long, and what came behind it.
+/// A request that takes long, and messages that come after it.
 fn messages() -> [String; 5] {
     [
         request("m", "a", 40),
@@ -98,14 +99,14 @@ fn messages() -> [String; 5] {
     ]
 }
 
-/// What is noted of them.
+/// What is noted of these messages in each order.
 const EXPECTED: [(Order, &str); 3] = [
     (Order::Free, "+a +b +c +d +e -e -d -c -b -a"),
     (Order::Notifications, "+a +b -b +c +d -d +e -e -c -a"),
     (Order::Serial, "+a -a +b -b +c -c +d -d +e -e"),
 ];
 
-/// What a server notes of what is said, and its answers, line by line.
+/// Sends `said` to a server. Returns what its handlers note, and this many lines of answers.
 async fn play(options: ConnectionConfig, said: &[String], answers: usize) -> (String, Vec<String>) {
     let log = Log::default();
     let (near, far) = duplex(1 << 16);
@@ -116,7 +117,7 @@ async fn play(options: ConnectionConfig, said: &[String], answers: usize) -> (St
     for _ in 0..answers {
         lines.push(timeout(PATIENCE, raw.line()).await.expect("an answer"));
     }
-    // What is served without an answer.
+    // By then the notifications have been served, too.
     sleep(PATIENCE).await;
     let log = log.lock().unwrap().join(" ");
     (log, lines)
@@ -158,7 +159,7 @@ async fn entries_of_a_batch_over_http_keep_the_order() {
         let reply = raw.post(&format!("[{}]", messages().join(","))).await;
         let results = [result("a"), result("c"), result("e")].join(",");
         assert_eq!(reply.body, format!("[{results}]"), "{order:?}");
-        // The reply is given when the notifications have been served, too.
+        // The reply comes after the notifications have been served, too.
         assert_eq!(log.lock().unwrap().join(" "), expected, "{order:?}");
         raw.post(&notification("f", 7)).await;
         assert_eq!(log.lock().unwrap()[10..], ["+f", "-f"], "{order:?}");
@@ -176,7 +177,7 @@ async fn a_batch_over_http_that_waited_for_a_place_kept_its_thread_busy() {
     options.max_running_requests = 1;
     let served = support::Served::new(endpoint(HttpConfig::from(options), router(&log)));
     let batch = format!("[{},{}]", request("m", "a", 40), request("m", "b", 1));
-    // In virtual time that never ended: the clock moves when everybody waits.
+    // With that bug this never ended, because the clock moves only when every task waits.
     let reply = served.connect(4096).post(&batch).await;
     assert_eq!(reply.body, format!("[{},{}]", result("a"), result("b")));
     assert_eq!(log.lock().unwrap().join(" "), "+a -a +b -b");
@@ -197,7 +198,7 @@ async fn in_serial_order_a_request_is_over_when_it_is_answered_or_given_up() {
     let (log, lines) = play(options(Order::Serial), &said[..4], 2).await;
     assert_eq!(log, "begun a +a -a +b -b +c -c +d -d");
     assert_eq!(lines, [result("a"), result("b")]);
-    // A cancel goes past all that waits.
+    // A cancel is handled at once, before the messages that wait.
     let (log, lines) = play(options(Order::Serial), &said, 4).await;
     assert_eq!(log, "begun a +a -a +b -b +d -d +e -e");
     assert!(lines[0].contains("-32001"), "{lines:?}");
@@ -232,7 +233,7 @@ async fn in_every_order_the_end_of_input_waits_for_notifications() {
         assert_eq!(written.unwrap(), said.len());
         poll_fn(|cx| near.poll_close(cx)).await.unwrap();
         let mut raw = Raw::new(near);
-        // It may still speak to the peer.
+        // The handler may still send the peer a notification.
         let told = timeout(PATIENCE, raw.line_or_end()).await.unwrap();
         let expected = r#"{"jsonrpc":"2.0","method":"told"}"#;
         assert_eq!(told.as_deref(), Some(expected), "{order:?}");

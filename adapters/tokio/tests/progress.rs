@@ -17,13 +17,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a caller wants to hear.
+/// The progress that a caller reads.
 #[derive(Deserialize)]
 struct Done {
     progress: f64,
 }
 
-/// What is told in both dialects, so that one handler serves them.
+/// The progress that a handler sends, in both dialects.
 #[derive(Serialize)]
 struct Step {
     progress: u32,
@@ -77,7 +77,7 @@ fn router() -> Router {
         })
 }
 
-/// A conversation with a server: what is said, and what it says, each one message.
+/// A raw connection to a server, in the framing of its dialect.
 struct Raw {
     stream: tokio::net::TcpStream,
     is_lsp: bool,
@@ -110,7 +110,8 @@ impl Raw {
         self.stream.write_all(message.as_bytes()).await.unwrap();
     }
 
-    /// Reads as many bytes as are expected. A message more would begin the next reading.
+    /// Reads as many bytes as these messages have, and compares. A message too many makes the next
+    /// comparison fail.
     async fn hear(&mut self, messages: &[&str]) {
         let expected: String = messages.iter().map(|message| self.frame(message)).collect();
         let mut heard = vec![0; expected.len()];
@@ -138,7 +139,7 @@ async fn a_language_server_tells_progress_before_the_answer() {
         r#"{"jsonrpc":"2.0","result":2,"id":1}"#,
     ])
     .await;
-    // What carries the token is no parameter, and is not missed where there are none.
+    // The member with the token does not count as a parameter: a method without params accepts it.
     raw.say(r#"{"jsonrpc":"2.0","id":2,"method":"nothing","params":{"workDoneToken":12345678901234567890.0}}"#)
         .await;
     raw.hear(&[
@@ -146,7 +147,7 @@ async fn a_language_server_tells_progress_before_the_answer() {
         r#"{"jsonrpc":"2.0","result":1,"id":2}"#,
     ])
     .await;
-    // Anything may be a value here.
+    // In LSP any JSON may be the value.
     raw.say(r#"{"jsonrpc":"2.0","id":3,"method":"wrong","params":{"workDoneToken":0}}"#)
         .await;
     raw.hear(&[
@@ -168,7 +169,7 @@ async fn a_server_of_tools_tells_progress_before_the_answer() {
         r#"{"jsonrpc":"2.0","result":2,"id":1}"#,
     ])
     .await;
-    // A handler that takes all params sees what stands in them.
+    // A handler that takes all params sees the member with the token.
     raw.say(r#"{"jsonrpc":"2.0","id":2,"method":"whole","params":{"to":1,"_meta":{"progressToken":"a","x":1}}}"#)
         .await;
     raw.hear(&[
@@ -176,7 +177,7 @@ async fn a_server_of_tools_tells_progress_before_the_answer() {
         r#"{"jsonrpc":"2.0","result":{"progressToken":"a","x":1},"id":2}"#,
     ])
     .await;
-    // The members of progress are the value's own, so it has to have some.
+    // In MCP the members of the value stand beside the token, so the value has to be an object.
     raw.say(r#"{"jsonrpc":"2.0","id":3,"method":"wrong","params":{"_meta":{"progressToken":0}}}"#)
         .await;
     raw.hear(&[r#"{"jsonrpc":"2.0","result":true,"id":3}"#])
@@ -205,7 +206,7 @@ async fn who_does_not_ask_for_progress_hears_none() {
         raw.hear(&[r#"{"jsonrpc":"2.0","result":null,"id":2}"#])
             .await;
     }
-    // Where the dialect has no progress, what would carry a token is a parameter like any other.
+    // In a dialect without progress, `workDoneToken` is a parameter like any other.
     let mut raw = Raw::to(Config::new()).await;
     raw.say(r#"{"jsonrpc":"2.0","id":1,"method":"count","params":{"to":1,"workDoneToken":1}}"#)
         .await;
@@ -213,7 +214,7 @@ async fn who_does_not_ask_for_progress_hears_none() {
         .await;
 }
 
-/// The other side of a caller, by hand: lines in memory.
+/// The other side of a caller, in memory, which the test reads and writes line by line.
 struct Hand {
     io: Duplex,
     rest: Vec<u8>,
@@ -279,7 +280,7 @@ async fn a_caller_hears_of_progress_before_the_answer() {
             r#"{"jsonrpc":"2.0","method":"tools/call","params":{"_meta":{"progressToken":"antiphon-0","trace":1},"name":"wait"},"id":1}"#
         );
         hand.tell(0, r#""progress":1"#).await;
-        // Of another call, or of another form.
+        // Progress of another call, and a value of another form: neither is heard.
         hand.tell(7, r#""progress":6"#).await;
         hand.tell(0, r#""progress":"much""#).await;
         hand.tell(0, r#""progress":2.5,"total":4"#).await;
@@ -366,7 +367,8 @@ async fn a_call_waits_no_longer_in_all_than_it_says_with_progress_or_without() {
     }
 }
 
-/// Notes what it sees, and answers one method.
+/// Notes what it sees, answers `known` itself, sets the params of other calls, and replaces a result
+/// of 2 with 3.
 #[derive(Clone, Default)]
 struct Noting(Arc<Mutex<Vec<String>>>);
 
@@ -491,6 +493,7 @@ async fn of_much_progress_the_newest_is_heard() {
     };
     let (ended, ()) = tokio::join!(call, other_side);
     ended.unwrap();
+    // 64 values wait at most.
     let newest: Vec<f64> = (36..100).map(f64::from).collect();
     assert_eq!(heard, newest);
 }

@@ -1,5 +1,5 @@
 //! What the calls of a connection or a server may cost, in virtual time and to the byte: the clock moves
-//! only when everybody waits.
+//! only when every task waits.
 
 mod support;
 
@@ -34,21 +34,22 @@ fn only(what: &str) -> Prices {
     prices
 }
 
-/// A hundred units at once, and one more each millisecond.
+/// A connection may spend 100 units at once, and one more each millisecond.
 fn own(what: &str) -> CostLimit {
     CostLimit::per_connection(1000, 100).with_prices(only(what))
 }
 
+/// All connections of a server together may spend as much.
 fn shared(what: &str) -> CostLimit {
     CostLimit::per_server(1000, 100).with_prices(only(what))
 }
 
-/// A text with so many bytes of JSON.
+/// A text whose JSON has this many bytes, with its quotes.
 fn text(bytes: usize) -> String {
     "x".repeat(bytes - 2)
 }
 
-/// A call with so many bytes.
+/// A call of this many bytes.
 fn padded(bytes: usize) -> String {
     let blanks = " ".repeat(bytes - CHEAP.len());
     CHEAP.replacen(',', &format!(",{blanks}"), 1)
@@ -62,13 +63,14 @@ fn result(result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":"{result}","id":0}}"#)
 }
 
-/// Answers so many bytes after so long, when its handler has returned.
+/// Answers after its handler has returned: `bytes` bytes, `after` milliseconds later. With 0 bytes it
+/// drops its responder instead.
 fn later(request: &Request) -> Result<Answer, OwnedError> {
     let (after, bytes): (u64, usize) = request.params()?;
     let (responder, request) = (request.defer(), request.detach());
     tokio::spawn(async move {
         sleep(millis(after)).await;
-        // Who answers may look at what belongs to the connection.
+        // The attributes of the connection can still be used.
         let _attributes = request.connection_attributes();
         match bytes {
             0 => drop(responder),
@@ -138,7 +140,8 @@ impl Client {
         self.hear().await
     }
 
-    /// Nothing is served before so many units have come back, and then something is.
+    /// Checks that the client owes `units`: after as many milliseconds a call is still refused, and
+    /// one millisecond later a call is served.
     async fn owes(&mut self, units: u64) {
         sleep(millis(units)).await;
         assert_eq!(self.ask(CHEAP).await, LIMITED, "{units} units");
@@ -154,7 +157,7 @@ async fn bytes_that_come_in_are_paid_before_the_next_call() {
     assert_eq!(client.ask(&padded(150)).await, DONE);
     client.owes(50).await;
     sleep(PATIENCE).await;
-    // The last unit that is there pays for a whole call.
+    // If one unit is left, a call is served, whatever it costs.
     assert_eq!(client.ask(&padded(99)).await, DONE);
     assert_eq!(client.ask(&padded(120)).await, DONE);
     client.owes(119).await;
@@ -164,7 +167,7 @@ async fn bytes_that_come_in_are_paid_before_the_next_call() {
     assert_eq!(notification.len(), 150);
     client.say(&notification).await;
     client.owes(50).await;
-    // Each entry of a batch is paid by itself.
+    // Each entry of a batch is paid for itself.
     sleep(PATIENCE).await;
     let (entry, done) = (padded(40), DONE);
     let answers = client
@@ -190,7 +193,7 @@ async fn bytes_that_are_answered_are_paid_before_the_next_call() {
     assert_eq!(error.len(), 150 + without, "{error}");
     client.owes(50).await;
     sleep(PATIENCE).await;
-    // So does an answer that is given when the handler has returned.
+    // So does an answer that is given after the handler has returned.
     let answer = client.ask(&call("later", "[7,150]")).await;
     assert_eq!(answer, result(&text(150)));
     client.owes(50).await;
@@ -204,7 +207,7 @@ async fn bytes_that_are_answered_are_paid_before_the_next_call() {
     );
     client.owes(50 + bytes).await;
     sleep(PATIENCE).await;
-    // Nothing is answered to a notification.
+    // A notification is not answered, so its result costs nothing.
     let notification = call("large", "[150]").replace(r#","id":0"#, "");
     client.say(&notification).await;
     assert_eq!(client.ask(CHEAP).await, DONE);
@@ -227,7 +230,7 @@ async fn the_time_of_handlers_is_paid_however_they_end() {
     );
     client.owes(50).await;
     sleep(PATIENCE).await;
-    // A call that the peer gives up is paid until then.
+    // A call that the peer cancels is paid until then.
     client.say(&call("never", "[]")).await;
     sleep(millis(150)).await;
     let cancelled = client
@@ -288,7 +291,7 @@ async fn limits_stand_side_by_side_and_so_do_connections() {
     assert_eq!(other.ask(CHEAP).await, DONE);
     assert_eq!(other.ask(CHEAP).await, LIMITED);
     one.owes(200).await;
-    // What a server has is taken by all.
+    // All connections of a server spend from its one limit.
     let router = self::router()
         .intercept(own("out"))
         .intercept(shared("out"));
@@ -315,7 +318,7 @@ async fn a_flood_of_large_answers_gets_what_the_budget_has() {
             }
         }
     }
-    // Ten at once, then ten a second.
+    // Ten at once, and then ten a second for ten seconds.
     assert_eq!(served, 10 + 100);
 }
 

@@ -27,7 +27,7 @@ impl Server {
     }
 }
 
-/// A client that tries again after a second, and what it connects to.
+/// A client that connects again after a second, and the server that it connects to.
 fn client(
     options: impl Into<ConnectionConfig>,
     change: impl FnOnce(ReconnectConfig) -> ReconnectConfig,
@@ -57,7 +57,7 @@ fn result(id: u32) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n")
 }
 
-/// Counts what passes.
+/// Notes every call, and every answer with the milliseconds that it took.
 #[derive(Clone, Default)]
 struct Counts(Arc<Mutex<Vec<String>>>);
 
@@ -88,7 +88,7 @@ async fn an_interceptor_sees_a_call_once_however_often_it_is_sent() {
     assert_eq!(second.line().await, call("m", 1));
     second.send(result(1)).await.unwrap();
     assert_eq!(calling.await.unwrap().unwrap(), 1);
-    // What is done on one of its connections is seen, too.
+    // A notification that is sent over one of its connections directly is seen, too.
     client.peer().unwrap().try_notify("n", ()).unwrap();
     assert_eq!(second.line().await, r#"{"jsonrpc":"2.0","method":"n"}"#);
     assert_eq!(
@@ -128,7 +128,7 @@ async fn the_first_calls_of_a_connection_go_before_all_others() {
     assert_eq!(calling.await.unwrap().unwrap(), 2);
     drop(first);
 
-    // Again on the next connection: refused this time, so it is closed and another one made.
+    // The next connection logs in again. It is refused, so it is closed and another one is made.
     let mut second = server.accept().await;
     assert_eq!(second.line().await, login(2));
     let began = Instant::now();
@@ -145,7 +145,7 @@ async fn the_first_calls_of_a_connection_go_before_all_others() {
     let why = client.last_error().unwrap().to_string();
     assert_eq!(why, "the first call failed: no (-32000)");
     assert_eq!(third.line().await, login(3));
-    // Never answered: the time to connect ends it.
+    // This login is never answered: the time to connect, 10 s, ends it.
     assert!(third.ended().await);
     assert_eq!(began.elapsed().as_secs(), 11);
     drop(third);
@@ -163,8 +163,8 @@ fn busy(id: u32) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"error\":{error},\"id\":{id}}}\n")
 }
 
-/// Calls a server that says that it is busy so many times before it answers. Gives when the call was sent,
-/// in milliseconds from its beginning, how it ended, and when.
+/// Calls a server that says `times` times that it is busy before it answers. Returns the times at which
+/// the call was sent, in milliseconds from its beginning, its result or error, and the time of that.
 async fn refused(times: usize, retry: Retry, timeout: Duration) -> (Vec<u64>, String, u64) {
     let (client, mut server) = client(Config::new(), |mut config| {
         config.retry = retry;
@@ -222,12 +222,13 @@ async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() 
         (vec![0, 100, 300, 700], busy.into(), 700),
         "three times"
     );
-    // The deadline of the call is that of all of it: what cannot be in time is not waited for.
+    // The timeout holds for all attempts together: the third would be sent after it, so the call ends
+    // without waiting for it.
     assert_eq!(
         refused(9, retry.clone(), Duration::from_millis(299)).await,
         (vec![0, 100], busy.into(), 100)
     );
-    // Jitter is taken off, and comes again with its seed.
+    // Jitter makes the delays shorter, and the same seed gives the same delays.
     (retry.jitter, retry.seed) = (0.5, Some(1));
     let first = refused(9, retry.clone(), long).await;
     assert!((50..=100).contains(&first.0[1]), "{first:?}");
@@ -266,7 +267,7 @@ async fn a_plain_connection_sends_a_call_again_that_was_not_done() {
     assert_eq!((answer.unwrap(), began.elapsed().as_millis()), (3, 300));
     assert_eq!(*counts.0.lock().unwrap(), ["> m", "< m 300"]);
 
-    // Neither beyond its time, nor when it was started, nor over the end of the connection.
+    // A call is not sent again after its timeout, if it was started, or after the connection has ended.
     let serving = async {
         assert_eq!(server.line().await, call("m", 4));
         server.send(busy(4)).await.unwrap();
@@ -313,7 +314,7 @@ async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {
     assert_eq!(server.line().await, format!("[{batch}]"));
     assert_eq!(server.line().await, call("d", 5));
     assert_eq!(began.elapsed(), Duration::ZERO);
-    // One is given up, one is late, and the others are answered as the server likes.
+    // One is cancelled and one never answered. The others are answered in one batch, in another order.
     let [a, b, c, d] = calls;
     c.abort();
     let answers: Vec<_> = [5, 2].map(|id| result(id).trim_end().to_owned()).into();
@@ -351,7 +352,8 @@ async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
         let asked = handshake.message().await.unwrap();
         assert_eq!(asked.header("authorization"), Some(wanted));
     }
-    // The source fails: so does the attempt, which is told, and the next one is made.
+    // The source fails, and with it the attempt to connect. `last_error` says so, and the next attempt
+    // is made.
     assert!(server.accept().await.ended().await, "nothing is said");
     let mut last = server.accept().await;
     let why = client.last_error().unwrap().to_string();

@@ -151,7 +151,7 @@ async fn what_a_notification_comes_to_is_reported_and_never_answered() {
     ] {
         raw.say(line).await;
     }
-    // All of it has been served when this is, and nothing was answered before.
+    // When this is answered, all notifications have been handled, and none of them was answered.
     assert_eq!(raw.ask("nothing", "").await, r#""result":null"#);
     let log = log.lock().unwrap();
     let expected = [
@@ -224,7 +224,7 @@ async fn extensions_come_before_what_is_built_in() {
     );
     assert_eq!(raw.ask("rpc.discover", "").await, r#""result":"mine""#);
     assert_eq!(raw.ask("rpc.discover", "[true]").await, INVALID_PARAMS);
-    // An extension asked without an id is answered nothing.
+    // A notification of an extension is not answered.
     raw.say(r#"{"jsonrpc":"2.0","method":"rpc.listMethods"}"#)
         .await;
     let off = Router::new()
@@ -304,6 +304,7 @@ async fn several_services_share_a_router_under_prefixes() {
     assert_eq!(raw.hear().await, r#"{"jsonrpc":"2.0","result":1,"id":2}"#);
 }
 
+/// The message of the panic with which `register` is refused.
 fn refusal(register: impl FnOnce() + std::panic::UnwindSafe) -> String {
     let refused = std::panic::catch_unwind(register).unwrap_err();
     refused
@@ -425,7 +426,7 @@ struct Terms {
     b: f64,
 }
 
-/// `log`, which a type describes, and of which nothing comes back.
+/// `log`, which a type describes. It has no result.
 enum Line {}
 
 impl Method for Line {

@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Tells what it sees. `wait` waits until it is cancelled, `panic` panics after a second, `close`
-/// closes the connection, and `hand on` gives its responder away.
+/// closes the connection, and `hand on` sends its responder to the test.
 struct Told {
     told: UnboundedSender<String>,
     handed: UnboundedSender<Responder>,
@@ -27,7 +27,7 @@ struct Told {
 
 impl Told {
     fn tell(&self, what: impl Into<String>) {
-        // A test that has heard enough does not listen any more.
+        // The test may have dropped its receiver.
         let _ = self.told.send(what.into());
     }
 }
@@ -57,7 +57,7 @@ impl Service for Told {
             _ => reply.ok(&1),
         };
         self.running.fetch_sub(1, Ordering::SeqCst);
-        // A connection that has closed meanwhile takes no answer.
+        // If the connection has closed meanwhile, the answer cannot be sent.
         drop(answered);
         Ok(Answer::deferred())
     }
@@ -153,6 +153,7 @@ async fn a_request_that_was_taken_with_the_one_that_closes_never_begins() {
     while let Ok(one) = hears.try_recv() {
         seen.push(one);
     }
+    // `close` itself is cancelled, because it closes the connection before it answers.
     assert_eq!(seen, ["close", "cancelled"]);
 }
 

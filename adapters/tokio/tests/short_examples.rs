@@ -1,7 +1,7 @@
 //! The examples that show how short a program can be: their length, and how they begin and end.
 //!
-//! The answers of the language server and the MCP server are tested in `tests/interop`, with
-//! clients of other projects.
+//! The answers of the language server are tested in `tests/interop`, with clients of other
+//! projects, and those of the MCP server both there and here.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use crate::programs::example;
 
 mod programs;
 
-/// Longer than anything takes that works.
+/// Only a test that fails waits as long as this.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Lines of code that each may have: neither blank nor a comment.
+/// How many lines of code each example may have: lines that are neither blank nor a comment.
 const MAX_CODE_LINES: [(&str, usize, &str); 4] = [
     ("lsp_server", 190, include_str!("../examples/lsp_server.rs")),
     ("mcp_tools", 200, include_str!("../examples/mcp_tools.rs")),
@@ -39,13 +39,14 @@ fn short_examples_stay_short() {
             count <= most,
             "{name} has {count} lines of code, over {most}"
         );
-        // The number counts only of a formatted file, which `cargo fmt --check` sees to.
+        // The number of lines means something only in a formatted file. `cargo fmt --check` checks
+        // that it is formatted, unless a `rustfmt` attribute excepts a part of it.
         assert!(code.iter().all(|line| line.len() <= 100), "{name}");
         assert!(!text.contains("rustfmt"), "{name}");
     }
 }
 
-/// A program under way, killed with its test.
+/// A running program, which is killed when this is dropped.
 struct Program(Child);
 
 impl Program {
@@ -68,7 +69,7 @@ impl Program {
         lines(BufReader::new(self.0.stderr.take().expect("a pipe")))
     }
 
-    /// How it ended by itself, its exit code first, and the one line that it said.
+    /// Waits until it ends. Returns its exit code, and the one line that it wrote to standard error.
     fn end(mut self) -> (i32, String) {
         let (said, status) = (
             self.0.stderr.take().map(BufReader::new).map(lines),
@@ -175,7 +176,7 @@ fn the_language_server_ends_with_0_only_after_shutdown() {
                     .collect::<Vec<_>>(),
             )
             .expect("it reads");
-        // An editor may leave the pipe open behind `exit`.
+        // An editor may leave the pipe open after `exit`.
         let stdin = Some(stdin).filter(|_| !closes);
         let answers = server.stdout();
         assert_eq!(server.wait(), code, "{messages:?}");
@@ -263,7 +264,7 @@ fn the_server_of_tools_negotiates_describes_tells_progress_and_keeps_a_log() {
             ),
             waited,
         ),
-        // It is cancelled, and nothing is said of it any more.
+        // This call is cancelled below, and never answered.
         (
             &tool("7", r#""name":"wait","arguments":{"milliseconds":60000}"#),
             vec![],

@@ -31,7 +31,7 @@ impl Count {
     }
 }
 
-/// A runtime, and somebody who waits.
+/// A runtime, a counter of wake-ups, and its waker.
 fn waiting() -> (SharedRuntime, Arc<Count>, Waker) {
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
@@ -85,7 +85,7 @@ async fn a_timer_can_be_moved_before_and_after_it_has_gone_off() {
     advance(5 * SECOND).await;
     assert_eq!((ask(10), count.woken()), (Poll::Ready(()), 2));
     assert_eq!(ask(9), Poll::Ready(()));
-    // Nobody asks about the time that it was set for once that has come.
+    // The time that it was set for passes, and then it is asked only about a later one.
     assert_eq!(ask(20), Poll::Pending);
     advance(10 * SECOND).await;
     assert_eq!(ask(30), Poll::Pending);
@@ -94,8 +94,8 @@ async fn a_timer_can_be_moved_before_and_after_it_has_gone_off() {
     assert_eq!((ask(30), count.woken()), (Poll::Ready(()), woken + 1));
 }
 
-/// A task that has done its share is to let others go first: what it asks for then says that it is
-/// not ready, and wakes it at once. A timer that took this for an answer would never go off.
+/// tokio gives a task a budget for each poll. When it is used up, tokio's timers answer `Pending`
+/// and wake the task at once. A timer of ours that took this for its answer would never go off.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_is_first_asked_by_a_task_that_has_done_its_share_goes_off() {
     let runtime = Tokio::current();

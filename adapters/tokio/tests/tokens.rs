@@ -25,7 +25,8 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Shows {
     }
 }
 
-/// A peer that gives back the params of `say` and keeps those of `tell`, and what it was told.
+/// A client with `auth`; its peer, which answers `say` with the token that came as its params; and
+/// the tokens that came with `tell`.
 fn echo(auth: BearerAuth, metrics: &Metrics) -> (Peer, Peer, Arc<Mutex<Vec<String>>>) {
     let told = Arc::<Mutex<Vec<String>>>::default();
     let keep = Arc::clone(&told);
@@ -80,7 +81,7 @@ async fn whatever_is_called_waits_for_its_token() {
     peer.notify("tell", ()).await.unwrap();
     assert_eq!(began.elapsed(), 4 * SECOND, "one after another");
 
-    // Those of a batch are asked for side by side.
+    // The tokens of a batch are asked for at the same time.
     let build = |batch: &antiphon_tokio::BatchBuilder| {
         batch.notify("tell", ())?;
         let first = batch.call::<String>("say", ())?;
@@ -100,11 +101,12 @@ async fn whatever_is_called_waits_for_its_token() {
         *told.lock().unwrap(),
         ["Bearer s3cret4", "Bearer s3cret5", "Bearer s3cret8"]
     );
+    // Of the first batch two were sent, of the second all three.
     let text = metrics.to_string();
     assert!(text.contains("antiphon_client_batch_size_sum{rpc_system_name=\"jsonrpc\"} 5\n"));
     assert!(text.contains("antiphon_client_calls_running 0\n"), "{text}");
 
-    // What cannot wait is not sent.
+    // `try_notify` cannot wait for a token, so nothing is sent.
     peer.try_notify("tell", ()).unwrap();
     let said: String = peer.call("say", ()).await.unwrap();
     assert_eq!(said, "Bearer s3cret11");
@@ -144,10 +146,10 @@ async fn a_call_waits_for_its_token_no_longer_than_for_its_answer() {
         .unwrap();
     came.fetch(handle).unwrap_err();
     assert_eq!(began.elapsed(), 3 * SECOND);
-    // One that is given up lets go of the source, too.
+    // A call that is dropped drops the future of the source, too.
     let given_up = tokio::time::timeout(SECOND, peer.call::<String>("say", ())).await;
     assert!(given_up.is_err());
-    // The source itself holds one.
+    // This test holds one, and the source itself the other.
     assert_eq!(Arc::strong_count(&dropped), 2);
     assert_eq!((*seen.lock().unwrap(), told.lock().unwrap().len()), (3, 0));
     let text = metrics.to_string();

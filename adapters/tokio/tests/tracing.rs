@@ -20,14 +20,15 @@ use tracing_subscriber::registry::LookupSpan;
 
 type Fields = BTreeMap<String, String>;
 
-/// What was seen of the spans of this crate, in order, and of all events: each with the number of the
-/// span that it was in.
+/// The fields of all spans, in the order in which they began, and of all events. The field `in` is the
+/// number of the span around a span or an event.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<(Vec<Fields>, Vec<Fields>)>>);
 
-/// The number of a span.
+/// The number of a span, counted from 0.
 struct Number(usize);
 
+/// Adds fields to a map.
 struct Into<'f>(&'f mut Fields);
 
 impl Visit for Into<'_> {

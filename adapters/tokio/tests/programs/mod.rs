@@ -4,20 +4,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// An example's program, fresh.
+/// Builds the examples, and returns the command that runs one.
 pub(crate) fn example(name: &str) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
-        // Of the whole workspace, as its tests build them: for this crate alone the features would be
-        // others, and everything would be built once more.
+        // All examples of the workspace, as its tests build them. For one crate alone the features
+        // would differ, and everything would be built again.
         build.args(["build", "--quiet", "--workspace", "--examples"]);
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }
         let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(built.expect("cargo").success(), "the examples do not build");
-        // Tests stand in `deps`, beside `examples`.
+        // The programs of tests are in `deps`, a folder beside `examples`.
         let test = std::env::current_exe().expect("a path");
         let target = test.parent().and_then(|deps| deps.parent());
         target.expect("a folder").join("examples")

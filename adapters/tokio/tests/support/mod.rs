@@ -1,4 +1,5 @@
-//! Shared by the tests of HTTP: connections in memory, and a client that writes every byte itself.
+//! Shared by the tests: connections in memory, their other ends, which the test reads and writes
+//! byte by byte, and a service.
 
 #![allow(dead_code)] // Each test uses what it needs.
 
@@ -11,7 +12,7 @@ use antiphon_net::{Duplex, Io, Link, Listen, Server, duplex};
 use antiphon_tokio::{Answer, Notification, OwnedError, Peer, Request, Running, Service, Tokio};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Connections that are made by hand.
+/// A listener whose connections the test makes.
 pub(crate) struct Memory(pub(crate) UnboundedReceiver<Link>);
 
 impl Listen for Memory {
@@ -45,7 +46,7 @@ impl Served {
         Self { running, links }
     }
 
-    /// A connection that holds so many bytes each way.
+    /// Makes a connection of which each direction holds this many bytes.
     pub(crate) fn connect(&self, bytes: usize) -> Raw<Duplex> {
         let (near, far) = duplex(bytes);
         self.links.send(Link::new(far)).expect("the server runs");
@@ -85,7 +86,7 @@ impl<T: Io> Raw<T> {
         }
     }
 
-    /// Writes all of it, or as much as the server takes.
+    /// Writes all of it. Fails if the other side takes no more.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut left = bytes.as_ref();
         while !left.is_empty() {
@@ -149,7 +150,7 @@ impl<T: Io> Raw<T> {
         self.reply().await.expect("a reply")
     }
 
-    /// Reads so many bytes and throws them away.
+    /// Reads this many bytes and drops them.
     pub(crate) async fn io_read(&mut self, bytes: usize) {
         let mut left = bytes;
         while left > 0 {
@@ -162,13 +163,13 @@ impl<T: Io> Raw<T> {
         }
     }
 
-    /// Reads to the end and throws away what comes.
+    /// Reads to the end and drops what comes.
     pub(crate) async fn end(&mut self) {
         while self.read().await {}
     }
 }
 
-/// A whole request. `headers` are lines with their ends.
+/// A whole POST. `headers` are further lines, each with its line end.
 pub(crate) fn post(target: &str, headers: &str, body: &str) -> String {
     format!(
         "POST {target} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
@@ -182,8 +183,8 @@ pub(crate) fn call(method: &str, id: u32) -> String {
 }
 
 /// Knows `echo`, which gives its params back; `wait`, which waits until it is cancelled and then
-/// says so; `context`, which tells what the transport knows; `push`, which tries to call the
-/// client; and `panic`.
+/// tells `given up`; `context`, which returns what the transport knows; `push`, which tries to call
+/// the client; `large`, which answers with 200 000 bytes; and `panic`.
 #[derive(Clone)]
 pub(crate) struct Echo {
     pub(crate) told: UnboundedSender<String>,
@@ -196,12 +197,12 @@ impl Echo {
     }
 
     fn tell(&self, what: impl Into<String>) {
-        // A test that has heard enough does not listen any more.
+        // The test may have dropped its receiver.
         let _ = self.told.send(what.into());
     }
 }
 
-/// Says that a handler was dropped or cancelled before it was through.
+/// Tells `given up` when the handler of `wait` ends: it was cancelled or dropped.
 struct GivenUp(Echo);
 
 impl Drop for GivenUp {
@@ -280,14 +281,15 @@ impl<T: Io> Raw<T> {
         Some(String::from_utf8(line[..end].to_vec()).unwrap())
     }
 
-    /// Whether more has come once all others have had their turn.
+    /// Whether more has come by the time that every other task waits.
     pub(crate) async fn has_line(&mut self) -> bool {
         let brief = std::time::Duration::from_millis(1);
         let _ = tokio::time::timeout(brief, self.read()).await;
         !self.rest.is_empty()
     }
 
-    /// Whether the other side ends it, without another word.
+    /// Waits for more. Returns true if the other side ends the stream instead, and all that it sent
+    /// before was read.
     pub(crate) async fn ended(&mut self) -> bool {
         !self.read().await && self.rest.is_empty()
     }

@@ -58,7 +58,7 @@ impl Raw {
         line.trim_end().to_owned()
     }
 
-    /// Asks, and gives what stands behind the version and before the id.
+    /// Sends a request with id 1, and returns the answer without its version and id.
     pub(crate) async fn ask(&mut self, method: &str, params: &str) -> String {
         let params = match params {
             "" => String::new(),
