@@ -36,9 +36,9 @@ use crate::transport::link::{HangUp, Link};
 
 /// Serves until the connection ends, and returns why it ended.
 ///
-/// At the end of input, the messages before it are handled, and open requests are answered, within
-/// the configuration's `drain_timeout`. A `link` may be a pair `(reader, writer)`; `options` may be
-/// a [`Config`](antiphon::Config).
+/// When the input ends, the messages that came before are still handled, and open requests
+/// answered, within the configuration's `drain_timeout`. A `link` may be a pair `(reader, writer)`;
+/// `options` may be a [`Config`](antiphon::Config).
 ///
 /// # Errors
 /// The transport failed before the connection was meant to end: the peer has reset it, or has

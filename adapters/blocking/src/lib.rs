@@ -31,8 +31,7 @@
 //! it has no work. Reading does not wait for writing, so two peers that both write more than their
 //! pipes hold do not block each other. It waits for the service only if the queue is full and no
 //! call is open, so an answer ends its call even while the service is busy. The service's methods
-//! are called in the order of arrival;
-//! [`Responder::spawn`] moves long work to a limited [`Pool`].
+//! are called in the order of arrival; [`Responder::spawn`] moves long work to a limited [`Pool`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

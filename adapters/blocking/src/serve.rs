@@ -11,6 +11,9 @@ use antiphon_net::{
 /// While a method blocks, later messages wait, but the answers to our own calls, deadlines and
 /// output do not: a handler may call the peer and wait. Long work belongs in [`Request::spawn`].
 ///
+/// Over HTTP every request, notification and report gets a service of its own, on a thread of the
+/// pool, and the other methods are not called.
+///
 /// A panic in a method is caught: the request is answered *internal error*, and the service is used
 /// further. `()` is the service that knows no method.
 pub trait Service: Send + 'static {
@@ -20,8 +23,8 @@ pub trait Service: Send + 'static {
         let _ = peer;
     }
 
-    /// The peer has sent a batch with this many items. The requests and notifications among them follow, one
-    /// by one.
+    /// The peer has sent a batch with this many items. The requests and notifications among them
+    /// follow, one by one.
     fn batch(&mut self, peer: &Peer, items: usize) {
         let _ = (peer, items);
     }

@@ -59,8 +59,9 @@ const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// 10 s. `TCP_NODELAY` is on.
 ///
 /// # Errors
-/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is
-/// neither a host name nor an address; a [`TlsError`], which [`TlsFault::of`] reads.
+/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if connecting or the handshake took
+/// too long; `name` is neither a host name nor an address; a [`TlsError`], which [`TlsFault::of`]
+/// reads.
 pub fn connect(
     address: impl ToSocketAddrs,
     name: &str,

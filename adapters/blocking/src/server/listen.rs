@@ -39,10 +39,11 @@ struct TcpSocket {
 }
 
 impl TcpServer {
-    /// Listens. Port 0 chooses a free one, which [`local_addr`](Self::local_addr) returns.
+    /// Listens on `address`. With port 0 the system chooses a free port, which
+    /// [`local_addr`](Self::local_addr) returns.
     ///
     /// # Errors
-    /// The address is taken, or is not one of this machine; the error's text has the address.
+    /// The address is in use, or is not one of this machine; the error's text has the address.
     pub fn bind(address: impl ToSocketAddrs + fmt::Debug) -> io::Result<Self> {
         let listener = TcpListener::bind(&address).map_err(|error| {
             io::Error::new(
@@ -158,7 +159,8 @@ impl TcpServer {
 
     /// Serves over HTTP in the background until the returned value is stopped or dropped. Every
     /// POST is a message. Connections need no threads of their own; the methods of the service run
-    /// on the pool in `options`. See [`http`](crate::http).
+    /// on the pool in `options`. `make` makes a service for every request, notification and report.
+    /// See [`http`](crate::http).
     ///
     /// # Errors
     /// The system refused a thread.
@@ -263,7 +265,7 @@ impl UnixServer {
     /// replaced.
     ///
     /// # Errors
-    /// The path is taken or cannot be created; the error's text has the path.
+    /// The path is in use or cannot be created; the error's text has the path.
     pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
         let (listener, path) = antiphon_net::bind_unix(path.into())?;
         Ok(Self {

@@ -144,8 +144,8 @@ impl Arrived for Link {
 }
 
 impl Link {
-    /// Makes a link of two streams. A read that waits in `reader` cannot be interrupted: its thread
-    /// ends with the stream, or with the process.
+    /// Makes a link of two streams. Without [`with_hang_up`](Self::with_hang_up) a read that waits
+    /// in `reader` cannot be interrupted: its thread ends with the stream, or with the process.
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
         Self::of(Reader::Any(Box::new(reader)), Writer::Any(Box::new(writer)))
     }
