@@ -8,7 +8,7 @@
 //!
 //! On Unix, if the transport is a socket without TLS, other threads read and write it themselves
 //! instead of waking the reading or the writing thread: a caller writes its call and reads the
-//! answer, and the service thread writes its answers, and reads while it has no work.
+//! answer, and the service thread writes its answers, and reads before it waits for more work.
 //!
 //! No thread reads, writes or runs the service while it holds the lock. So a peer that does not
 //! read, a peer that does not answer and a service that does not return block no other thread.

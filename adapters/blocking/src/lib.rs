@@ -27,11 +27,12 @@
 //! A connection has four: one reads, one writes, one waits for deadlines (with [`serve`] the calling
 //! thread), one runs the service. On Unix, if the transport is a socket without TLS, other threads
 //! use it too, so that the reading and the writing thread need not be woken for them: a caller
-//! writes its call and reads the answer, and the service thread writes its answers, and reads while
-//! it has no work. Reading does not wait for writing, so two peers that both write more than their
-//! pipes hold do not block each other. It waits for the service only if the queue is full and no
-//! call is open, so an answer ends its call even while the service is busy. The service's methods
-//! are called in the order of arrival; [`Responder::spawn`] moves long work to a limited [`Pool`].
+//! writes its call and reads the answer, and the service thread writes its answers, and reads
+//! before it waits for more work. Reading does not wait for writing, so two peers that both write
+//! more than their pipes hold do not block each other. It waits for the service only if the queue
+//! is full and no call is open, so an answer ends its call even while the service is busy. The
+//! service's methods are called in the order of arrival; [`Responder::spawn`] moves long work to a
+//! limited [`Pool`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

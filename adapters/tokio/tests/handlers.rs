@@ -340,6 +340,7 @@ async fn a_call_waits_as_long_as_it_says() {
     let near = &sides.near;
     let short = near.call::<()>("to the end", ()).timeout(SECOND);
     assert!(matches!(short.await, Err(CallError::TimedOut)));
+    // The default is 30 s.
     let long = near.call::<()>("to the end", ());
     let ended = timeout(31 * SECOND, long).await;
     assert!(matches!(ended, Ok(Err(CallError::TimedOut))));

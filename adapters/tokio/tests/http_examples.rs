@@ -1,4 +1,4 @@
-//! Runs the HTTP examples as programs, and checks their answers and output.
+//! Runs the HTTP examples except `metrics` as programs, and checks their answers and output.
 #![cfg(feature = "http")]
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -334,6 +334,7 @@ mod over_http {
     async fn entries_of_a_batch_share_a_budget_and_requests_share_the_servers() {
         let served = |router| Served::new(endpoint(HttpConfig::from(Config::new()), router));
         let (large, answer) = (call("large", "[150]"), result(&text(150)));
+        // Each HTTP request counts as a connection of its own, with the whole budget.
         let own = served(router().intercept(own("out")));
         let mut raw = own.connect(4096);
         for _ in 0..3 {

@@ -338,7 +338,7 @@ fn programs_on_standard_streams_leave_when_nobody_reads() {
         drop(server.0.stdout.take());
         let mut stdin = server.stdin();
         stdin.write_all(&message).expect("it reads");
-        // Its input is still open.
+        // It ends although its input is still open.
         let (code, said) = server.end();
         assert_eq!((code, said.starts_with(name)), (1, true), "{said}");
     }

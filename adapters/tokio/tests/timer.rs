@@ -1,5 +1,5 @@
-//! The tokio timer, in virtual time: it fires when it was last set to, and wakes the waker that
-//! polled it last.
+//! The tokio timer, in virtual time: it fires at the time with which it was polled last, and wakes the
+//! waker of that poll.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
