@@ -1,5 +1,5 @@
-//! Certificates that are made for a test and forgotten with it, and configurations that use them.
-//! The cryptography of the tests is chosen here, and nowhere else.
+//! Certificates that are made for one test, and configurations that use them. The cryptography of
+//! these tests is chosen here alone: ring's.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ALL_VERSIONS, ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-/// The name that good certificates of servers are for.
+/// The host name in the certificates of servers.
 pub const NAME: &str = "localhost";
 
 /// When a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// Now.
+    /// Now, and for years.
     Now,
-    /// Until some years ago.
+    /// Until the year 2020.
     Past,
     /// From the year 3000.
     Future,
 }
 
-/// Somebody who signs certificates.
+/// An authority that signs certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: CertificateDer<'static>,
@@ -60,10 +60,10 @@ fn named(name: &str) -> DistinguishedName {
 }
 
 impl Authority {
-    /// A new one, of that name, that nobody trusts yet.
+    /// A new authority with that name.
     ///
     /// # Panics
-    /// There is no randomness.
+    /// The system gives no random numbers.
     pub fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
@@ -79,7 +79,7 @@ impl Authority {
     /// Signs a certificate for `names`.
     ///
     /// # Panics
-    /// One of them is none.
+    /// One of `names` is not a valid name.
     pub fn sign(&self, names: &[&str], validity: Validity) -> Identity {
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -106,7 +106,7 @@ impl Authority {
     /// A client that trusts this authority.
     ///
     /// # Panics
-    /// `identity` makes no sense.
+    /// The key of `identity` does not fit its certificate.
     pub fn client(&self, identity: Option<Identity>) -> Arc<ClientConfig> {
         let trusting = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -123,7 +123,7 @@ impl Authority {
     /// A server that asks for a certificate which this authority has signed.
     ///
     /// # Panics
-    /// `identity` makes no sense.
+    /// The key of `identity` does not fit its certificate.
     pub fn strict_server(&self, identity: Identity, versions: Versions) -> Arc<ServerConfig> {
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots(), provider())
             .build()
@@ -140,7 +140,7 @@ impl Authority {
 /// The versions of TLS to speak.
 pub type Versions = &'static [&'static SupportedProtocolVersion];
 
-/// Whatever rustls speaks.
+/// Every version that rustls speaks: 1.2 and 1.3.
 pub const ANY: Versions = ALL_VERSIONS;
 
 /// TLS 1.2 alone.
@@ -152,7 +152,7 @@ pub const TLS13: Versions = &[&rustls::version::TLS13];
 /// A server that asks for no certificate.
 ///
 /// # Panics
-/// `identity` makes no sense.
+/// The key of `identity` does not fit its certificate.
 pub fn server(identity: Identity, versions: Versions) -> Arc<ServerConfig> {
     let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(versions)

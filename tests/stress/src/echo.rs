@@ -1,5 +1,5 @@
-//! An echo of bytes in the place of JSON-RPC. Transports that work with it hold no rule of the
-//! protocol.
+//! An echo of bytes in the place of JSON-RPC. A transport that works with it needs to know nothing
+//! of the protocol.
 
 use std::io::{self, Read, Write};
 use std::task::{Context, Poll};
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use antiphon_blocking::Link;
 use antiphon_net::Io;
 
-/// Gives back the bytes of a thread's link, and ends when its input does.
+/// Writes back every byte that it reads from a link on threads, and returns when the input ends.
 ///
 /// # Errors
 /// Its reader or its writer failed.
 pub fn echo_on_threads(link: Link) -> io::Result<()> {
     let (mut reader, mut writer, hang_up) = link.into_parts();
     let (sender, receiver) = std::sync::mpsc::channel::<Vec<u8>>();
-    // It reads on while the other side does not.
+    // A thread of its own writes, so that reading goes on while the other side does not read.
     let writing = std::thread::spawn(move || {
         for bytes in receiver {
             writer.write_all(&bytes)?;
@@ -37,7 +37,7 @@ pub fn echo_on_threads(link: Link) -> io::Result<()> {
     written
 }
 
-/// Gives back the bytes of a task's stream, and ends when its input does.
+/// Writes back every byte that it reads from a task's stream, and closes it when the input ends.
 ///
 /// # Errors
 /// The stream failed.

@@ -1,7 +1,7 @@
 //! What every adapter must survive, written once and run over all of them.
 //!
-//! The async runtimes run the same functions, which take a [`Rt`]; the blocking adapter has its
-//! own, for its shape is threads.
+//! The async runtimes run the same functions, which take an [`Rt`]; the blocking adapter has
+//! functions of its own, because it works with threads.
 
 pub mod certificates;
 mod echo;
@@ -14,7 +14,7 @@ use antiphon_net::{SharedRuntime, until};
 use antiphon_tokio::Tokio;
 pub use echo::{echo, echo_on_threads};
 
-/// No test waits longer for anything.
+/// How long a test waits for something that must come, unless it says otherwise.
 pub const LONG: Duration = Duration::from_secs(30);
 
 /// An async runtime under test.
@@ -31,18 +31,18 @@ pub enum Rt {
 }
 
 impl Rt {
-    /// Runs `test` to its end on the runtime, which must come within [`LONG`].
+    /// Runs `test` on the runtime, for at most [`LONG`].
     ///
     /// # Panics
-    /// It does not.
+    /// `test` takes longer.
     pub fn run<F: Future>(self, test: impl FnOnce(SharedRuntime) -> F) -> F::Output {
         self.run_for(LONG, test)
     }
 
-    /// The same with another limit.
+    /// Runs `test` on the runtime, for at most `limit`.
     ///
     /// # Panics
-    /// It is not kept.
+    /// `test` takes longer.
     pub fn run_for<F: Future>(
         self,
         limit: Duration,
@@ -84,7 +84,7 @@ async fn limited<F: Future>(limit: Duration, runtime: &SharedRuntime, test: F) -
     done.expect("it ends in time")
 }
 
-/// Runs one function of a [`Rt`] on every runtime, each as a test of its own.
+/// Runs each function, which takes an [`Rt`], on every runtime, as a test of its own.
 #[macro_export]
 macro_rules! on_every_runtime {
     ($($(#[$meta:meta])* $case:ident;)*) => {

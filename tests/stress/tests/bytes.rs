@@ -16,7 +16,7 @@ on_every_runtime! {
     a_reset_is_told;
 }
 
-/// Bytes of every value and no meaning, more of them than any buffer holds.
+/// Pseudo-random bytes, more of them than any buffer on the way holds.
 fn any_bytes() -> Vec<u8> {
     let mut seed = 0x1234_5678_u32;
     (0..700_000)
@@ -27,7 +27,7 @@ fn any_bytes() -> Vec<u8> {
         .collect()
 }
 
-/// Talks to an echo as any program would.
+/// Sends [`any_bytes`] to an echo, then calls `end`, and checks that the same bytes come back.
 fn talk(
     mut stream: impl Read,
     mut writer: impl Write + Send + 'static,
@@ -77,7 +77,7 @@ impl Protocol for Echoes {
     }
 }
 
-/// Runs blocking code beside the runtime, without holding it up.
+/// Runs blocking code on a thread of its own and waits for it without blocking the runtime.
 async fn beside(runtime: &SharedRuntime, work: impl FnOnce() + Send + 'static) {
     let working = thread::spawn(work);
     while !working.is_finished() {
@@ -137,7 +137,7 @@ fn unix_moves_any_bytes(rt: Rt) {
     });
 }
 
-/// Moves bytes through an [`Io`] as a task would.
+/// Does with an [`Io`], on a task, what [`talk`] does on threads.
 async fn talk_io(mut io: impl Io) -> Vec<u8> {
     let bytes = any_bytes();
     let (mut written, mut back) = (0, Vec::new());
@@ -240,7 +240,7 @@ fn a_reset_is_told(rt: Rt) {
     rt.run(|_| async move {
         let (near, far) = duplex(16);
         drop(near);
-        // It comes to an end, whichever.
+        // The other end is gone: the echo returns, with an error or without.
         drop(echo(far).await);
     });
 }

@@ -24,21 +24,21 @@ use antiphon_test_support::random::Random;
 
 const ROUNDS: u64 = 96;
 
-/// Fewer calls than these are no crowd.
+/// How many calls there must be at least.
 const CALLS_MIN: u64 = 9000;
 
-/// How long a call may take, unless it is to be too long for some.
+/// The timeout of a call that must not time out.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Up to so many milliseconds.
+/// A random time of less than so many milliseconds.
 fn pause(random: &mut Random, millis: u64) -> Duration {
     Duration::from_micros(random.below(1000 * millis))
 }
 
-/// Which call it is, as it is sent and as it comes back.
+/// The caller's number and the number of its call: the params of each call, and its result.
 type Word = (u64, u64);
 
-/// Answers with what it is asked, in every way that a service has.
+/// Answers with the params: at once, later, slowly, after a call back, or after notifications.
 struct Mirror(Random);
 
 impl Service for Mirror {
@@ -49,7 +49,7 @@ impl Service for Mirror {
             "later" => {
                 request.defer().spawn(move |reply| {
                     thread::sleep(pause);
-                    // What is cut, closed or given up awaits no answer.
+                    // Fails if the connection has ended or the call was given up.
                     let _ = reply.ok(&word);
                 });
                 return Ok(Answer::deferred());
@@ -76,7 +76,7 @@ impl Service for Mirror {
     }
 }
 
-/// Answers what it is asked back, and counts what it is told.
+/// The callers' side: answers the calls back like [`Mirror`], and counts notifications.
 struct Near(Arc<AtomicU64>);
 
 impl Service for Near {
@@ -92,13 +92,14 @@ impl Service for Near {
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
+    /// After all of its calls have ended.
     WithItsPeer,
     Closed,
     Drained,
     Cut,
 }
 
-/// Two ends of a socket, and what cuts it.
+/// Both ends of a socket, and a function that shuts it down.
 fn socket(is_unix: bool) -> (Link, Link, Box<dyn FnOnce() + Send>) {
     if is_unix {
         let (near, far) = UnixStream::pair().unwrap();
@@ -117,6 +118,7 @@ fn socket(is_unix: bool) -> (Link, Link, Box<dyn FnOnce() + Send>) {
     (near, far, Box::new(cut))
 }
 
+/// Turns the result of a call in a batch into the result of a single call.
 fn fetched(found: Result<Word, FetchError>) -> Result<Word, CallError> {
     found.or_else(|error| match error {
         FetchError::Outcome(outcome) => CallError::decoded(outcome),
@@ -125,7 +127,8 @@ fn fetched(found: Result<Word, FetchError>) -> Result<Word, CallError> {
     })
 }
 
-/// One call in one of the ways that a caller has. True if it was given up.
+/// Makes one call, or a batch of two, in one of the ways that a caller has. True if it was given
+/// up: its handle was dropped before the answer.
 fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<bool, CallError> {
     let methods = ["now", "now", "now", "later", "slow", "back", "told"];
     let method = methods[random.below(7) as usize];
@@ -148,7 +151,7 @@ fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<
                 thread::sleep(pause(random, 1));
                 return Ok(true);
             }
-            // Looked for first, then waited for.
+            // A short wait first, then a wait to the end.
             match pending.poll_outcome(pause(random, 2)) {
                 Some(outcome) => CallError::decoded(outcome)?,
                 None => pending.wait()?,
@@ -240,7 +243,7 @@ fn a_crowd_at_one_peer_settles_every_call_with_its_own_answer() {
             let seed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let ended = round(seed, end, is_unix, &notes);
             all.iter_mut().zip(ended).for_each(|(all, one)| *all += one);
-            // Nobody listens any more if it took too long.
+            // Fails if the receiver has panicked because a round took too long.
             let _ = report.send(Some(format!("{end:?}, {number}")));
         }
         let _ = report.send(None);

@@ -82,7 +82,7 @@ fn curl_sees_the_status_of_everything() {
     assert_eq!(post(&plain, &add), (200, reply.to_owned()));
     assert_eq!(post(&plain, notification), (204, String::new()));
 
-    // The table of codes, with errors as 200 and by their code.
+    // Each error is answered with 200, or with the status of its code where that is configured.
     for (body, code, status) in [
         (nobody.as_str(), -32601, 404),
         (r#"{"jsonrpc":"2.1","id":1}"#, -32600, 400),

@@ -1,5 +1,5 @@
-//! A conversation cut at every byte, in both directions and in every way a stream can end, and
-//! every future of it dropped at every point where it waits. Prints how many points there were.
+//! A conversation cut at every byte, in both directions and in every way a stream can end, and its
+//! future dropped at every point where it waits. Prints how many points there were.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,18 +21,19 @@ use futures_util::future::{join, join3};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::of_process();
 
-/// Fewer points than these are not every byte.
+/// How many cuts, and how many drops, there must be at least.
 const POINTS_MIN: u64 = 2000;
 
 /// A stream that fails by plan.
 struct Cut {
     inner: Duplex,
     plan: Plan,
-    /// Bytes still to come, and to go, before it does.
+    /// How many bytes may still be read, and written, before it fails.
     read_left: usize,
     write_left: usize,
-    /// Gives one byte at a time, and makes its caller wait before each.
+    /// Reads one byte at a time, and makes its caller wait before each; writes three at a time.
     is_slow: bool,
+    /// Whether the last read had to wait.
     waits: bool,
     read: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
@@ -68,6 +69,7 @@ impl Cut {
         }
     }
 
+    /// Whether this read has to wait: every other one of a slow stream.
     fn wait(&mut self, cx: &mut Context<'_>) -> bool {
         self.waits = self.is_slow && !self.waits;
         if self.waits {
@@ -121,7 +123,7 @@ impl Io for Cut {
     }
 }
 
-/// Echoes; `back` asks the caller first.
+/// `echo` gives back the params; `back` calls `echo` of the caller, and gives back its answer.
 struct Echo;
 
 impl Service for Echo {
@@ -138,14 +140,14 @@ impl Service for Echo {
     }
 
     async fn notification(&self, peer: &Peer, _: Notification) {
-        // A connection that is cut takes none.
+        // Fails if the connection is cut.
         let _ = peer.notify("noted", ()).await;
     }
 }
 
 const TEXT: &str = "aß€𝄞 and some more, so that there are many places to cut at";
 
-/// What the near side says. Every part of it must settle, whatever happens to the stream.
+/// The calls of the near side, and how each ended. Each must end, whatever happens to the stream.
 async fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
     let mut said = Vec::new();
     let params = [TEXT];
@@ -159,7 +161,7 @@ async fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
     )
     .await;
     said.extend([one, two].map(|called| called.map(|[text]| text)));
-    // It may have been cut; that is what the calls tell.
+    // If the connection is cut, the results of the calls show it.
     let _ = peer.notify("note", &params).await;
     let batch = peer.batch(|batch| {
         let first = batch.call::<[String; 1]>("echo", &params)?;
@@ -180,13 +182,15 @@ async fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
 
 struct Ran {
     said: Vec<Result<String, CallError>>,
+    /// Bytes that the near side has read and written.
     read: u64,
     written: u64,
+    /// Polls of the near side's driver, or with `stop_at` how often the talk had to wait.
     polls: u64,
 }
 
-/// Runs the conversation over a stream with a plan. `stop_at` drops the talk after so many polls of
-/// it, and asks once more on the same connection.
+/// Runs the conversation over a stream with a plan. With `stop_at` the talk is dropped when it has
+/// waited so many times, and one more call is made on the same connection.
 async fn run(runtime: &SharedRuntime, plan: Plan, is_slow: bool, stop_at: Option<u64>) -> Ran {
     let (near, far) = duplex(1 << 16);
     let near = Cut::new(near, plan, is_slow);
@@ -213,7 +217,7 @@ async fn run(runtime: &SharedRuntime, plan: Plan, is_slow: bool, stop_at: Option
                 })
                 .await;
                 drop(talking);
-                // What was given up must not have harmed what comes after it.
+                // The dropped talk must not harm a later call.
                 let after = peer.call::<[String; 1]>("back", &[TEXT]).await;
                 said.unwrap_or_else(|| vec![after.map(|[text]| text)])
             }
@@ -222,7 +226,7 @@ async fn run(runtime: &SharedRuntime, plan: Plan, is_slow: bool, stop_at: Option
         drop(back);
         said
     };
-    // Every poll of a driver is through a future that is dropped right after it.
+    // Each poll of the near driver goes through a future that is dropped right after it.
     let mut near = near;
     let near = poll_fn(|cx| {
         polls.fetch_add(u64::from(stop_at.is_none()), Ordering::SeqCst);
@@ -238,6 +242,8 @@ async fn run(runtime: &SharedRuntime, plan: Plan, is_slow: bool, stop_at: Option
     }
 }
 
+/// Whether every call but that of an unknown method was answered with its text. A single result is
+/// that of the call after a dropped talk.
 fn is_right(said: &[Result<String, CallError>]) -> bool {
     let right = |said: &Result<String, CallError>| matches!(said, Ok(text) if text == TEXT);
     let [echo, back, nobody, rest @ ..] = said else {
@@ -246,8 +252,9 @@ fn is_right(said: &[Result<String, CallError>]) -> bool {
     matches!(nobody, Err(CallError::Remote(_))) && [echo, back].into_iter().chain(rest).all(right)
 }
 
+/// How many cuts and how many drops of futures there were.
 fn all_points(rt: Rt) -> (u64, u64) {
-    // The first runs make what a thread or a runtime keeps for ever.
+    // The first runs allocate what a thread or a runtime keeps for ever.
     let whole = rt.run(|runtime| async move {
         run(&runtime, Plan::Never, true, None).await;
         run(&runtime, Plan::Never, false, None).await
@@ -272,7 +279,7 @@ fn all_points(rt: Rt) -> (u64, u64) {
                 for attempt in 1.. {
                     let before = held_by_process();
                     let ran = run(&runtime, plan, false, None).await;
-                    // Whatever was answered was answered right.
+                    // Every answer that came is right.
                     for said in ran.said.iter().flatten() {
                         assert_eq!(said, TEXT, "{plan:?}");
                     }

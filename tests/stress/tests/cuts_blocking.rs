@@ -18,7 +18,7 @@ use antiphon_test_support::heap::{Counting, held_by_process};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::of_process();
 
-/// Fewer points than these are not every byte.
+/// How many cuts there must be at least.
 const POINTS_MIN: u64 = 2000;
 
 const TEXT: &str = "aß€𝄞 and some more, so that there are many places to cut at";
@@ -80,7 +80,7 @@ impl<W: Write> Write for CutWriter<W> {
     }
 }
 
-/// Echoes; `back` asks the caller first.
+/// `echo` gives back the params; `back` calls `echo` of the caller, and gives back its answer.
 struct Echo;
 
 impl Service for Echo {
@@ -97,12 +97,12 @@ impl Service for Echo {
     }
 
     fn notification(&mut self, peer: &Peer, _: Notification) {
-        // A connection that is cut takes none.
+        // Fails if the connection is cut.
         let _ = peer.notify("noted", ()).wait();
     }
 }
 
-/// What the near side says. Every part of it must settle, whatever happens to the stream.
+/// The calls of the near side, and how each ended. Each must end, whatever happens to the stream.
 fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
     let params = [TEXT];
     let mut said = Vec::new();
@@ -110,7 +110,7 @@ fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
         let called = peer.call::<[String; 1]>(method, &params).wait();
         said.push(called.map(|[text]| text));
     }
-    // Several at once.
+    // Two at once.
     let begun: Vec<_> = ["back", "echo"]
         .map(|method| peer.call(method, &params).timeout(LONG).start().wait())
         .into_iter()
@@ -122,7 +122,7 @@ fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
         };
         said.push(called.map(|[text]| text));
     }
-    // It may have been cut; that is what the calls tell.
+    // If the connection is cut, the results of the calls show it.
     let _ = peer.notify("note", &params).wait();
     let batch = peer
         .batch(|batch| {
@@ -143,6 +143,8 @@ fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
     said
 }
 
+/// Runs the conversation: the results of its calls, and the bytes that the near side has read and
+/// written.
 fn run(plan: Plan) -> (Vec<Result<String, CallError>>, u64, u64) {
     let (near, far) = duplex(1 << 16);
     let (read_left, write_left) = match plan {
@@ -182,7 +184,7 @@ fn run(plan: Plan) -> (Vec<Result<String, CallError>>, u64, u64) {
     )
 }
 
-/// The threads that are left, of those whose name says that they are the adapter's.
+/// How many threads of the adapter there are, by their names; none where there is no `/proc`.
 fn threads() -> usize {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return 0;
@@ -194,6 +196,7 @@ fn threads() -> usize {
         .count()
 }
 
+/// Waits until no thread of the adapter is left, and returns how many bytes the process holds.
 fn settled(plan: Plan) -> i64 {
     let deadline = Instant::now() + LONG;
     while threads() > 0 {
@@ -210,6 +213,7 @@ fn settled(plan: Plan) -> i64 {
 fn every_cut_settles_every_call() {
     let (said, read, written) = run(Plan::Never);
     let is_right = |said: &Result<String, CallError>| matches!(said, Ok(text) if text == TEXT);
+    // All but the call of an unknown method.
     assert_eq!(
         said.iter().filter(|said| is_right(said)).count(),
         6,
@@ -231,7 +235,7 @@ fn every_cut_settles_every_call() {
             for attempt in 1.. {
                 let before = settled(plan);
                 let (said, ..) = run(plan);
-                // Whatever was answered was answered right.
+                // Every answer that came is right.
                 for said in said.iter().flatten() {
                     assert_eq!(said, TEXT, "{plan:?}");
                 }
@@ -240,7 +244,7 @@ fn every_cut_settles_every_call() {
                 if left <= 0 {
                     break;
                 }
-                // A leak comes every time.
+                // Other threads allocate now and then; a leak comes every time.
                 assert!(attempt < 20, "{plan:?}: {left} bytes are left behind");
             }
         }

@@ -1,4 +1,5 @@
-//! Handlers that run to their end although nobody waits for the answer, and those that are dropped.
+//! Handlers that run to their end although nobody waits for the answer, and handlers that are
+//! dropped then.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,14 +18,14 @@ on_every_runtime! {
     what_goes_on_counts_as_running;
 }
 
-/// What handlers wait for, and where they say how far they have come.
+/// What a handler waits for, and where it reports how far it has come.
 #[derive(Clone)]
 struct Desk {
     gate: Receiver<()>,
     told: Sender<&'static str>,
 }
 
-/// Says that its handler was dropped, unless that has come to its end.
+/// Reports that its handler was dropped, unless the handler has finished.
 struct Dropped(Option<Sender<&'static str>>);
 
 impl Drop for Dropped {
@@ -124,7 +125,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// `max_running` of the server, and of the connection.
+    /// `max_running` is the limit of running handlers for the server, and for the connection.
     fn new(rt: &antiphon_net::SharedRuntime, max_running: [usize; 2]) -> Self {
         let (gate, opened) = unbounded();
         let (told, heard) = unbounded();
@@ -156,7 +157,7 @@ impl Sides {
         assert_eq!(written.unwrap(), line.len());
     }
 
-    /// The next answer, to the byte.
+    /// Reads the next answer, which must be exactly `answer`.
     async fn expect(&mut self, answer: &str) {
         let (mut line, mut byte) = (Vec::new(), [0]);
         while byte != *b"\n" {
@@ -167,6 +168,7 @@ impl Sides {
         assert_eq!(String::from_utf8(line).unwrap(), format!("{answer}\n"));
     }
 
+    /// Sends a request, and waits until its handler has begun.
     async fn begin(&mut self, method: &str, id: u8) {
         self.say(&format!(
             r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#
@@ -175,6 +177,7 @@ impl Sides {
         self.told("began").await;
     }
 
+    /// Cancels a request, and reads the error that answers it.
     async fn cancel(&mut self, id: u8) {
         self.say(&format!(
             r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#
@@ -193,6 +196,7 @@ impl Sides {
         closed.await.unwrap();
     }
 
+    /// Waits for the next report of a handler, which must be `what`.
     async fn told(&self, what: &str) {
         assert_eq!(self.heard.recv().await.unwrap(), what);
     }
@@ -210,12 +214,12 @@ fn a_handler_is_dropped_unless_it_is_to_finish(rt: Rt) {
             ("all.one", "finished"),
         ] {
             let mut sides = Sides::new(&runtime, [64, 64]);
-            // One who waits gets what it comes to.
+            // A caller that waits gets the result.
             sides.begin(method, 1).await;
             sides.gate.send(()).await.unwrap();
             sides.told("finished").await;
             sides.expect(r#"{"jsonrpc":"2.0","result":1,"id":1}"#).await;
-            // One who gives up is answered so, once.
+            // A cancelled request is answered once: the next answer is that of another request.
             sides.begin(method, 2).await;
             sides.cancel(2).await;
             if end == "finished" {
@@ -226,7 +230,7 @@ fn a_handler_is_dropped_unless_it_is_to_finish(rt: Rt) {
                 .say(r#"{"jsonrpc":"2.0","method":"all.at_once","id":3}"#)
                 .await;
             sides.expect(r#"{"jsonrpc":"2.0","result":2,"id":3}"#).await;
-            // The end of the connection.
+            // The connection ends while the handler runs.
             sides.begin(method, 4).await;
             sides.close().await;
             if end == "finished" {
@@ -235,7 +239,7 @@ fn a_handler_is_dropped_unless_it_is_to_finish(rt: Rt) {
             }
             sides.told(end).await;
         }
-        // What nobody was to be answered.
+        // The handler of a notification, which has no answer.
         let mut sides = Sides::new(&runtime, [64, 64]);
         sides.say(r#"{"jsonrpc":"2.0","method":"tell"}"#).await;
         sides.told("began").await;
@@ -257,7 +261,7 @@ fn what_goes_on_counts_as_running(rt: Rt) {
             sides.begin(method, 1).await;
             sides.cancel(1).await;
             assert!(sides.dispatcher.running() >= 1);
-            // It begins when that has ended.
+            // The next handler begins when the first has ended.
             sides
                 .say(r#"{"jsonrpc":"2.0","method":"drop","id":2}"#)
                 .await;
@@ -275,7 +279,7 @@ fn what_goes_on_counts_as_running(rt: Rt) {
             sides.told("finished").await;
             sides.expect(r#"{"jsonrpc":"2.0","result":1,"id":2}"#).await;
         }
-        // A crowd that gives up at once makes no more run than may.
+        // Two cancelled handlers still count as running after their connection has ended.
         let mut sides = Sides::new(&runtime, [2, 64]);
         sides.begin("finish", 1).await;
         sides.begin("finish", 2).await;

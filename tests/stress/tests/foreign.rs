@@ -38,7 +38,7 @@ fn within(rt: Rt, test: impl FnOnce(Rt) + Send + 'static) {
     }
 }
 
-/// Tells the other side something, whenever it is used.
+/// Sends the other side a notification whenever it is used.
 #[derive(Clone, Default)]
 struct Talker {
     peer: Arc<OnceLock<Peer>>,
@@ -53,7 +53,7 @@ impl Talker {
     }
 
     fn say(&self) {
-        // Not for ever, for each write that this leads to says something, too.
+        // At most 20 times, because each write that this leads to says something, too.
         if let Some(peer) = self.peer.get() {
             if self.said.fetch_add(1, Ordering::SeqCst) < 20 {
                 // The connection may be closed.
@@ -126,7 +126,7 @@ impl Drop for Talking {
     }
 }
 
-/// Says something wherever it is called, and answers with a value that does.
+/// Says something wherever it is called, and answers with a value that does so too.
 #[derive(Clone, Default)]
 struct Host(Talker);
 
@@ -216,7 +216,7 @@ fn a_handler_a_value_and_what_they_drop_may_use_their_connection(rt: Rt) {
                 let called = peer.call::<[String; 1]>(method, &Value::new(&ours)).await;
                 assert_eq!(called.is_ok(), method.starts_with("good"));
             }
-            // A call that is dropped, with what its caller was to be told.
+            // A call whose handle is dropped before its answer.
             drop(
                 peer.call("m", &Value::new(&ours))
                     .no_timeout()
@@ -280,7 +280,7 @@ fn what_a_batch_is_made_of_may_use_its_connection(rt: Rt) {
             let other = start(&runtime, far, Host::default());
             let talker = Talker::of(&peer);
             let batch = peer.batch(|batch| {
-                // The connection itself may be used, too.
+                // The peer may be used here, too.
                 peer.try_notify("beside", ())?;
                 batch.notify("n", &Value::new(&talker))?;
                 batch.call::<[String; 1]>("m", &Value::new(&talker))
@@ -293,14 +293,14 @@ fn what_a_batch_is_made_of_may_use_its_connection(rt: Rt) {
     });
 }
 
-/// How often a request may take the lock: the turn that brings it, the turn that takes its answer
-/// and gives it to be written, and the turn that tells it written.
+/// How often a request may take the lock: once when it is received, once when its answer is taken
+/// to be written, and once when that is written.
 const REQUEST_LOCKS: usize = 3;
 
-/// How often a call may take the lock, on the task that calls.
+/// How often a call may take the lock on the task that calls.
 const CALL_LOCKS: usize = 1;
 
-/// Polls a future as a runtime would, and says whether it is done.
+/// Polls a future once, with a waker that does nothing.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -339,7 +339,7 @@ fn a_request_and_a_call_take_few_locks() {
         let before = session.locks();
         assert!(poll(&mut call).is_pending());
         let mut call_locks = session.locks() - before;
-        // It lets other callers go first, and then writes.
+        // The first poll lets other tasks add their calls; the second writes.
         for _ in 0..2 {
             assert!(poll(&mut driver).is_pending());
         }

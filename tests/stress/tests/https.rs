@@ -34,7 +34,7 @@ impl antiphon_blocking::Service for Who {
     }
 }
 
-/// Why a connection could not be made.
+/// The fault of TLS because of which a connection could not be made.
 fn fault(error: CallError) -> Option<TlsFault> {
     match error {
         CallError::Http(HttpError::Connect(error)) => TlsFault::of(&error),
@@ -70,7 +70,7 @@ on_every_runtime! {
     a_client_certificate_reaches_the_handlers_of_a_request;
 }
 
-/// A server with TLS on a runtime, and how to be its client there.
+/// Starts a server with TLS on a runtime: its address, the server, and how to connect to it there.
 async fn start(
     rt: Rt,
     config: Arc<ServerConfig>,
@@ -129,6 +129,7 @@ fn the_same_on_threads() {
         let seen: Vec<u8> = client.call("who", ()).wait().expect("an answer");
         assert_eq!(seen, shown);
     }
+    // All calls went over one connection.
     assert_eq!(running.connections(), 1);
     let strange = connect(Authority::new("b").client(None)).expect("a client");
     let error = strange

@@ -1,5 +1,6 @@
-//! What an idle connection costs: a server in a process of its own, as many silent connections as
-//! the machine lets us open, and the resident memory that the system reports before and after.
+//! What an idle connection costs: a server in a process of its own, up to 10,000 silent connections
+//! (fewer if the machine allows no more), and the resident memory that the system reports before
+//! and after.
 //!
 //! `ANTIPHON_IDLE=1000` opens fewer, for a quick look.
 
@@ -12,11 +13,11 @@ use antiphon::Config;
 use antiphon_net::ConnectionConfig;
 use antiphon_stress::{LONG, Rt};
 
-/// How many connections are wanted, and how much each may cost over tokio TCP, in bytes.
+/// How many connections are wanted, and how many bytes each may cost over TCP on tokio.
 const WANTED: usize = 10_000;
 const MAX_BYTES: usize = 6 * 1024;
 
-/// How many the blocking adapter is given: each has four threads.
+/// How many are wanted of the blocking adapter, which has four threads for each.
 const WANTED_BLOCKING: usize = 2_000;
 
 fn options() -> ConnectionConfig {
@@ -110,7 +111,7 @@ impl Server {
         self.lines.next().unwrap().unwrap().parse().unwrap()
     }
 
-    /// Resident bytes, by the system's word.
+    /// The resident memory of the process in bytes, as the system reports it.
     fn resident(&self) -> usize {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();
@@ -131,7 +132,7 @@ impl Drop for Server {
     }
 }
 
-/// Opens a WebSocket by hand, to its end.
+/// Sends a WebSocket handshake by hand, and reads the answer to its end.
 fn upgrade(stream: &mut TcpStream) {
     let request = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -158,6 +159,7 @@ fn open(server: &Server, is_websocket: bool) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// Waits until the server has so many connections.
 fn settle(server: &mut Server, connections: usize) {
     let deadline = Instant::now() + LONG;
     while server.connections() != connections {
@@ -170,11 +172,11 @@ fn settle(server: &mut Server, connections: usize) {
     }
 }
 
-/// How many bytes each idle connection costs the server.
+/// How many connections could be opened, and how many bytes each costs the server while idle.
 fn measure(kind: &str, wanted: usize) -> (usize, usize) {
     let mut server = Server::start(kind);
     let is_websocket = kind.ends_with("-ws");
-    // What the first ones make for all.
+    // The first connection allocates what all share.
     drop(open(&server, is_websocket).unwrap());
     settle(&mut server, 0);
     let before = server.resident();

@@ -29,7 +29,7 @@ const RULES: [&str; 12] = [
     "Content-Length",
 ];
 
-/// Every file of an adapter's source, without its unit tests and comments.
+/// Every file of an adapter's source, without its unit tests and without lines of comment.
 fn code(adapter: &str) -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters");
     let mut folders = vec![root.join(adapter).join("src")];
@@ -89,14 +89,14 @@ fn async_std_and_each_runtime_stay_in_one_place() {
         ("tokio", &["net/src/runtime/", "net/src/transport/tokio.rs"]),
         ("async_std", &["net/src/runtime/"]),
         ("smol", &["net/src/runtime/"]),
-        // HTTP on threads awaits what HTTP on tasks does.
+        // HTTP on threads runs the futures of HTTP on tasks.
         ("async_io", &["net/src/runtime/", "blocking/src/http/"]),
         ("hyper", &["net/src/http/"]),
         ("hyper_util", &["net/src/http/"]),
     ];
     for adapter in ["websocket", "net", "lsp", "blocking"] {
         for (path, code) in code(adapter) {
-            // A module of ours has the name of its runtime.
+            // A module of `net` is called `tokio`, too.
             let code = code.replace("runtime::tokio::", "");
             let path = path.to_str().unwrap().replace('\\', "/");
             for (runtime, places) in places {
@@ -137,7 +137,7 @@ fn http_websocket_and_tls_are_left_out_unless_asked_for() {
         "futures-rustls",
         "ureq",
     ];
-    // A program that depends on this crate has asked for it.
+    // A program that depends on `antiphon-websocket` has asked for WebSocket.
     for adapter in ADAPTERS.into_iter().filter(|name| *name != "websocket") {
         let manifest = std::fs::read_to_string(root.join(adapter).join("Cargo.toml")).unwrap();
         let default = manifest.lines().find(|line| line.starts_with("default = "));

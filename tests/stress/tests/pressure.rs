@@ -50,7 +50,7 @@ fn options(config: Config) -> ConnectionConfig {
     options
 }
 
-/// Runs both sides of a conversation in memory, in the background.
+/// Runs both sides of a conversation in the background, over pipes in memory of `room` bytes each.
 fn pair<A: Service, B: Service>(
     runtime: &SharedRuntime,
     room: usize,
@@ -74,12 +74,15 @@ fn spawn(runtime: &SharedRuntime, (peer, driver): (Peer, Driver)) -> Peer {
     peer
 }
 
-/// Knows what the tests need.
+/// Has the methods that these tests call, and counts what happens.
 #[derive(Default)]
 struct Server {
     running: AtomicUsize,
+    /// The most handlers that ran at the same time.
     most: AtomicUsize,
+    /// Notifications that have arrived.
     noted: AtomicU64,
+    /// Handlers of `never` that were dropped.
     dropped: Arc<AtomicU64>,
     reports: AtomicU64,
 }
@@ -241,7 +244,7 @@ fn beyond_the_limit_requests_are_refused_and_answers_still_flow(rt: Rt) {
             };
             assert_eq!(error.as_error().code(), antiphon::codes::SERVER_BUSY);
         }
-        // The other way the same connection is as good as ever.
+        // Calls in the other direction are answered as before.
         assert_eq!(far.call::<[u8; 1]>("echo", &[7]).await.unwrap(), [7]);
         drop(waiting);
         near.close(CloseReason::Done);
@@ -263,7 +266,7 @@ fn handlers_beyond_the_limit_wait_and_so_does_what_came_behind_them(rt: Rt) {
         near.notify("note", ()).await.unwrap();
         eventually(&runtime, || service.most.load(Ordering::SeqCst) == 2).await;
         assert_eq!(service.noted.load(Ordering::SeqCst), 0);
-        // One that has not begun is given up unseen, the others one after another.
+        // The last three have not begun and never run; the first two are running and end.
         for call in waiting.iter().rev() {
             near.ask_cancel(call.id()).unwrap();
         }
@@ -317,7 +320,7 @@ fn a_handler_that_never_returns_is_dropped_with_the_connection(rt: Rt) {
     });
 }
 
-/// Gives its responder away.
+/// Keeps its responder for the test.
 struct Hands(std::sync::Mutex<Option<Responder>>);
 
 impl Service for Hands {
@@ -441,7 +444,7 @@ fn a_shutdown_under_load_finishes_what_has_begun(rt: Rt) {
                 calls.push(peer.call("m", &[n]).timeout(LONG).start().await.unwrap());
             }
         }
-        // All that is on its way must have arrived before the shutdown: a last call has.
+        // The shutdown begins when some calls are done and all requests have been sent.
         eventually(&runtime, || done.load(Ordering::SeqCst) >= 20).await;
         let all_arrived = async {
             for peer in &peers {
@@ -501,7 +504,7 @@ fn notifications_before_a_result_arrive_before_it(rt: Rt) {
         let here = (options(Config::new()), Arc::clone(&near));
         let (peer, _far) = pair(&runtime, 128, here, server());
         let settled = Arc::<AtomicU64>::default();
-        // With the service's other work and in its order.
+        // `then` runs in order with the notifications that the service gets.
         let (inside, seen) = (Arc::clone(&settled), Arc::clone(&near));
         let then = move |_| inside.store(seen.noted.load(Ordering::SeqCst), Ordering::SeqCst);
         let called = peer.call("emit", ()).timeout(LONG).then(then).await;

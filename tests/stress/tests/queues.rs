@@ -1,5 +1,5 @@
-//! Whole messages over queues, in every adapter: a request queue and a response queue that two
-//! clients share.
+//! Whole messages over queues, in every adapter: a request queue and a response queue, with one
+//! client, and with two that share the queues.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -67,7 +67,7 @@ fn a_call_goes_through_two_queues(rt: Rt) {
     });
 }
 
-/// Every client sees every response, as with a topic.
+/// The transport of one of two clients. Each gets every response, also those to the other.
 struct Shared(QueueTransport);
 
 impl MessageTransport for Shared {
@@ -91,7 +91,7 @@ impl MessageTransport for Shared {
     }
 }
 
-/// Keeps what it is told besides.
+/// Takes the reports about answers that belong to the other client.
 #[derive(Default)]
 struct Reports(Mutex<Vec<String>>);
 
@@ -116,6 +116,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
         runtime.spawn(Box::pin(async { drop(driver.await) }));
         let seen = [Queue::new(256), Queue::new(256)];
         let topics = seen.clone();
+        // Gives every response to both clients.
         runtime.spawn(Box::pin(async move {
             while let Some(message) = responses.take().await {
                 for topic in &topics {

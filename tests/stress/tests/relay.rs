@@ -1,6 +1,6 @@
 //! Clients that reconnect, behind a real TCP relay that cuts, stalls, refuses and delays: no call
 //! is lost, run twice against its caller's will, or left open, and no descriptor leaks. And behind
-//! a relay that sends nothing and closes nothing: only a keep-alive notices that.
+//! a relay that stops passing on one direction and closes nothing: only a keep-alive notices that.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -18,18 +18,17 @@ use antiphon_blocking::{
 use antiphon_stress::{LONG, Rt};
 use antiphon_test_support::random::Random;
 
-/// How often each client is cut off.
+/// How many connections of each client are cut or refused.
 const CUTS: u64 = 1000;
-/// How often each client's connection falls silent.
+/// How many connections of each client fall silent.
 const SILENCES: u64 = 60;
-/// Who calls at the same time.
-///
+/// How many callers call at the same time.
 const CALLERS: u64 = 8;
 
 /// How often each numbered call was done.
 type Done = Arc<Mutex<HashMap<u64, u32>>>;
 
-/// A server on threads; what it is made with does not matter here.
+/// The server, always on threads, for only the clients are under test.
 struct Counter(Done);
 
 impl antiphon_blocking::Service for Counter {
@@ -47,9 +46,9 @@ impl antiphon_blocking::Service for Counter {
 /// What the relay does to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Harm {
-    /// It cuts it.
+    /// Closes both directions after some bytes, or at once.
     Cut,
-    /// It passes nothing on any more, and says nothing of it.
+    /// Passes on nothing more in one direction, and leaves the connection open.
     Silence,
 }
 
@@ -61,8 +60,8 @@ impl Harm {
         }
     }
 
-    /// Bytes over a stream, or messages over a WebSocket that pings: who is silent for 20 ms and
-    /// then does not answer for 30 is gone.
+    /// A stream for `Cut`. For `Silence` a WebSocket that pings a peer which is silent for 20 ms, and
+    /// closes if no pong comes within 30 ms.
     fn options(self, websocket: Option<WebSocketConfig>) -> ConnectionConfig {
         let options = ConnectionConfig::from(Config::new());
         match websocket {
@@ -115,6 +114,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
             }
             let client = client.unwrap();
             let is_over = inside.is_over();
+            // 0 is closed at once, 1 is delayed, and 2 waits before the cut.
             let kind = random.next() % 16;
             if kind == 0 && !is_over && harm == Harm::Cut {
                 inside.done.fetch_add(1, Ordering::SeqCst);
@@ -126,7 +126,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
             } else {
                 match harm {
                     Harm::Cut => random.next() % 1500,
-                    // Behind the handshake, mostly.
+                    // Usually after the handshake.
                     Harm::Silence => 200 + random.next() % 4000,
                 }
             };
@@ -153,7 +153,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
     (address, relay, accepting)
 }
 
-/// Passes on so many bytes, then cuts, at once or after a silence.
+/// Passes one direction on: so many bytes, and then nothing, as the relay's [`Harm`] says.
 fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64, kind: u64) {
     let mut buf = [0; 512];
     loop {
@@ -173,7 +173,7 @@ fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64,
         if left == 0 {
             relay.done.fetch_add(1, Ordering::SeqCst);
             if relay.harm == Harm::Silence {
-                // Until one of them gives up.
+                // Discards the rest until an end closes the connection.
                 while from.read(&mut buf).is_ok_and(|n| n > 0) {}
                 break;
             }
@@ -205,7 +205,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// What became of one call.
+/// Checks how often a call was run and how it ended. True if it was answered.
 fn judge(done: &Done, n: u64, is_idempotent: bool, ended: Result<u64, CallError>) -> bool {
     let times = done.lock().unwrap().get(&n).copied().unwrap_or(0);
     match ended {
@@ -246,7 +246,8 @@ fn check(name: &str, relay: &Relay, tally: &Tally) {
     );
 }
 
-/// A server, a relay before it, and a client behind both.
+/// Starts a server and a relay in front of it, and runs a client against the relay. In the end no
+/// descriptor may be left.
 fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> Tally) {
     let before = descriptors();
     let done = Done::default();
@@ -337,14 +338,8 @@ fn threads_reconnect(harm: Harm) {
 fn tasks_reconnect(rt: Rt, harm: Harm) {
     with_relay(&format!("{rt:?}"), harm, |address, relay, done| {
         rt.run_for(2 * LONG, |runtime| async move {
-            let connect = move || -> antiphon_net::Connecting {
-                Box::pin(async move {
-                    match rt {
-                        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::Link::tcp(address).await,
-                        _ => antiphon_async_std::Link::tcp(address).await,
-                    }
-                })
-            };
+            let connect =
+                move || -> antiphon_net::Connecting { Box::pin(antiphon_net::Link::tcp(address)) };
             let client = antiphon_net::ReconnectingClient::start(
                 connect,
                 client_options(),
@@ -397,7 +392,7 @@ fn main() {
         threads_reconnect(harm);
     }
     println!("test threads_reconnect ... ok");
-    // The reactor below smol and async-std is one for the process, and stays.
+    // Starts the reactor of smol and async-std, which keeps its descriptors until the process ends.
     Rt::Smol.run(|runtime| async move {
         let soon = runtime.now() + Duration::from_millis(1);
         antiphon_net::sleep_until(&*runtime, soon).await;

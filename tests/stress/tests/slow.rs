@@ -1,7 +1,7 @@
 //! A thousand clients that are slow on purpose, against servers over HTTP and WebSocket, with tasks
 //! and with threads: silent ones, ones that drip a byte of a header now and then, ones that never finish a
 //! body, ones that ask and do not read. All are dropped by their deadlines; a normal client hardly
-//! notices. Prints how long its calls took before and meanwhile.
+//! notices. Prints how long the normal client's calls took before and meanwhile.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,16 +18,17 @@ const EACH: usize = 250;
 /// Every deadline of the servers, shorter than their defaults so that the test is short.
 const DEADLINE: Duration = Duration::from_millis(1500);
 
-/// The normal client's calls in one measurement.
+/// The normal client's calls in one measurement; over WebSocket a quarter as many handshakes.
 const CALLS: usize = 400;
 
-/// Under attack it may take so many times as long for 99 of 100 of its calls.
+/// How many times as long 99 of 100 of its calls may take under attack.
 const MAX_RATIO: f64 = 2.0;
 
-/// How often it is measured before it counts as noticed.
+/// How many attacks in a row it must notice before the test fails.
 const ATTEMPTS: usize = 3;
 
-/// Below this a call is quick, whatever it was in quiet: schedulers do not promise more.
+/// A call that takes no longer is quick, whatever it took before the attack: schedulers do not
+/// promise more.
 const QUICK: Duration = Duration::from_millis(4);
 
 const BODY: &str = r#"{"jsonrpc":"2.0","method":"echo","params":["hello"],"id":1}"#;
@@ -107,7 +108,7 @@ fn read_to(stream: &mut TcpStream, end: &[u8]) {
     }
 }
 
-/// A handshake, for that is what a WebSocket's slow clients are slow at.
+/// How long a handshake takes: slow clients of a WebSocket server get no further than that.
 fn shake(address: SocketAddr) -> Duration {
     let began = Instant::now();
     let mut stream = connect(address);
@@ -126,6 +127,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// The time within which 99 of 100 calls, or handshakes, of a normal client are done.
 fn p99(target: &Target) -> Duration {
     let mut times: Vec<_> = if target.is_http {
         let mut stream = connect(target.address);
@@ -137,7 +139,8 @@ fn p99(target: &Target) -> Duration {
     times[times.len() * 99 / 100]
 }
 
-/// The slow clients, each as far as it gets at once.
+/// Connects the slow clients, and sends what each sends at once. Returns those that send no more,
+/// and those that drip.
 fn attack(target: &Target) -> (Vec<TcpStream>, Vec<TcpStream>) {
     let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let large = r#"{"jsonrpc":"2.0","method":"large","id":1}"#;
@@ -167,14 +170,14 @@ fn attack(target: &Target) -> (Vec<TcpStream>, Vec<TcpStream>) {
     (silent, dripping)
 }
 
-/// The middle of several measurements: the machine does other things too.
+/// The median of several measurements, because the machine does other things too.
 fn middle(mut measured: Vec<Duration>) -> Duration {
     measured.sort();
     measured[measured.len() / 2]
 }
 
-/// All are dropped, every time; whether a normal client notices is measured again if it seems so,
-/// for it may have been something else.
+/// Attacks a server. All slow clients must be dropped every time. If a normal client seems to notice
+/// the attack, it is repeated, because something else may have slowed that client.
 fn withstand(target: &Target) {
     let mut times = 0.0;
     for _ in 0..ATTEMPTS {
@@ -199,10 +202,10 @@ fn attack_once(target: &Target) -> Result<(), f64> {
         .iter()
         .cycle()
     {
-        // A byte more from each that is still let.
+        // One more byte from each dripping client that is still connected.
         dripping.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
         windows.push(p99(target));
-        // The last one is the normal client's, which goes away a little later than it says.
+        // One may be the normal client's last, whose close the server sees a little later.
         if began.elapsed() > DEADLINE / 2 && (target.connections)() <= 1 {
             break;
         }
@@ -227,7 +230,7 @@ fn attack_once(target: &Target) -> Result<(), f64> {
     }
 }
 
-/// The same service on threads.
+/// [`Echo`] on threads.
 struct ThreadEcho;
 
 impl antiphon_blocking::Service for ThreadEcho {

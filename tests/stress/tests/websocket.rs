@@ -1,4 +1,4 @@
-//! WebSocket on real sockets, over every adapter: a peer that breaks every rule in frames made by
+//! WebSocket on real sockets, over every adapter: a peer that breaks the rules in frames made by
 //! hand, and clients and servers of all adapters with each other.
 
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ const ALL: [On; 5] = [
     On::Tasks(Rt::AsyncStd),
 ];
 
-/// Answers what it is asked with who asks.
+/// `who` answers with the target of the handshake and a cookie, `echo` with the params.
 struct Who;
 
 fn who(context: &Context, request: &Request) -> Result<Answer, OwnedError> {
@@ -76,6 +76,7 @@ impl Drop for Running {
     }
 }
 
+/// Starts a server on a thread of its own.
 fn start(on: On, route: WebSocketConfig) -> Running {
     let options = ConnectionConfig::from(Config::new()).with_websocket(route);
     let stop = Arc::<AtomicBool>::default();
@@ -119,6 +120,7 @@ fn start(on: On, route: WebSocketConfig) -> Running {
     }
 }
 
+/// The masking key of the examples in RFC 6455.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// A frame as a client sends it.
@@ -159,7 +161,7 @@ impl Raw {
         Self { stream }
     }
 
-    /// Through the handshake.
+    /// Connects, and goes through the handshake of RFC 6455's example.
     fn open(address: SocketAddr) -> Self {
         let mut raw = Self::connect(address);
         raw.stream
@@ -234,12 +236,12 @@ fn route() -> WebSocketConfig {
     route
 }
 
-/// Sends until the other side has had enough; says how much was taken.
+/// Sends `first`, and then `again` so many times, or until the other side accepts no more.
 fn flood(raw: &mut Raw, first: &[u8], again: &[u8], times: usize) {
     raw.stream.write_all(first).unwrap();
     let block = again.repeat(1000);
     for _ in 0..times / 1000 {
-        // The other side closes in the middle, and reads the rest for a while.
+        // The other side may close in the middle; it reads and discards the rest for a while.
         if raw.stream.write_all(&block).is_err() {
             break;
         }
@@ -300,7 +302,7 @@ fn floods_are_cut_off() {
         flood(&mut raw, &frame(0x01, b""), &frame(0x00, b""), 1_000_000);
         raw.expect_floods_end(&format!("{on:?}: empty continuation frames"));
 
-        // Pings are no fault, and neither is their number; one pong at least comes back.
+        // Any number of pings is allowed, and at least one pong comes back.
         let mut raw = Raw::open(server.address);
         flood(&mut raw, b"", &frame(0x89, b"p"), 100_000);
         raw.stream
@@ -334,7 +336,7 @@ fn floods_are_cut_off() {
 }
 
 impl Raw {
-    /// Expects 1008, or that the connection was reset: whoever floods may not see the close.
+    /// Expects a close with 1008, or a reset, because a peer that floods may not see the close.
     fn expect_floods_end(&mut self, what: &str) {
         match self.frame() {
             Ok((first, payload)) => {
@@ -442,7 +444,7 @@ fn a_close_is_answered_and_the_server_ends_the_stream_first() {
             .write_all(&frame(0x88, &1000_u16.to_be_bytes()))
             .unwrap();
         raw.expect_close(1000, &format!("{on:?}"));
-        // A server that stops says so to everybody.
+        // A server that stops tells every peer so, with 1001.
         let mut raw = Raw::open(server.address);
         server.stop.store(true, Ordering::SeqCst);
         let (first, payload) = raw.frame().unwrap();
@@ -472,7 +474,8 @@ fn a_peer_that_vanishes_leaves_the_server_as_it_was() {
     }
 }
 
-/// What a client of any adapter sees: who it is, a long text back, and the error of a refusal.
+/// Checks what a client sees: what it has sent in its handshake, a long text that comes back, and
+/// the errors for a path that is not served and for `wss`, which needs another function.
 fn client(on: On, address: SocketAddr) {
     let there = WebSocketConfig::client(&format!("ws://{address}/rpc?v=2")).unwrap();
     let there = there.with_header("cookie", "name=Ada").unwrap();
@@ -547,7 +550,7 @@ fn clients_and_servers_of_all_adapters_understand_each_other() {
 #[test]
 fn a_client_that_reconnects_is_open_only_after_a_handshake() {
     use antiphon::{ConnectionState, ReconnectStrategy};
-    // It takes connections and shakes no hands.
+    // The server accepts connections, and refuses the handshake.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let refusing = thread::spawn(move || {

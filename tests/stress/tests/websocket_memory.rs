@@ -1,5 +1,5 @@
-//! What a WebSocket holds: little while it is idle, what has come in while a message does, and
-//! never what was only announced.
+//! How much memory a WebSocket holds: little while it is idle, about twice what has arrived of a
+//! message at most, and nothing for what was only announced.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
         assert!(session.lock().conn.poll_work(true).is_some());
         session
     };
-    // What is made once for all.
+    // The first session allocates what all share.
     drop(make());
     let before = held_by_process();
     let sessions: Vec<Arc<Session>> = (0..1000).map(|_| make()).collect();
@@ -66,7 +66,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     println!("an idle session over WebSocket holds {idle} bytes");
     assert!(idle < 4608, "{idle} bytes");
 
-    // One of each message, and again idle: nothing of it stays.
+    // Ten sessions get a message of each size and are idle again: little of it stays.
     let message = |len: usize| {
         let mut bytes = header(0x81, len as u64);
         bytes.resize(bytes.len() + len, b' ');
@@ -91,7 +91,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     }
     drop(sessions);
 
-    // Announced, and not sent.
+    // A megabyte is announced, and 100 bytes of it are sent.
     let mut server = open();
     let before = held_by_process();
     feed(&mut server, &header(0x81, MEGABYTE as u64));
@@ -102,14 +102,14 @@ fn memory_goes_with_what_came_in_and_comes_back() {
         "{grown} bytes for 100 of a megabyte announced"
     );
 
-    // Sent in part: no more than twice what came, for what holds it grows by doubling.
+    // Half of it is sent: about twice that at most is held, because the buffer grows by doubling.
     feed(&mut server, &vec![b' '; 500_000]);
     let grown = held_by_process() - before;
     println!("500 000 bytes of a message hold {grown}");
     assert!((500_000..1_100_000).contains(&grown), "{grown} bytes");
     drop(server);
 
-    // Fragments of a text beyond the limit, and pings without end.
+    // Pings and pongs without end.
     let mut server = open();
     let before = held_by_process();
     for _ in 0..10_000 {

@@ -14,12 +14,14 @@ use antiphon_stress::certificates::{
 };
 use sides::{CLIENTS, Caller, Kind, SERVERS, Serving};
 
+/// An authority, and a server's certificate that it has signed.
 fn good() -> (Authority, Identity) {
     let authority = Authority::new("a root");
     let identity = authority.sign(&[NAME, "127.0.0.1"], Validity::Now);
     (authority, identity)
 }
 
+/// Why a client was refused, or refused its server.
 fn fault(refused: io::Result<Caller>) -> TlsFault {
     let error = refused.err().expect("a refusal");
     TlsFault::of(&error).unwrap_or_else(|| panic!("{error:?}"))
@@ -56,6 +58,7 @@ fn a_websocket_goes_over_tls() {
     for kind in SERVERS {
         let serving = Serving::of_websocket(kind, authority.strict_server(identity.clone(), ANY));
         let url = format!("wss://{NAME}:{}/", serving.address.port());
+        // `CLIENTS` would only add async-std, whose function here runs on the executor of smol.
         for client in SERVERS {
             let config = authority.client(Some(own.clone()));
             let caller = Caller::of_websocket(client, &url, config.clone()).unwrap();
@@ -64,7 +67,7 @@ fn a_websocket_goes_over_tls() {
             caller.end();
             assert!(caller.broken_by().is_none(), "{kind:?} {client:?}");
 
-            // The scheme is kept to, and the certificate is looked at.
+            // The function refuses `ws:`, and a certificate that nobody trusted has signed.
             let plain = url.replace("wss:", "ws:");
             let refused = Caller::of_websocket(client, &plain, config).err().unwrap();
             assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
@@ -118,7 +121,8 @@ fn the_certificate_of_a_client_reaches_the_handler() {
     }
 }
 
-/// In TLS 1.3 the client is through with its handshake before the server says no.
+/// The error of a client that the server refuses. In TLS 1.3 the client is through with its
+/// handshake before the server refuses it, so only its first call fails.
 fn refusal(made: io::Result<Caller>) -> io::Error {
     match made {
         Err(error) => error,
@@ -141,7 +145,7 @@ fn a_client_without_a_certificate_is_refused_where_one_is_required() {
             for client in CLIENTS {
                 let call = |own| Caller::new(client, serving.address, NAME, authority.client(own));
                 let error = refusal(call(None));
-                // TLS 1.2 has no word of its own for it.
+                // TLS 1.2 has no alert of its own for a missing certificate.
                 let known = [TlsFault::ClientCertificateMissing, TlsFault::Refused];
                 let named = TlsFault::of(&error).unwrap_or_else(|| panic!("{error:?}"));
                 let wanted = if versions == TLS13 {
@@ -185,12 +189,13 @@ fn a_certificate_that_is_no_good_is_refused_for_what_is_wrong_with_it() {
             for client in CLIENTS {
                 let made = Caller::new(client, serving.address, name, authority.client(None));
                 assert_eq!(fault(made), wanted, "{kind:?} {client:?}");
-                // The server is told by whom it is refused, unless the line was cut first.
+                // The server sees an alert, or that the connection was cut: either is a failure.
                 serving.failure();
             }
         }
         texts.push(wanted.to_string());
     }
+    // Each fault has a text of its own.
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), 4);
@@ -208,7 +213,7 @@ fn nothing_older_than_tls_1_2_is_spoken() {
     let (authority, identity) = good();
     for kind in SERVERS {
         let serving = Serving::new(kind, server(identity.clone(), ANY));
-        // protocol_version and handshake_failure.
+        // Alert 70 is protocol_version, 40 is handshake_failure.
         for (names_signatures, alert) in [(true, 70), (false, 40)] {
             raw::refused_client_of_tls_1_1(serving.address, names_signatures, alert);
             assert_eq!(serving.failure().to_string(), TlsFault::Version.to_string());
@@ -313,7 +318,7 @@ fn a_handshake_that_is_never_finished_ends_at_its_deadline() {
 fn silent_clients_hold_up_neither_others_nor_the_end() {
     let (authority, identity) = good();
     for kind in SERVERS {
-        // Nobody waits for a handshake here.
+        // No handshake reaches its deadline during this test.
         let config = server(identity.clone(), ANY);
         let mut serving = Serving::with_timeout(kind, config, 20 * LONG);
         let silent: Vec<_> = (0..3).map(|_| raw::silent(serving.address)).collect();

@@ -40,8 +40,8 @@ fn record(message: u8, body: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Offers TLS 1.1 and nothing else, and expects to be refused with that alert. Some such clients
-/// know the extension with which TLS 1.2 names its signatures.
+/// Offers TLS 1.1 and nothing else, and expects to be refused with `alert`. With `names_signatures`
+/// it sends the extension of TLS 1.2 that names algorithms of signatures; some old clients do.
 pub(crate) fn refused_client_of_tls_1_1(address: SocketAddr, names_signatures: bool, alert: u8) {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
@@ -65,7 +65,7 @@ pub(crate) fn refused_client_of_tls_1_1(address: SocketAddr, names_signatures: b
     );
 }
 
-/// Answers every hello with TLS 1.1.
+/// Answers the hello of one client with TLS 1.1.
 pub(crate) fn server_of_tls_1_1() -> (SocketAddr, JoinHandle<()>) {
     serving(|mut stream| {
         let mut head = [0; 5];
@@ -87,7 +87,7 @@ pub(crate) fn plain_client(address: SocketAddr) {
     let mut stream = connected(address);
     stream.write_all(b"{\"jsonrpc\":\"2.0\"}\n").unwrap();
     let mut said = Vec::new();
-    // What it says about that is not this test's.
+    // What the server answers does not matter here.
     let _ = stream.read_to_end(&mut said);
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn server_that_is_cut(config: Arc<ServerConfig>) -> (SocketAddr, Join
         stream.flush().unwrap();
         stream.sock.shutdown(Shutdown::Write).unwrap();
         let mut said = Vec::new();
-        // How the client ends is not this test's.
+        // How the client ends does not matter here.
         let _ = stream.sock.read_to_end(&mut said);
     })
 }
@@ -196,7 +196,7 @@ pub(crate) fn waits_for_the_end(address: SocketAddr, first: &[u8]) {
     has_ended(stream);
 }
 
-/// Sends a handshake byte by byte for as long as it may.
+/// Sends a handshake byte by byte until the other side ends the connection.
 pub(crate) fn drips_until_the_end(address: SocketAddr) {
     let mut stream = connected(address);
     stream
@@ -219,10 +219,12 @@ pub(crate) fn drips_until_the_end(address: SocketAddr) {
     panic!("it would have taken all of it");
 }
 
+/// Connects, and sends nothing.
 pub(crate) fn silent(address: SocketAddr) -> TcpStream {
     connected(address)
 }
 
+/// Waits until the other side has ended the stream, or reset it.
 pub(crate) fn has_ended(mut stream: TcpStream) {
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {

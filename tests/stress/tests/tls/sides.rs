@@ -22,10 +22,11 @@ pub(crate) enum Kind {
     AsyncStd,
 }
 
-/// What serves. async-std's server is smol's but for the executor, which is one for a program.
+/// The adapters that serve. async-std's server is that of smol with another executor, and a program
+/// has only one executor.
 pub(crate) const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
 
-/// What calls.
+/// The adapters that call.
 pub(crate) const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
 
 pub(crate) fn options() -> ConnectionConfig {
@@ -66,7 +67,7 @@ impl antiphon_blocking::Service for Answers {
     }
 }
 
-/// Something that serves until it is dropped, and what it saw fail.
+/// A server that runs until it is dropped, and the errors of handshakes that failed.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
     failures: Receiver<io::Error>,
@@ -76,7 +77,7 @@ pub(crate) struct Serving {
 #[allow(dead_code)]
 enum Running {
     Blocking(antiphon_blocking::Running),
-    // The server goes before its runtime.
+    // The server is dropped before its runtime.
     Tokio(antiphon_tokio::Running, Arc<tokio::runtime::Runtime>),
     Smol(antiphon_async_std::Running),
 }
@@ -152,7 +153,7 @@ impl Serving {
         }
     }
 
-    /// The next connection that did not get through its handshake.
+    /// The error of the next handshake that failed.
     pub(crate) fn failure(&self) -> io::Error {
         self.failures.recv_timeout(LONG).expect("a failure")
     }
@@ -197,7 +198,7 @@ impl Caller {
                 });
                 let (link, service) = (link, Arc::new(Answers));
                 let (peer, driver) = antiphon_net::drive_on(link, options(), service, &runtime);
-                // How it ends is asked of the peer.
+                // The peer says how the connection ended.
                 runtime.spawn(Box::pin(async { drop(driver.await) }));
                 Ok(Self::Futures(peer))
             }),
@@ -268,7 +269,7 @@ impl Caller {
         closed.expect("an end");
     }
 
-    /// Waits until the other side has ended it, and gives what broke it.
+    /// Waits for the end of the connection, and returns the error that ended it, if there was one.
     pub(crate) fn broken_by(&self) -> Option<io::Error> {
         match self {
             Self::Blocking(peer) => {
