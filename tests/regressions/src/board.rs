@@ -17,7 +17,7 @@ use antiphon_stress::{LONG, Rt};
 use crate::raw::Raw;
 use crate::served::On;
 
-/// What the handlers of a server share with the test. Clones are the same board.
+/// What the handlers of a server share with the test. A clone is the same board.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     inside: Arc<(Mutex<Inside>, Condvar)>,
@@ -38,7 +38,7 @@ struct Inside {
 
 impl Board {
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // A test that has failed is over, and says why by itself.
+        // A poisoned lock means that a test has failed, which has said why.
         let inside = self.inside.0.lock();
         inside.unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +71,7 @@ impl Board {
         assert!(!waited.timed_out(), "no {what:?} in {:?}", state.notes);
     }
 
-    /// Lets the handlers of `slow` go on, and those that come.
+    /// Opens the gate: handlers that wait for it go on, and later ones do not wait.
     pub fn open(&self) {
         let mut inside = self.lock();
         inside.is_open = true;
@@ -86,7 +86,7 @@ impl Board {
         self.lock().most
     }
 
-    /// Counts one that runs, until it is dropped.
+    /// Counts a running handler, until the returned guard is dropped.
     fn count(&self) -> Counted {
         let mut inside = self.lock();
         inside.running += 1;
@@ -96,7 +96,7 @@ impl Board {
         Counted(self.clone())
     }
 
-    /// Lets the service's own thread wait for the gate.
+    /// Blocks the service's own thread until the gate is open, for at most [`LONG`].
     fn block(&self) {
         let inside = self.lock();
         let waited = self
@@ -106,6 +106,7 @@ impl Board {
         drop(waited);
     }
 
+    /// How many notifications `change` have been handled.
     fn changes(&self) -> usize {
         let inside = self.lock();
         let notes = inside.notes.iter();
@@ -125,7 +126,7 @@ impl Board {
         })
     }
 
-    /// Lets the thread wait for the gate, or until nobody waits for the answer: says which.
+    /// Waits on a thread for the gate, and returns true, or for the cancellation of the request.
     fn wait_opened(&self, reply: &Responder) -> bool {
         loop {
             if self.lock().is_open {
@@ -137,6 +138,7 @@ impl Board {
         }
     }
 
+    /// The answer to `version`: how many changes there were.
     fn version(&self) -> [usize; 1] {
         self.note("version");
         [self.changes()]
@@ -144,6 +146,7 @@ impl Board {
 }
 
 impl Board {
+    /// Waits for the cancellation of the request, and notes how answering as cancelled went.
     fn answer_cancelled(&self, reply: Responder) {
         self.note("begun");
         while !reply.cancellation().wait(LONG) {}
@@ -151,7 +154,7 @@ impl Board {
     }
 }
 
-/// One that runs.
+/// A running handler of `counted`.
 struct Counted(Board);
 
 impl Drop for Counted {
@@ -279,7 +282,7 @@ impl antiphon_net::Service for Board {
             }
             "answers when cancelled" => {
                 let (board, reply) = (self.clone(), request.defer());
-                // On a thread nothing drops it.
+                // A cancel would drop a task, but not a thread.
                 reply.spawn(move |reply| board.answer_cancelled(reply));
                 Ok(Answer::deferred())
             }
@@ -321,7 +324,7 @@ impl antiphon_net::Service for Board {
     }
 }
 
-/// Lets others run.
+/// Lets other tasks run once.
 async fn yield_once() {
     let mut has_yielded = false;
     poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
@@ -449,7 +452,7 @@ impl Server {
         self.address
     }
 
-    /// A plain peer at its other side.
+    /// Connects a plain peer to it.
     pub fn connect(&self) -> Raw {
         Raw::connect(self.address)
     }

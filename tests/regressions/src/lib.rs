@@ -4,6 +4,8 @@
 //! wire can show is a script in `wire/`, played over every adapter and transport by
 //! `antiphon-suite`; what it cannot is a test in `tests/`. This library holds what several of those
 //! need.
+//!
+//! Most tests are named after the fault, and assert that it is gone.
 
 pub mod board;
 pub mod frames;

@@ -1,4 +1,4 @@
-//! A test as a program of its own, where a process has to be stopped, or to end.
+//! Runs a part of a test as a process of its own, where a process has to be stopped, or to end.
 //!
 //! A test file that uses this has one test that calls [`obey`]: the process is the test's own program, told to run that
 //! test alone.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use antiphon_stress::LONG;
 
-/// What says that a process is one of these, and what it is to do.
+/// The environment variable that tells such a process what to do.
 const WORDS: &str = "ANTIPHON_REGRESSION";
 
 /// Separates the words.
@@ -60,7 +60,7 @@ pub struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Receiver<Vec<u8>>,
-    /// What has come of its output and has not been looked for.
+    /// Output that has come and has not been returned yet.
     heard: String,
     log: Receiver<String>,
 }
@@ -95,7 +95,7 @@ impl Program {
         }
     }
 
-    /// The next line of its log that begins like this, without that.
+    /// The next line of its standard error that begins with `prefix`, without the prefix.
     ///
     /// # Panics
     /// None comes within [`LONG`].
@@ -113,7 +113,7 @@ impl Program {
     /// Writes to its input.
     ///
     /// # Panics
-    /// It takes nothing.
+    /// It does not take the bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let stdin = self.stdin.as_mut().expect("its input");
         stdin.write_all(bytes.as_ref()).expect("it takes the bytes");
@@ -125,7 +125,7 @@ impl Program {
         self.stdin = None;
     }
 
-    /// Its output up to `end`. What the test around the program prints stands before it.
+    /// Its next output, up to `end` inclusive. The first begins with what the test harness prints.
     ///
     /// # Panics
     /// That does not come within [`LONG`].
@@ -137,7 +137,7 @@ impl Program {
                 let rest = self.heard.split_off(looked + at + end.len());
                 return std::mem::replace(&mut self.heard, rest);
             }
-            // The end may have begun. What stands before is ASCII in all of these tests.
+            // A part of `end` may have come. What stands before is ASCII in all of these tests.
             looked = self.heard.len().saturating_sub(end.len());
             let left = until.saturating_duration_since(Instant::now());
             let piece = self.stdout.recv_timeout(left);
@@ -181,7 +181,7 @@ impl Program {
     }
 }
 
-/// What comes in, piece by piece.
+/// Reads a stream on a thread, and gives what comes, piece by piece.
 fn pieces(mut from: ChildStdout) -> Receiver<Vec<u8>> {
     let (told, pieces) = channel();
     thread::spawn(move || {

@@ -53,7 +53,7 @@ impl Raw {
         self.send(format!("{line}\n"));
     }
 
-    /// Another hand on the same connection, to send with while somebody reads.
+    /// A second handle on the same connection, to send with while another thread reads.
     ///
     /// # Panics
     /// The system has no more sockets.
@@ -139,7 +139,7 @@ impl Raw {
         address.expect("the connection is there").to_string()
     }
 
-    /// Sends one line on a thread of its own, for it may not be taken at once.
+    /// Sends one line on a thread of its own, because the other side may not take it at once.
     pub fn sending_line(mut raw: Self, line: String) -> JoinHandle<Self> {
         thread::spawn(move || {
             raw.send_line(&line);
@@ -147,7 +147,7 @@ impl Raw {
         })
     }
 
-    /// Waits for something to read and lets the connection go unread: the other side sees a reset.
+    /// Waits for something to read, and closes without reading it, so the other side sees a reset.
     ///
     /// # Panics
     /// Nothing comes.

@@ -1,4 +1,4 @@
-//! Servers of every kind on every runtime, behind one service that counts what runs.
+//! Servers of every kind on every runtime, with one service that counts what runs.
 
 use std::fmt;
 use std::future::Future;
@@ -25,7 +25,7 @@ pub enum On {
     Tasks(Rt),
 }
 
-/// Every runtime.
+/// Threads, and every async runtime.
 pub const EVERYWHERE: [On; 5] = [
     On::Threads,
     On::Tasks(Rt::Tokio),
@@ -63,7 +63,7 @@ impl Counting {
         let _ = self.reports.send(report.to_string());
     }
 
-    /// Passes on what the server itself tells of connections that it refuses.
+    /// Reports the connections that the server itself refuses.
     fn refused(&self) -> impl Fn(&Context, LimitReached) + Send + Sync + 'static {
         let reports = self.reports.clone();
         move |context, why| {
@@ -126,7 +126,7 @@ enum Place {
 }
 
 impl Served {
-    /// Starts a server, with as many connections at once as it has by default.
+    /// Starts a server with the default limit on connections at once.
     ///
     /// # Panics
     /// It cannot listen.
@@ -134,7 +134,7 @@ impl Served {
         Self::start_with(on, listener, None)
     }
 
-    /// Starts a server with a limit on connections at once.
+    /// Starts a server with a limit on connections at once, or with the default one.
     ///
     /// # Panics
     /// It cannot listen.
@@ -203,7 +203,7 @@ impl Served {
         }
     }
 
-    /// A connection that says nothing.
+    /// Opens a connection, and sends nothing.
     ///
     /// # Panics
     /// Nobody listens.

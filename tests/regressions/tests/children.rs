@@ -1,4 +1,5 @@
-//! Child processes: one that exits while its own child holds its output, and one that is frozen.
+//! Child processes: one that exits while its own child holds its output, one that is frozen, and one
+//! that has closed its input.
 #![cfg(unix)]
 
 use std::process::Command;
@@ -10,7 +11,7 @@ use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::LONG;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 
-/// The programs under test: a client of a child, on a runtime, or the peer of the contract.
+/// The programs under test: a client of a child, on a runtime, or `antiphon-peer`.
 #[test]
 fn as_program() {
     obey(|words| match &words[..] {
@@ -27,6 +28,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
+/// Prints how a call ended, the exit code of the child, the error of the connection, and how many
+/// seconds all took.
 fn say(
     called: Result<String, CallError>,
     status: Option<i32>,
@@ -146,7 +149,7 @@ fn what_a_child_said_before_its_exit_is_read_while_a_grandchild_holds_its_output
     });
 }
 
-/// How long one takes to close a stopped child with 300 KB unsent.
+/// The number that `close_child` has printed.
 fn milliseconds(said: &str) -> u64 {
     let number = said.trim_end_matches('}').rsplit(':').next();
     number.and_then(|text| text.parse().ok()).expect("a number")
@@ -184,7 +187,7 @@ fn the_client_of_a_frozen_child_leaves_after_two_seconds() {
         program.end_input();
         let status = program.exited_within(LONG).expect("an exit");
         assert!(status.success(), "{status}");
-        // Documented: two seconds; the rest is a busy machine's.
+        // The documented time is two seconds; a busy machine may take longer.
         assert!(
             began.elapsed() < Duration::from_secs(5),
             "{:?}",

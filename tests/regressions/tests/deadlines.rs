@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// For how long it is stopped.
 const STOPPED: Duration = Duration::from_secs(5);
 
-/// The program that is stopped: the peer of the contract, or a server that is short of patience.
+/// The program that is stopped: `antiphon-peer`, or a server with short deadlines.
 #[test]
 fn as_program() {
     obey(|words| match &words[..] {
@@ -34,6 +34,7 @@ fn as_program() {
     });
 }
 
+/// A message must be complete before its deadline; the limits let large messages through.
 fn hasty() -> ConnectionConfig {
     let mut config = Config::new();
     config.timeouts.message_timeout = Some(DEADLINE);
@@ -44,7 +45,7 @@ fn hasty() -> ConnectionConfig {
     options
 }
 
-/// Hasty only where it writes.
+/// Has a short deadline only for writing.
 fn hasty_writer() -> ConnectionConfig {
     let mut options = hasty();
     options.config.timeouts.message_timeout = None;
@@ -83,6 +84,7 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
                 "tcp" => start(hasty()).expect("it runs").wait(),
                 "writer" => start(hasty_writer()).expect("it runs").wait(),
                 "ws" => start(hasty_websocket()).expect("it runs").wait(),
+                // HTTP, on a second listener, whose address is printed second.
                 _ => {
                     let service = on_threads::router(Contract::default());
                     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
@@ -249,7 +251,7 @@ fn room_that_was_made_while_the_process_was_stopped_counts() {
     });
 }
 
-/// Drives `PEER client`, whose call has a second.
+/// Starts `antiphon-peer` as a client, and has it make a call with a timeout of one second.
 fn calling(runtime: &str, url: &str) -> Program {
     let limit = "max_message_bytes=33554432";
     let words = ["--runtime", runtime, "--limit", limit, "client", url];
@@ -283,7 +285,7 @@ fn a_long_answer_that_found_no_room_while_the_process_was_stopped_counts() {
         let mut client = calling(runtime, &url);
         let mut raw = Raw::over(listener.accept().expect("it connects").0);
         assert!(raw.line().contains("\"m\""));
-        // Longer than what waits in two sockets on one machine.
+        // More than the buffers of two sockets hold.
         let text = "x".repeat(8 << 20);
         let answer = format!(r#"{{"jsonrpc":"2.0","result":"{text}","id":1}}"#);
         let answer = Raw::sending_line(raw, answer);
@@ -306,7 +308,7 @@ fn calling_over_http(runtime: &str) -> (Program, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let client = calling(runtime, &url);
-    // The program looks first whether anybody is there.
+    // The program first connects only to see whether a server listens.
     drop(listener.accept().expect("it connects"));
     let mut stream = listener.accept().expect("it connects").0;
     frames::read_head(&mut stream).expect("a head");
@@ -331,11 +333,11 @@ fn a_reply_of_http_that_arrived_while_the_process_was_stopped_counts() {
 fn a_long_reply_of_http_that_found_no_room_while_the_process_was_stopped_counts() {
     on_each_runtime(|runtime| {
         let (mut client, mut stream) = calling_over_http(runtime);
-        // Longer than what waits in two sockets on one machine.
+        // More than the buffers of two sockets hold.
         let reply = http_reply(&"x".repeat(8 << 20));
         let sending = thread::spawn(move || {
             let sent = stream.write_all(reply.as_bytes());
-            // Not closed, for the body of the request has not been read.
+            // Not closed: as the body of the request is unread, that would be a reset.
             sent.map(|()| stream)
         });
         stopped(&client, || {});
@@ -354,7 +356,7 @@ fn a_reply_of_http_that_the_jump_of_the_clock_delayed_counts() {
         // The whole machine slept: nobody has said anything meanwhile.
         stopped(&client, || {});
         thread::sleep(DEADLINE / 5);
-        // The head and the body by themselves.
+        // The head and the body in two parts.
         let reply = http_reply("in time");
         let (head, body) = reply.split_at(reply.find("{").expect("a body"));
         stream.write_all(head.as_bytes()).expect("it is taken");
@@ -379,6 +381,7 @@ fn a_reply_of_http_that_never_comes_is_given_up_after_the_process_was_stopped() 
 fn the_body_of_a_request_that_arrived_while_the_process_was_stopped_counts() {
     on_each_runtime(|runtime| {
         let (program, raw) = hasty_server(runtime, "http");
+        // On threads, HTTP is served by the second listener.
         let address = if runtime == "blocking" {
             program.logged("listening ")
         } else {
@@ -418,7 +421,7 @@ fn a_handshake_that_arrived_while_the_process_was_stopped_counts() {
         );
         let url = program.logged("listening ws://");
         let mut raw = Raw::connect(url.trim_end_matches('/'));
-        // The handshake may take ten seconds.
+        // The handshake may take ten seconds, which end while the process is stopped.
         let (first, rest) = OPENING.split_at(40);
         raw.send(first);
         thread::sleep(Duration::from_millis(8500));

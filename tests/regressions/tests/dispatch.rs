@@ -1,4 +1,4 @@
-//! How many requests of a server run and wait, whatever their connections.
+//! How many requests of a server run and wait, on all of its connections together.
 
 use antiphon::Config;
 use antiphon_net::{ConnectionConfig, Dispatcher};
@@ -47,7 +47,7 @@ fn connections_together_never_run_more_than_the_server_may() {
                 assert_eq!(lines, expected, "{on:?}");
             }
             assert_eq!(server.board.most(), limit, "{on:?}");
-            // A thread has answered before it gives its permit back.
+            // A handler on a thread is counted as running until a moment after its answer.
             server.wait_idle();
         }
     }
@@ -105,7 +105,7 @@ fn a_request_cancelled_while_it_waits_for_a_place_of_the_server_never_begins() {
             cancelled.ends_with(r#""id":2}"#) && cancelled.contains("-32"),
             "{cancelled}"
         );
-        // It no longer stands in line, and may stand there again.
+        // The cancelled request no longer waits; another one does.
         second.send_line(&request("counted", 3));
         server.board.open();
         assert_eq!(
@@ -134,7 +134,7 @@ fn a_connection_that_is_gone_keeps_no_place_and_nobody_waiting() {
         let mut last = server.connect();
         last.send_line(&request("counted", 3));
         server.wait_waiting(2);
-        // It is answered at once, and never read.
+        // The error that answers this comes at once and is never read, so the end is a reset.
         gone.send_line("?");
         gone.reset();
         server.wait_waiting(1);
@@ -160,7 +160,7 @@ fn requests_over_http_together_never_run_more_than_the_server_may() {
                 "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
                  content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
             ));
-            // In this order.
+            // Each has begun or waits before the next is sent; the last is refused.
             match id {
                 0 | 1 => server.board.wait_note("counted", id + 1),
                 2..5 => server.wait_waiting(id - 1),

@@ -1,4 +1,6 @@
 //! Which clients are accepted, and what runs: frames of other libraries, requests of browsers.
+//!
+//! Most tests are named after the fault, and assert that it is gone.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,7 +30,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame of the server's: its first byte and its payload, shorter than 126 bytes.
+/// Reads a frame of the server: its first byte and its payload, which is shorter than 126 bytes.
 fn read_frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     let mut header = [0; 2];
     stream.read_exact(&mut header).expect("a frame");
@@ -44,7 +46,7 @@ fn connect(server: &Served) -> TcpStream {
     stream
 }
 
-/// The head of what is answered.
+/// The head of the answer.
 fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -121,10 +123,10 @@ fn browsers_post(origin_form: &str) -> String {
     )
 }
 
-/// Sends bytes, and reads whatever comes until the end.
+/// Sends bytes in pieces of `step`, and reads what comes until the end.
 fn sent_and_answered(mut stream: impl Read + Write, bytes: &[u8], step: usize) -> Vec<u8> {
     for piece in bytes.chunks(step) {
-        // The other side may have had enough.
+        // The other side may have closed already.
         if stream.write_all(piece).is_err() {
             break;
         }
@@ -230,6 +232,7 @@ fn json_is_read_at_once_and_http_is_let_in_where_the_knob_is_off() {
             &answer, br#"{"jsonrpc":"2.0","error":{"code":-32"#,
             "{on:?}"
         );
+        // Where HTTP is not refused, a request line is garbage like any other.
         options.refuse_http = false;
         let server = Served::start(on, Listener::Tcp(options));
         let mut stream = connect(&server);
@@ -256,7 +259,7 @@ fn call_over_http(stream: &mut TcpStream) -> String {
 #[test]
 fn connection_257_of_the_threads_http_server_was_reset_without_a_word() {
     let server = Served::start(On::Threads, Listener::Http(Box::new(Config::new().into())));
-    // Each has said something, and keeps its connection for the next time.
+    // Two more than the limit of 256. Each has made a call, and keeps its connection open.
     let idle: Vec<TcpStream> = (0..258)
         .map(|_| {
             let mut stream = connect(&server);
@@ -287,7 +290,7 @@ fn a_connection_beyond_the_limit_of_an_http_server_was_reset_without_a_word() {
             report, "a connection refused: too many connections are open",
             "{on:?}"
         );
-        // The one that is in is served on, and one that leaves makes room.
+        // The accepted connection is served as before.
         drop(second);
         let head = call_over_http(&mut first);
         assert!(head.contains("HTTP/1.1 200 "), "{on:?} {head}");

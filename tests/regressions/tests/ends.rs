@@ -23,8 +23,8 @@ use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::raw::Raw;
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
-/// The program under test: the peer of the contract, a server on standard streams that leaves on `exit`, or one whose
-/// output is small.
+/// The program under test: `antiphon-peer`, a server on standard streams that ends on `exit`, or a server with small
+/// limits on unsent output.
 #[test]
 fn as_program() {
     obey(|words| match &words[..] {
@@ -35,7 +35,7 @@ fn as_program() {
     });
 }
 
-/// Leaves on `exit`.
+/// Closes the connection on `exit`.
 struct Exits;
 
 impl antiphon_blocking::Service for Exits {
@@ -64,7 +64,7 @@ impl antiphon_net::Service for Exits {
 
 fn serve_until_exit(runtime: &str) -> u8 {
     let mut options = ConnectionConfig::from(Config::lsp());
-    // Where it is waited for, this is seen.
+    // If the server waited for its client, it would exit too late.
     options.linger = 2 * LONG;
     let executor = Runtime::named(runtime).expect("a runtime").start();
     let ended = match executor.expect("it starts") {
@@ -98,6 +98,7 @@ fn a_server_on_standard_streams_leaves_at_once_while_its_client_keeps_its_end_op
     });
 }
 
+/// Small limits on output that the client does not read.
 fn small(framing: Framing) -> ConnectionConfig {
     let mut config = Config::new();
     config.framing = framing;
@@ -144,8 +145,8 @@ fn serve_small(runtime: &str, framing: Framing) -> u8 {
     0
 }
 
-/// Writes until the other side resets the connection or takes nothing for too long. Says how much was taken, and whether
-/// it was a reset.
+/// Writes until the other side resets the connection, takes nothing for too long, or has taken `max_bytes`. Returns how
+/// much was taken, and the error.
 fn flood(stream: &mut TcpStream, piece: &[u8], max_bytes: u64) -> (u64, io::Result<()>) {
     let mut taken = 0;
     while taken < max_bytes {
@@ -181,6 +182,7 @@ fn a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit_and_not_read_on() {
             "{error} after {taken} bytes and {:?}",
             began.elapsed()
         );
+        // Much more than the limits and the buffers of the sockets, much less than was offered.
         assert!(taken < 200 << 20, "{taken} bytes");
     });
 }
@@ -269,7 +271,7 @@ fn a_request_over_a_websocket_is_answered_though_its_client_has_ended_its_direct
     });
 }
 
-/// A server over TLS with a certificate of its own, and a client that trusts it, at that address.
+/// A server over TLS with a certificate of its own, and a connected client that trusts it.
 fn secure(runtime: &str, scheme: &str) -> (Program, rustls_stream::Stream) {
     let folder = std::env::temp_dir().join(format!(
         "antiphon-ends-{}-{runtime}-{scheme}",
@@ -339,7 +341,7 @@ mod rustls_stream {
     }
 
     impl Stream {
-        /// Says that nothing more comes, and ends the stream below too if it `cuts`.
+        /// Sends close_notify, and with `cuts` also ends this direction of the TCP connection.
         pub(super) fn end(&mut self, cuts: bool) {
             self.0.conn.send_close_notify();
             self.0.flush().expect("it is taken");
@@ -391,7 +393,7 @@ fn serve_board(link: Link, board: &Board, runtime: &SharedRuntime) {
     }));
 }
 
-/// Lets the handler go on, once it runs and the end of the input has been seen.
+/// Lets the handler go on, once it runs and the server has had time to see the end of its input.
 async fn open_behind_the_end(board: &Board, runtime: &SharedRuntime) {
     while !board.notes().iter().any(|note| note == "slow") {
         sleep_until(&**runtime, runtime.now() + Duration::from_millis(1)).await;

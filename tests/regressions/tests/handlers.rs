@@ -1,4 +1,6 @@
 //! What happens to handlers when their answer is not awaited any more.
+//!
+//! Most tests are named after the fault, and assert that it is gone.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +10,7 @@ use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Server, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
 
-/// What a handler is seen to end with.
+/// The note that a handler of `slow` leaves when it ends early.
 fn ended(on: On) -> &'static str {
     match on {
         On::Threads => "slow cancelled",
@@ -82,6 +84,7 @@ fn a_reset_was_no_news_to_a_handler() {
         let mut peer = server.connect();
         peer.send_line(&request("slow", 1));
         server.board.wait_note("slow", 1);
+        // The error that answers this is never read, so the end is a reset.
         peer.send_line(&request("nobody", 2));
         let begun = Instant::now();
         peer.reset();

@@ -1,4 +1,6 @@
 //! Uses of a peer, a responder and a client that hung, failed or returned something wrong.
+//!
+//! Most tests are named after the fault, and assert that it is gone.
 
 use std::collections::HashSet;
 use std::future::{Future, poll_fn, ready};
@@ -16,7 +18,7 @@ use serde::{Serialize, Serializer};
 
 const RUNTIMES: [Rt; 4] = [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd];
 
-/// Says what number each connection has when it opens.
+/// Reports the number of each connection when it opens.
 #[derive(Clone)]
 struct Numbers(mpsc::Sender<u32>);
 
@@ -197,7 +199,7 @@ fn a_peer_used_while_its_own_params_are_written_hung_the_thread() {
     assert_eq!((used, looks), (Ok(()), 1));
 }
 
-/// Answers from inside a batch.
+/// Answers, or drops its responder, while a batch is built.
 struct Entangled;
 
 impl antiphon_blocking::Service for Entangled {
@@ -246,7 +248,7 @@ fn a_request_whose_responder_was_lost_inside_a_batch_hung_the_service() {
     assert!(dropped.is_err_and(|code| code.contains("-32603")));
 }
 
-/// Answers after its request was cancelled, and says how that went.
+/// Reports that `slow` has begun, answers it after its cancel, and reports how that went.
 #[derive(Clone)]
 struct Late(mpsc::Sender<Option<Result<(), SendError>>>);
 

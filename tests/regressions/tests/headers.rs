@@ -1,4 +1,6 @@
 //! Headers of an HTTP request or a WebSocket handshake, and whether the request runs.
+//!
+//! Most tests are named after the fault, and assert that it is gone.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -40,7 +42,7 @@ fn read_answer(stream: &mut TcpStream, method: &str) -> String {
     head + &String::from_utf8(body).expect("text")
 }
 
-/// Sends a request on a connection of its own; what was answered.
+/// Sends a request on a connection of its own, and returns the answer.
 fn answered(server: &Served, request: &str) -> String {
     let mut stream = connect(server);
     stream.write_all(request.as_bytes()).expect("sent");
@@ -69,7 +71,7 @@ fn serve_http(on: On, options: impl Into<HttpConfig>) -> Served {
     Served::start(on, Listener::Http(Box::new(options.into())))
 }
 
-/// Posts each, and expects its status; only what is answered 200 has run.
+/// Sends each request, and expects its status; only a request that is answered 200 has run.
 fn expect(server: &Served, cases: &[(String, u16)], what: &dyn std::fmt::Debug) {
     for (request, wanted) in cases {
         let ran = server.ran();
@@ -102,7 +104,7 @@ fn a_browsers_post_without_a_type_was_answered_200_and_had_run() {
         (post("Host: a\r\nSec-Fetch-Site: cross-site\r\n"), 415),
         (from("").replace("POST", "GET"), 405),
         (from("").replace("POST", "HEAD"), 405),
-        // It is asked for before by a preflight, which is not allowed here.
+        // A browser asks for this by a preflight first, which is refused here.
         (from("Content-Type: application/json\r\n"), 200),
         (
             from("Content-Type: application/json; charset=utf-8\r\n"),

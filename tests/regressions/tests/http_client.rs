@@ -1,7 +1,8 @@
-//! An HTTP client and connections that the server is done with.
+//! An HTTP client and connections that the server is done with. Most tests are named after the fault,
+//! and assert that it is gone.
 //!
-//! Each server here answers every request, and ends its connections in a way of its own. A call that
-//! is given such a connection must take another one, whatever moment it comes at.
+//! Each server here ends its connections in a way of its own. A call for which such a connection is
+//! chosen must take another one, whatever moment it comes at, unless the server has read it.
 //!
 //! How many calls were answered in each run is printed: `-- --nocapture after_each_reply` shows it for
 //! servers that close after each reply, ten runs on every runtime.
@@ -52,7 +53,8 @@ trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A server that ends its connections like that. Gives its port, and how many requests it has answered.
+/// A server that ends its connections as `ending` says. Returns its port, and a count of the requests
+/// that it has read.
 fn server(ending: Ending, tls: Option<Arc<ServerConfig>>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -260,7 +262,7 @@ fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
 /// How often 200 calls are made against a server that closes after each reply.
 const RUNS: usize = 10;
 
-/// Said and not said.
+/// Closing is announced in the reply, and is not.
 const CLOSING: [Ending; 2] = [Ending::Said, Ending::Silent];
 
 fn calls_to_a_server_that_closes_after_each_reply_timed_out(rt: Rt) {
@@ -336,8 +338,8 @@ fn keeping(says: &'static str) -> (u16, Arc<AtomicUsize>) {
     (port, connections)
 }
 
-/// What a server says, how long the next call waits, and how many connections two calls take. A
-/// connection is given up a second earlier than the server says.
+/// What a server says, how many milliseconds pass before the second call, and how many connections the
+/// two calls take. A client stops using a connection a second earlier than the server says.
 const KEPT: [(&str, u64, usize); 6] = [
     ("Keep-Alive: timeout=1", 0, 2),
     ("keep-alive: max=100, Timeout = 0", 0, 2),
@@ -388,7 +390,8 @@ enum Then {
     ReadAndClose,
 }
 
-/// A server that does so on its first connection, tells of it, and answers everything on all others.
+/// A server that does so on its first connection, and answers everything on all others. It sends a
+/// message when a connection has ended, and counts the requests that it has read.
 fn scripted(then: Then) -> (u16, Receiver<()>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -444,7 +447,7 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call(rt: Rt) {
         rt.run(|_| async {
             let client = client(rt, port);
             assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
-            // The thread that would notice is kept from it, where there is one only.
+            // This blocks the thread, so a runtime with only one thread has not seen the end.
             is_done.recv_timeout(LONG).expect("it has ended");
             let called = client.call::<u64>("m", ()).timeout(LONG / 3).await;
             assert_eq!(called.expect("an answer"), 2, "{rt:?} {then:?}");
@@ -519,6 +522,7 @@ fn a_call_that_was_read_is_lost_with_its_connection_on_threads() {
     assert_eq!(requests.load(Ordering::SeqCst), 3);
 }
 
+// In a module, because `on_every_runtime` makes the same modules each time.
 mod without_a_race {
     use super::*;
 

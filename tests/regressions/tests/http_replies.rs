@@ -1,5 +1,7 @@
 //! If an HTTP server does not answer with JSON-RPC, the caller gets its status, its headers and the
 //! beginning of its body.
+//!
+//! Most tests are named after the fault, and assert that it is gone.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -42,7 +44,7 @@ fn server(replies: &'static [Reply]) -> (String, Receiver<String>) {
     (url, requests)
 }
 
-/// What the hook was given: a status, and the `Retry-After` or session.
+/// What the hook was given: a status, and the header `Retry-After` or `X-Session`.
 type Head = (u16, Option<String>);
 
 /// How a call ended, and the heads that the hook was given.
@@ -51,7 +53,7 @@ struct Ended {
     heads: Vec<Head>,
 }
 
-/// ConnectionConfig with a hook, and what the hook was given.
+/// A configuration with a hook, and what the hook was given.
 fn hooked(config: Config) -> (HttpClientConfig, Arc<Mutex<Vec<Head>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&heads);
@@ -64,7 +66,7 @@ fn hooked(config: Config) -> (HttpClientConfig, Arc<Mutex<Vec<Head>>>) {
     (options, heads)
 }
 
-/// One call for each reply, on a runtime or on threads.
+/// Makes one call for each reply, on a runtime or, without one, on threads.
 fn calls(
     rt: Option<Rt>,
     config: Config,
@@ -172,7 +174,7 @@ fn check_codings(rt: Option<Rt>) {
     );
 }
 
-/// Each on every runtime, and on threads.
+/// Makes of each check a test on every runtime, and one on threads.
 macro_rules! checks {
     ($($(#[$meta:meta])* $case:ident = $check:ident;)*) => {
         $(fn $case(rt: Rt) { $check(Some(rt)); })*
@@ -214,7 +216,7 @@ fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
         {
             return;
         }
-        // The client knows that this is all.
+        // The client sees the end of such a body by itself: the connection is not closed for it.
         let _ = socket.read_to_end(&mut Vec::new());
     });
     let websocket = WebSocketConfig::client(&url).expect("a URL");

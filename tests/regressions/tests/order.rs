@@ -1,11 +1,12 @@
-//! The order in which messages are handled, whatever waits.
+//! The order in which messages are handled, whatever waits. Some tests are named after the fault, and
+//! assert that it is gone.
 
 use antiphon::Config;
 use antiphon_net::{ConnectionConfig, Order, Pool};
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
 
-/// ConnectionConfig under which as many requests run at once, as tasks and as threads.
+/// Options under which so many requests may run at once, on tasks and on threads.
 fn max_running(config: Config, max_running_requests: usize) -> ConnectionConfig {
     let mut options = ConnectionConfig::from(config);
     options.max_running_requests = max_running_requests;
@@ -17,7 +18,8 @@ fn answer(id: usize, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#)
 }
 
-/// What the core answers by itself to what is no message: everything before it has come in.
+/// The core answers this line by itself: when its error comes back, all that was sent before it has
+/// been read.
 const GARBAGE: &str = "?";
 const PARSE_ERROR: &str =
     r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
@@ -40,14 +42,15 @@ fn a_notification_overtook_a_request_that_waited_for_a_place() {
             peer.send_line(&request("version", running));
             peer.send_line(&notification("change"));
             peer.send_line(&request("version", running + 1));
-            // The end of a call of ours goes past them, and shows what has been served by then.
+            // The answer to the server's call does not wait for them: its note shows what has been
+            // served by then.
             peer.send_line(r#"{"jsonrpc":"2.0","result":7,"id":1}"#);
             server.board.wait_note("settled", 1);
             let notes = server.board.notes();
             assert!(!notes.iter().any(|note| note == "change"), "{on:?}");
             server.board.open();
             let lines: Vec<_> = (0..running + 2).map(|_| peer.line()).collect();
-            // A thread has begun before it looks.
+            // On threads, `version` has begun, but may look only after `change`.
             if on != On::Threads {
                 assert!(lines.contains(&answer(running, "[0]")), "{on:?} {lines:?}");
             }
@@ -74,7 +77,7 @@ fn the_answer_that_a_handler_awaits_waited_behind_requests_without_a_place() {
         assert_eq!(peer.line(), answer(1, "[7]"), "{on:?}");
         let version = peer.line();
         let is_first = version == answer(2, "[0]");
-        // A thread has begun before it looks.
+        // On threads, `version` has begun, but may look only after `change`.
         assert!(is_first || on == On::Threads, "{on:?} {version}");
         server.board.wait_note("change", 1);
     }
@@ -164,7 +167,7 @@ fn in_free_order_nothing_waits_for_a_notification() {
         peer.send_line(&notification("change"));
         peer.send_line(&request("version", 2));
         if on == On::Threads {
-            // Its thread has one handler after another return.
+            // The thread of the service runs one handler at a time.
             server.board.wait_note("slowly begun", 1);
             server.board.open();
             let lines = [peer.line(), peer.line()];

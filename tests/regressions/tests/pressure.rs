@@ -1,4 +1,5 @@
-//! More messages arrive than the service can handle.
+//! More messages arrive than the service can handle. Most tests are named after the fault, and assert
+//! that it is gone.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -51,7 +52,7 @@ fn flood_with(
     (sent, sending)
 }
 
-/// Waits until nothing more is taken, or all is sent.
+/// Waits until nothing is taken for 150 ms, or all is sent.
 fn wait_stalled(sent: &AtomicUsize, sending: &JoinHandle<()>) {
     let mut before = usize::MAX;
     while !sending.is_finished() {
@@ -84,7 +85,7 @@ fn notifications_behind_a_slow_one_were_dropped() {
             sending.join().expect("it does not panic");
             let notes = server.board.notes();
             assert!(!notes.iter().any(|note| note.contains("report")), "{on:?}");
-            // And it goes on.
+            // The connection goes on.
             peer.send_line(&request("version", 1));
             assert!(peer.line().contains(r#""id":1"#), "{on:?}");
         }
@@ -141,7 +142,7 @@ fn with_a_call_open_the_queue_ran_over_without_a_word() {
         peer.send_line(&notification("slowly"));
         server.board.wait_note("slowly begun", 1);
         let (_, sending) = flood(peer.sender(), change(256 * KIB), 1000);
-        // The other side ends it.
+        // Ends when the server ends the connection.
         sending.join().expect("it does not panic");
         server.board.open();
         let report = "report: too much waits for the service while a call is open: \
@@ -188,7 +189,7 @@ fn pings_that_came_while_reading_was_paused_are_answered_afterwards() {
         }
         sending.join().expect("it does not panic");
         server.board.wait_note("change", times);
-        // And it goes on.
+        // The connection goes on.
         peer.send(masked(TEXT, request("version", 1).as_bytes()));
         let (first, answer) = read(&mut stream).expect("an answer");
         let answer = String::from_utf8_lossy(&answer);

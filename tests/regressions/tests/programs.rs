@@ -1,7 +1,8 @@
 //! The program `antiphon-peer` as other programs start it: with shared standard streams, and with
 //! secrets on its command line.
 //!
-//! The program is this test's own binary, started again with `contract` before its arguments.
+//! The program is this test's own binary, started again with `contract` before its arguments. Most
+//! tests are named after the fault, and assert that it is gone.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +24,7 @@ use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::PipeFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Larger than a pipe, several times.
+/// Several times what a pipe holds.
 const LARGE_BYTES: usize = 1 << 20;
 
 fn main() -> ExitCode {
@@ -140,11 +141,11 @@ fn program(arguments: &[&str]) -> Command {
 
 /// A pipe: what is read from, and what is written to.
 fn pipe() -> (OwnedFd, OwnedFd) {
-    // Not for the programs to inherit both ends of.
+    // The programs must not inherit both ends.
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap()
 }
 
-/// Something to write to that nobody reads.
+/// The writing end of a pipe whose reading end is closed.
 fn dead() -> OwnedFd {
     pipe().1
 }
@@ -225,7 +226,7 @@ fn a_server_ends_on_an_empty_non_blocking_stdin(runtime: Runtime) {
     drop(command);
     let lines = Lines::of(child.stdout.take().unwrap());
     let mut ours = File::from(ours);
-    // Behind each answer it finds nothing to read.
+    // After each answer the server finds nothing to read.
     for id in 0..20 {
         ours.write_all(echo(id, "hello").as_bytes()).unwrap();
         lines.expect(&format!("\"id\":{id}"));
@@ -279,7 +280,7 @@ fn a_large_answer_is_cut_on_a_non_blocking_stdout(runtime: Runtime) {
     let text = "x".repeat(LARGE_BYTES);
     let mut stdin = child.stdin.take().unwrap();
     let large = echo(1, &text);
-    // It must not wait for us to read before it has read all of this.
+    // The server must read all of this before anybody reads its answer.
     stdin.write_all(large.as_bytes()).unwrap();
     drop(stdin);
     let lines = Lines::of(File::from(ours));
@@ -353,7 +354,7 @@ fn a_listener_whose_stderr_is_dead_does_not_start(runtime: Runtime) {
         }
         assert_eq!(child.try_wait().unwrap(), None, "it listens");
         assert!(Instant::now() < deadline, "it listens in time");
-        // The line that says so is what nobody reads.
+        // The line that says so goes to the dead stderr.
         thread::sleep(Duration::from_millis(5));
     };
     let lines = Lines::of(stream.try_clone().unwrap());
@@ -366,7 +367,7 @@ fn a_listener_whose_stderr_is_dead_does_not_start(runtime: Runtime) {
     let _ = std::fs::remove_file(path);
 }
 
-/// The proxy before a server of ours, saying what passes.
+/// The proxy in front of a server of ours, with a trace of what passes on its stderr.
 fn proxy() -> Command {
     let own = std::env::current_exe().unwrap();
     let own = own.to_str().unwrap();
@@ -450,7 +451,7 @@ fn a_program_or_an_example_prints_with_a_macro_that_panics() {
     assert!(files.len() > 150, "{} files are read", files.len());
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        // With `println`, `eprint` and `eprintln` among them.
+        // This finds `eprint` and `eprintln`, too.
         for (number, line) in text.lines().enumerate() {
             let prints = line.contains("print!(") || line.contains("println!(");
             assert!(!prints, "{}:{}: {line}", file.display(), number + 1);
@@ -488,14 +489,14 @@ fn a_grace_that_is_no_time_is_refused_in_one_line() {
         // The user has to see which word it was.
         assert!(said.contains(grace), "{grace:?}: {said}");
     }
-    // The largest time there is passes for never.
+    // The largest number is accepted.
     let largest = "18446744073709551615";
     let mut command = program(&["--grace-ms", largest, "proxy", "true"]);
     assert_eq!(status_of(command.spawn().unwrap()).code(), Some(0));
 }
 
-/// The process of the next case: exits with 0 if `serve_stdio` is content, and with 3 if it says
-/// what broke the connection.
+/// The process of the next case: exits with 0 if `serve_stdio` returns no error, and with 3 if it
+/// returns what broke the connection.
 fn serve_stdio(runtime: &str) -> ExitCode {
     let executor = Runtime::named(runtime).unwrap().start().unwrap();
     let mut config = Config::new();
@@ -552,8 +553,8 @@ fn credentials_in_a_url_are_printed(runtime: Runtime) {
         let lines = Lines::of(child.stderr.take().unwrap());
         let said = lines.next().expect("a line that says why");
         assert!(lines.next().is_none(), "one line");
-        let is_secret = !said.contains("p%40ss") && !said.contains("p@ss");
-        assert!(is_secret && !said.contains("user:"), "{said}");
+        let is_hidden = !said.contains("p%40ss") && !said.contains("p@ss");
+        assert!(is_hidden && !said.contains("user:"), "{said}");
         assert_eq!(status_of(child).code(), Some(2), "{said}");
     }
 }

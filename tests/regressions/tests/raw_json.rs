@@ -1,4 +1,5 @@
-//! Raw JSON as a part of serde's values, which reached the wire as an object with a private key.
+//! Raw JSON as a part of serde's values, which reached the wire as an object with a private key. Some
+//! tests are named after that fault, and assert that it is gone.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +24,7 @@ fn token() -> OwnedJson {
     OwnedJson::parse("\"tok\"".to_owned()).expect("JSON")
 }
 
-/// Says what it was told, and answers with a tree that holds raw JSON.
+/// Passes on the params of notifications, and answers with a `Value` that holds raw JSON.
 #[derive(Clone)]
 struct Told(Sender<String>);
 
@@ -89,7 +90,7 @@ macro_rules! on_tasks {
             sent.expect("sent");
             let answer: Token = peer.call("q", &Token { t: token() }).await.expect("answer");
             assert_eq!(answer.t, token());
-            // A notification is done with before the request behind it begins.
+            // A notification is handled before the request after it begins.
             assert_eq!(heard.try_recv().expect("told"), WANTED);
         }
     };

@@ -1,4 +1,5 @@
-//! A reconnecting client: when it gives up, and what it reports then.
+//! A reconnecting client: when it gives up, and what it reports then. Some tests are named after the
+//! fault, and assert that it is gone.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,10 +17,10 @@ use antiphon_regressions::{LONG, Rt, on_every_runtime};
 /// How many attempts follow a failed connection, in every test here.
 const ATTEMPTS: u32 = 4;
 
-/// A client that has seen so many connections open does not give up.
+/// After so many open connections a test concludes that the client does not give up.
 const MAX_CONNECTIONS: u32 = 50;
 
-/// A TCP server that does the same with every connection.
+/// A TCP server that gives each connection, with its number from 0, to one function.
 struct Server {
     address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -142,7 +143,7 @@ impl Changes {
         let lost = seen
             .iter()
             .filter(|(state, _)| *state == ConnectionState::Closed);
-        // A caller who waits is woken a moment before the last one is told.
+        // `wait_open` may fail a moment before the last change is reported, so that one may be missing.
         assert!(lost.count() >= ATTEMPTS as usize);
         for (state, error) in &*seen {
             let is_told = error.as_ref().is_some_and(|error| error.contains(word));
@@ -182,7 +183,7 @@ fn accepting_and_dropping_uses_up_the_attempts_on_threads() {
     assert_eq!(server.accepted(), 1 + ATTEMPTS);
 }
 
-/// Says something on every second connection only.
+/// Sends a message on every second connection, and on none after so many; closes each.
 fn greet(number: usize, mut stream: TcpStream) {
     if number % 2 == 1 && number < 2 * ATTEMPTS as usize {
         stream
@@ -191,7 +192,7 @@ fn greet(number: usize, mut stream: TcpStream) {
     }
 }
 
-/// The last connection with a message is the one before this one; then the attempts are used up.
+/// The number, from 0, of the last connection with a message; after it the attempts are used up.
 const GREETED: u32 = 2 * ATTEMPTS - 1;
 
 // USE-24 CON-05

@@ -1,4 +1,5 @@
-//! Ends without a report, or with a report that did not name the cause.
+//! Requests that ended without a report, or with one that did not name the request. The tests are
+//! named after the fault, and assert that it is gone.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use antiphon::OwnedError;
 use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, WhenFull};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
-/// Does wrong what the method says, and passes on what is reported.
+/// Makes the mistake that the method names, and passes on the reports.
 #[derive(Clone)]
 struct Wrong(Sender<Report>);
 
@@ -153,7 +154,7 @@ fn nobody_was_told_which_request_was_left_without_an_answer(rt: Rt) {
     });
 }
 
-/// Has everything done on a thread of the pool.
+/// Keeps a thread of the pool with each request until it is cancelled.
 struct OnThreads(Sender<Report>);
 
 impl antiphon_blocking::Service for OnThreads {

@@ -1,4 +1,5 @@
-//! The options of the TCP sockets of every adapter, and the hooks that see the sockets.
+//! The options of the TCP sockets of every adapter, and the hooks that see the sockets. The tests are
+//! named after the fault, and assert that it is gone.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
@@ -155,7 +156,7 @@ fn sockets_are_without_keep_alive_on_threads() {
     drop(running);
 }
 
-/// What a hook has seen: whether keep-alive was on, and nothing delayed.
+/// What a hook has seen: whether keep-alive and `TCP_NODELAY` were on.
 fn look(socket: &SockRef<'_>) -> (bool, bool) {
     (socket.keepalive().unwrap(), socket.tcp_nodelay().unwrap())
 }
@@ -198,7 +199,7 @@ fn nobody_sees_accepted_sockets_on_threads() {
     assert!(peer.call::<bool>("m", ()).wait().unwrap());
     assert_eq!(sockets.recv_timeout(LONG).unwrap(), (true, true));
 
-    // The server over HTTP is no thread's, and shows them all the same.
+    // The HTTP server has no thread for each connection, and calls its hook, too.
     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let server = server.on_accept(hook(seen));
@@ -218,7 +219,8 @@ fn a_socket_that_was_told_to_hurry_ends_the_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         change(&near).unwrap();
-        // Once as a socket, and once as any pair of streams.
+        // The socket is non-blocking, or has a short timeout. It is handed over once as a socket, and
+        // once as a pair of streams.
         let (far, _) = listener.accept().unwrap();
         speak(near.into_link(), far);
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -238,7 +240,7 @@ impl IntoLink for TcpStream {
     }
 }
 
-/// Asks over the link twice, with silence before each answer.
+/// Calls over the link twice, with silence before each answer, and then sends 8 MiB.
 fn speak(link: antiphon_blocking::Link, mut far: TcpStream) {
     let peer = antiphon_blocking::connect(link, Config::new(), ()).unwrap();
     far.set_read_timeout(Some(LONG)).unwrap();

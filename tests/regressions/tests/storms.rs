@@ -100,6 +100,7 @@ fn router(shared: &Shared) -> Router<Shared> {
     let (checking, number) = (shared.clone(), AtomicU64::new(0));
     Router::with_state(shared.clone())
         .intercept(shared.balance.clone())
+        // A check that sometimes waits, refuses or panics.
         .check_async(move |_| {
             let number = number.fetch_add(1, Ordering::SeqCst);
             let checking = checking.clone();
@@ -157,6 +158,7 @@ fn router_on_threads(balance: &Balance) -> antiphon_blocking::Router {
         })
 }
 
+/// A random message: most are calls of `wait`, a few have no method, panic, or are notifications.
 fn call(rng: &mut Random, id: u64) -> String {
     let (method, us) = match rng.below(12) {
         0..6 => ("wait", rng.below(4000)),
@@ -209,7 +211,7 @@ fn post(body: &str) -> String {
     )
 }
 
-/// Connects, speaks and is gone again, in whatever way, until it is to stop.
+/// Connects, sends, and disconnects in a random way, again and again until it is to stop.
 fn client(address: SocketAddr, seed: u64, is_http: bool, stop: &AtomicBool) {
     let mut rng = Random::for_purpose(seed, 1);
     while !stop.load(Ordering::SeqCst) {
@@ -241,7 +243,7 @@ fn client(address: SocketAddr, seed: u64, is_http: bool, stop: &AtomicBool) {
     }
 }
 
-/// Lets clients storm a server, and waits until all is even.
+/// Lets clients storm a server, and waits until all that began has ended.
 fn storm(address: SocketAddr, is_http: bool, dispatcher: &Dispatcher, balance: &Balance) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
