@@ -37,9 +37,9 @@ use crate::raw::{Raw, Stream, tls};
 
 /// How many bytes a direction in memory holds: less than one large message.
 const MEMORY_BYTES: usize = 16 << 10;
-/// Where a server on the web answers.
+/// The path at which a server over HTTP or WebSocket answers.
 const PATH: &str = "/rpc";
-/// How long the other side's end is awaited after ours.
+/// How long our client waits for the other side's end after its own.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// What carries the conversation.
@@ -137,7 +137,7 @@ pub struct Cell {
     pub executor: Option<Executor>,
     /// The transport.
     pub transport: Transport,
-    /// What both sides show and trust.
+    /// The certificates that both sides show and trust.
     pub tls: Arc<Tls>,
 }
 
@@ -158,7 +158,7 @@ impl fmt::Debug for ServerSide {
 /// Gives the plain peer that our client has connected to, until a deadline.
 pub type Accept = Box<dyn FnOnce(Instant) -> Result<Box<dyn Raw>, String>>;
 
-/// Connects our client; on a thread of its own, where the caller stays.
+/// Connects our client. It is called on the thread on which the client then stays.
 pub type Connect = Box<dyn FnOnce() -> io::Result<Reached> + Send>;
 
 /// Our client's way to a plain peer that waits for it.
@@ -167,9 +167,9 @@ pub struct ClientSide {
     pub connect: Connect,
     /// Gives the plain peer.
     pub accept: Accept,
-    /// What our client keeps.
+    /// The messages that our client has received, and the answers that it gives.
     pub desk: Desk,
-    /// Whether the dialect answers a cancelled call with nothing at all.
+    /// Whether a cancelled call is not answered in this dialect.
     pub is_silent: bool,
 }
 
@@ -202,7 +202,7 @@ pub fn config_of(words: &[String], transport: Transport) -> Result<Config, Strin
     Ok(config)
 }
 
-/// Those words as arguments of the contract's program.
+/// The words of a `config` line as arguments of the contract's program.
 fn arguments_of(words: &[String]) -> impl Iterator<Item = String> + '_ {
     words.iter().flat_map(|word| match word.contains('=') {
         false => ["--preset".to_owned(), word.clone()],
@@ -214,7 +214,7 @@ impl Cell {
     /// Starts our server and connects a plain peer to it.
     ///
     /// # Errors
-    /// Something of it failed; in words.
+    /// Something failed; the text says what.
     pub fn open_server(&self, words: &[String]) -> Result<ServerSide, String> {
         let options = with_room(config_of(words, self.transport)?);
         let any_port = || self.transport.place("127.0.0.1:0".to_owned());
@@ -329,7 +329,7 @@ impl Cell {
         let (peer, driver) = antiphon_net::drive_on(link, options, service, &runtime);
         executor.block_on(async {
             runtime.spawn(Box::pin(async move {
-                // How it ends is seen by the plain peer.
+                // The plain peer sees how the connection ends.
                 drop(driver.await);
                 drop(peer);
             }));
@@ -337,7 +337,7 @@ impl Cell {
         Ok(memory::of_tasks(far))
     }
 
-    /// The executor with its runtime, as the engine knows it.
+    /// The executor, and its runtime as `antiphon-net` takes it.
     fn tasks(&self) -> Option<(&Executor, SharedRuntime)> {
         let executor = self.executor.as_ref()?;
         let runtime = executor.block_on(async {
@@ -349,10 +349,10 @@ impl Cell {
         Some((executor, runtime))
     }
 
-    /// Prepares a plain peer for our client, and how it connects.
+    /// Prepares a plain peer, and the way in which our client connects to it.
     ///
     /// # Errors
-    /// Something of it failed; in words.
+    /// Something failed; the text says what.
     pub fn open_client(&self, words: &[String]) -> Result<ClientSide, String> {
         let config = config_of(words, self.transport)?;
         let mut options = with_room(config);
@@ -461,7 +461,7 @@ impl Cell {
             let link = antiphon_net::Link::new(near);
             let (peer, driver) = antiphon_net::drive_on(link, options, Arc::new(desk), &runtime);
             runtime.spawn(Box::pin(async move {
-                // How it ends is told by the peer.
+                // The peer says how the connection ends.
                 drop(driver.await);
             }));
             Ok(Reached {
@@ -473,7 +473,7 @@ impl Cell {
     }
 }
 
-/// A child that is gone with its stream.
+/// A child that is killed when its stream is dropped.
 struct Reaped(Child);
 
 impl Drop for Reaped {
@@ -509,7 +509,7 @@ fn accept_tcp(listener: &TcpListener, deadline: Instant) -> Result<TcpStream, St
     Ok(stream)
 }
 
-/// Asks again and again, for the standard library's listeners know no deadline.
+/// Asks again and again until the deadline, because `accept` of the standard library takes none.
 fn accepted<T>(deadline: Instant, mut accept: impl FnMut() -> io::Result<T>) -> Result<T, String> {
     loop {
         match accept() {
@@ -523,7 +523,7 @@ fn accepted<T>(deadline: Instant, mut accept: impl FnMut() -> io::Result<T>) -> 
     }
 }
 
-/// Where a Unix socket of this process can be.
+/// An unused path for a Unix socket of this process.
 fn socket_path() -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

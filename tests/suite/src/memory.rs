@@ -1,6 +1,6 @@
 //! A plain peer's end of a stream in memory, for any adapter at the other end.
 //!
-//! Rule: a peer that waits in memory can be cut there, as on a socket.
+//! Rule: a plain peer that waits in memory for a task can be cut off, as on a socket.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls until it is ready; none if the stream has been cut.
+    /// Polls and parks until it is ready; none if the stream has been cut.
     fn wait<T>(
         &self,
         mut poll: impl FnMut(&mut Duplex, &mut Context<'_>) -> Poll<io::Result<T>>,
@@ -85,7 +85,7 @@ impl Write for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // A stream that is gone already is what is wanted.
+        // Fails if the stream has ended already.
         let _ = self.0.wait(|end, cx| end.poll_close(cx));
     }
 }
@@ -111,7 +111,7 @@ pub fn of_threads(end: antiphon_blocking::Duplex) -> Stream {
     Stream {
         reader: Box::new(reader),
         writer: Box::new(writer),
-        // Dropping the halves is all there is to it.
+        // Nothing cuts it at once; each half ends when it is dropped.
         cut: Box::new(|| {}),
         keep: Box::new(()),
     }

@@ -1,7 +1,7 @@
 //! Plays one script in one cell.
 //!
-//! Rule: whatever our side says must be in the script, to the byte, and nothing
-//! else may come, up to the end of the stream; and no script takes longer than its time.
+//! Rule: the script has every message that our side sends, to the byte and up to the end of the
+//! stream, and no script takes longer than its time.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +19,9 @@ use crate::script::{Act, Role, Script, Step, What};
 
 /// How long a script may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How long it may take to notice.
+/// How much longer the player may take until it notices that.
 const GRACE: Duration = Duration::from_secs(5);
-/// So much of a long text is shown.
+/// How many characters of a long text are shown.
 const SHOWN: usize = 300;
 
 /// Plays a script to its end.
@@ -34,7 +34,7 @@ pub fn play(script: &Script, cell: &Cell) -> Result<(), String> {
     thread::spawn(move || {
         let played = catch_unwind(AssertUnwindSafe(|| play_here(&script, &cell)));
         let told = played.unwrap_or_else(|_| Err("the player panicked".to_owned()));
-        // Nobody waits any more for one that took too long.
+        // Fails if the script took too long, so that nobody waits any more.
         let _ = done.send(told);
     });
     let verdict = verdict.recv_timeout(TIMEOUT + GRACE);
@@ -114,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// No more operations.
+    /// Ends the operations.
     fn end(self) -> Ending {
         Ending {
             answers: self.answers,
@@ -131,14 +131,14 @@ impl Worker {
     }
 }
 
-/// Our client on its way out.
+/// Our client while it closes.
 struct Ending {
     answers: Receiver<String>,
     ended: Receiver<Result<(), String>>,
 }
 
 impl Ending {
-    /// Sees it close everything, with no answer that the script does not have.
+    /// Waits until it has closed everything. It must have given no answer that the script does not have.
     fn wait(self, deadline: Instant) -> Result<(), String> {
         let left = deadline.saturating_duration_since(Instant::now());
         let ended = self.ended.recv_timeout(left);
@@ -231,8 +231,8 @@ impl Player {
         Ok(())
     }
 
-    /// Sees our side end its direction, with nothing more to say. A server does so because the
-    /// plain peer does; a client by itself.
+    /// Waits until our side has ended its direction, with no further message. A server ends it when
+    /// the plain peer ends its own, a client by itself.
     fn finish(&mut self) -> Result<(), String> {
         if self.is_cut {
             return Ok(());
@@ -246,7 +246,7 @@ impl Player {
     }
 }
 
-/// Nothing more is what must have come.
+/// Fails if a message came where the stream had to end.
 fn nothing(came: Option<Vec<u8>>) -> Result<(), String> {
     match came {
         None => Ok(()),
@@ -272,7 +272,7 @@ fn matches(wanted: &str, got: &str) -> Result<(), String> {
     }
 }
 
-/// As much of a text as can be read.
+/// A text, or the beginning of a long one.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),

@@ -20,9 +20,9 @@ pub enum Role {
 /// One conversation.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The file it stands in, without its suffix.
+    /// The name of its file, without `.txt`.
     pub file: String,
-    /// What it shows.
+    /// What it shows, as the line `==` has it.
     pub title: String,
     /// Which side is ours.
     pub role: Role,
@@ -37,7 +37,7 @@ pub struct Script {
 /// One line of a script.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Where it stands.
+    /// The number of the line.
     pub line: usize,
     /// The transports it is for; all if there are none.
     pub only: Vec<Transport>,
@@ -69,7 +69,7 @@ pub enum What {
 pub enum Act {
     /// Ends its direction; our side may go on.
     End,
-    /// Lets the connection go without a word.
+    /// Cuts the connection, without a close frame or the like.
     Cut,
     /// Sees our side end the stream, and nothing before that.
     Ended,

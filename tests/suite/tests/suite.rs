@@ -1,10 +1,10 @@
 //! Plays every script of `scripts/` over every adapter and transport, and prints how many passed in
 //! each cell.
 //!
-//! Knows the arguments of a test binary that matter: a filter on the scripts' names, `--list`; and
-//! `--runtime=NAME`, which plays over one adapter only. Each
-//! adapter runs in a process of its own, for smol and async-std cannot share one; that is also
-//! where a script over standard streams finds its server, which is this program again.
+//! Takes some arguments of the standard harness, a filter on the scripts' names and `--list`, and
+//! `--runtime=NAME`, which plays over one adapter only. Each adapter runs in a process of its own,
+//! because smol and async-std cannot share one. This program is also the server of scripts over
+//! standard streams, and the relay to which a client over standard streams connects.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -123,7 +123,7 @@ fn verdict(is_passed: bool) -> &'static str {
     }
 }
 
-/// The scripts that took longest, wherever they did.
+/// The scripts that took longest, each by its slowest cell.
 fn slowest(played: &[Played]) -> String {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for played in played {
@@ -161,8 +161,8 @@ fn is_chosen(script: &Script, filters: &[String]) -> bool {
     filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
 }
 
-/// One process for each adapter, or for the one that is named. Gives what was played, and which
-/// process did not end well.
+/// Runs one process for each adapter, or for the one that is named. Returns what was played, and an
+/// error for each process that failed.
 fn play_everywhere(named: Option<&str>, filters: &[String]) -> (Vec<Played>, Vec<String>) {
     let (all, failures) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -195,7 +195,7 @@ fn play_on(runtime: Runtime, filters: &[String]) -> Result<Vec<Played>, String> 
     let log = thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut stderr) = stderr {
-            // What was read before a failure is all there is.
+            // If it fails, what was read before is shown.
             let _ = stderr.read_to_end(&mut text);
         }
         String::from_utf8_lossy(&text).into_owned()
@@ -218,6 +218,7 @@ fn play_on(runtime: Runtime, filters: &[String]) -> Result<Vec<Played>, String> 
 
 /// All the cells of one adapter.
 fn cells(runtime: &str, filters: &[String]) -> ExitCode {
+    // The panics of the method `crash` are expected, and not printed.
     std::panic::set_hook(Box::new(|panic| {
         let said = panic.payload().downcast_ref::<&str>();
         if said.is_none_or(|text| *text != "asked to crash") {
@@ -289,7 +290,7 @@ fn relay(address: &str) -> ExitCode {
         stream.set_nodelay(true)?;
         let mut there = stream.try_clone()?;
         thread::spawn(move || {
-            // An end of either side is the end of this direction.
+            // Whichever side ends, this direction has ended.
             let _ = io::copy(&mut io::stdin().lock(), &mut there);
             let _ = there.shutdown(Shutdown::Write);
         });

@@ -1,8 +1,8 @@
 //! HTTP by hand: a plain client whose every message is a request, and a plain server that answers
 //! each with the message that fits.
 //!
-//! Rule: what has no body says so by its status, and what is answered belongs to
-//! the exchange that asked.
+//! Rule: a reply without a body has status 202 or 204, and each answer goes to the exchange that
+//! asked.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -301,7 +301,7 @@ impl HttpServer {
                 listening.change(|state| state.under_way += 1);
                 let (desk, wrap) = (Arc::clone(&listening), Arc::clone(&wrap));
                 thread::spawn(move || {
-                    // A client that leaves within its handshake or a request has asked nothing.
+                    // Fails if the client ends the connection within a handshake or a request.
                     let _ = wrap(socket).and_then(|stream| serve(stream, &desk));
                     desk.change(|state| state.under_way -= 1);
                 });
@@ -394,8 +394,8 @@ impl Raw for HttpServer {
 
     fn hold(&mut self, _: bool) {}
 
-    /// All connections are gone: a client lets go of them when it is closed. Whoever is owed an
-    /// answer gets none.
+    /// Waits until our client, which is closing, has ended all connections. Exchanges that still wait
+    /// for an answer get none.
     fn receive_last(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, String> {
         self.desk.change(|state| {
             state.is_ended = true;

@@ -1,8 +1,8 @@
 //! The plain peer: bytes and framings, written from the specifications alone. Nothing here knows
 //! antiphon.
 //!
-//! Rule: everything that waits has a deadline, and reading goes on by itself, so
-//! that a peer that talks is never held up by one that listens.
+//! Rule: everything that waits has a deadline, and threads of their own read, so that the other side
+//! can always go on writing.
 
 pub mod http;
 pub mod sockets;
@@ -34,7 +34,7 @@ pub trait Raw: Send {
     /// It did not come in time, or what came is no message.
     fn receive(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, String>;
 
-    /// The same after everything has been said: none once the other side has let go.
+    /// The next message after the last one of a script: none once the other side has ended.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -45,7 +45,7 @@ pub trait Raw: Send {
     /// Ends our direction.
     fn end(&mut self);
 
-    /// Lets the connection go without a word.
+    /// Cuts the connection, without a close frame or the like.
     fn cut(&mut self);
 
     /// Stops reading, or reads again.
@@ -67,9 +67,9 @@ pub struct Stream {
     pub reader: Box<dyn Read + Send>,
     /// What goes out; dropped, it ends that direction.
     pub writer: Box<dyn Write + Send>,
-    /// Lets it go without a word.
+    /// Cuts both directions.
     pub cut: Box<dyn FnMut() + Send>,
-    /// What must live as long.
+    /// What must live as long as the stream.
     pub keep: Box<dyn Any + Send>,
 }
 

@@ -15,14 +15,14 @@ trait Ends: io::Write + Send {
 
 impl Ends for TcpStream {
     fn end(&self) {
-        // A socket that is gone already is what is wanted.
+        // Fails if the socket has ended already.
         let _ = self.shutdown(Shutdown::Write);
     }
 }
 
 impl Ends for UnixStream {
     fn end(&self) {
-        // A socket that is gone already is what is wanted.
+        // Fails if the socket has ended already.
         let _ = self.shutdown(Shutdown::Write);
     }
 }
@@ -56,7 +56,7 @@ pub fn tcp_stream(stream: TcpStream) -> Result<Stream, String> {
     Ok(Stream {
         reader: Box::new(stream),
         writer: Box::new(Half(writer)),
-        // A socket that is gone already is what is wanted.
+        // Fails if the socket has ended already.
         cut: Box::new(move || drop(control.shutdown(Shutdown::Both))),
         keep: Box::new(()),
     })
@@ -74,7 +74,7 @@ pub fn unix_stream(stream: UnixStream) -> Result<Stream, String> {
     Ok(Stream {
         reader: Box::new(stream),
         writer: Box::new(Half(writer)),
-        // A socket that is gone already is what is wanted.
+        // Fails if the socket has ended already.
         cut: Box::new(move || drop(control.shutdown(Shutdown::Both))),
         keep: Box::new(()),
     })

@@ -10,14 +10,14 @@ use std::time::Instant;
 use super::websocket::{Frame, Side};
 use super::{Raw, Stream};
 
-/// How messages are told apart on a stream.
+/// How messages are delimited on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// One a line.
+    /// One message a line.
     Lines,
-    /// Behind a header with their length.
+    /// Each message after a header with its length.
     ContentLength,
-    /// Each a frame of a WebSocket, whose handshake is done.
+    /// Each message a frame of a WebSocket, whose handshake is done.
     WebSocket(Side),
 }
 
@@ -187,13 +187,13 @@ impl Raw for StreamRaw {
         }
     }
 
-    /// A WebSocket ends with a close frame; its server then ends the stream, its client waits for
-    /// that.
+    /// Ends our direction. On a WebSocket that is a close frame, after which a server ends the stream
+    /// and a client waits for that.
     fn end(&mut self) {
         if let Framing::WebSocket(side) = self.framing {
             if !self.has_said_close {
                 self.has_said_close = true;
-                // Whoever is gone has ended already.
+                // Fails if the other side has ended already.
                 let _ = self.send_raw(&side.close(1000));
             }
             if side == Side::Client {

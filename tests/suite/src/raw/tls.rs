@@ -1,7 +1,7 @@
 //! TLS between a plain peer and its socket.
 //!
-//! Rule: a thread that reads from the socket does not hold the lock of the TLS state, so
-//! a peer that waits for the other side can still be heard by it.
+//! Rule: a thread that waits for bytes of the socket does not hold the lock of the TLS state, so that
+//! another thread can write meanwhile.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -50,7 +50,7 @@ fn stream(mut socket: TcpStream, mut tls: Connection) -> Result<Stream, String> 
             records: Vec::new(),
         }),
         writer: Box::new(Writer(shared)),
-        // A socket that is gone already is what is wanted.
+        // Fails if the socket has ended already.
         cut: Box::new(move || drop(control.shutdown(Shutdown::Both))),
         keep: Box::new(()),
     })
@@ -58,7 +58,7 @@ fn stream(mut socket: TcpStream, mut tls: Connection) -> Result<Stream, String> 
 
 struct Shared {
     tls: Mutex<Connection>,
-    /// Taken before the state, so that records leave in their order.
+    /// Locked before the state, so that records leave in their order.
     sending: Mutex<TcpStream>,
 }
 
@@ -85,7 +85,7 @@ impl Shared {
 struct Reader {
     shared: Arc<Shared>,
     socket: TcpStream,
-    /// What has been received and not yet taken by the TLS state, which holds so much at a time.
+    /// What has been received and not yet taken by the TLS state, which takes only so much at a time.
     records: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ impl Read for Reader {
                 self.records.extend_from_slice(&records[..n]);
             }
             let mut tls = self.shared.tls();
-            // At the end of the socket this tells it so.
+            // No bytes tell the state that the socket has ended.
             let taken = tls.read_tls(&mut self.records.as_slice())?;
             self.records.drain(..taken);
             tls.process_new_packets().map_err(io::Error::other)?;
@@ -133,7 +133,7 @@ impl Drop for Writer {
             tls.send_close_notify();
             Ok(())
         });
-        // A socket that is gone already is what is wanted.
+        // Fails if the socket has ended already.
         drop(said);
         let socket = &self.0.sending;
         let socket = socket.lock().unwrap_or_else(PoisonError::into_inner);

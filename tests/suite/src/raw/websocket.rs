@@ -7,7 +7,7 @@ use tungstenite::handshake::derive_accept_key;
 use super::Stream;
 use super::http::{Head, read_head};
 
-/// The key of the example in RFC 6455 clause 1.3, which is as good as any.
+/// The key of the example in RFC 6455 clause 1.3; any key is allowed.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
 /// The mask of every frame: any four bytes are allowed.
@@ -86,8 +86,8 @@ impl Side {
     /// Takes a whole frame of the other side's out of what has been received.
     ///
     /// # Errors
-    /// It is none that our side should send: masked by a server, unmasked by a client, in pieces,
-    /// binary.
+    /// It is a frame that the other side must not send here: masked by a server, unmasked by a
+    /// client, fragmented, or binary.
     pub fn take(self, received: &mut Vec<u8>) -> Result<Option<Frame>, String> {
         let Some((head, length)) = head_of(received) else {
             return Ok(None);
