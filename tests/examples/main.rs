@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Longer than any example takes that works.
 const LONG: Duration = Duration::from_secs(60);
 
-/// An example's program, fresh.
+/// The command that runs an example; the examples are built before the first.
 fn example(name: &str) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
@@ -155,7 +155,7 @@ fn the_calculator_meets_a_reader_that_has_left_with_one_line() {
     stdin
         .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"add\",\"params\":[1,2],\"id\":1}\n")
         .unwrap();
-    // Its input is still open: it leaves because nobody listens.
+    // Its input is still open: it ends because nobody reads its output.
     let output = ended(child);
     drop(stdin);
     assert_eq!(output.status.code(), Some(2), "{output:?}");

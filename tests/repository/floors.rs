@@ -1,7 +1,8 @@
 //! Checks the import rules ("floors") of the core by reading its source.
 //!
-//! A module imports only from lower floors; from a sibling only if this table allows it, with the
-//! reason. Every file of `src/` is in the table. Only `json/` uses serde_json, nothing needs `std`
+//! Every module of the crate's root is a room on a floor of the table below, [`HOUSE`]. It imports only
+//! from lower floors, and from a sibling, a room of its own floor, only if the table allows it. Every
+//! file of `src/` belongs to a room. Only `json/` uses serde_json, nothing needs `std`
 //! outside its feature, and no file is too long. Unit tests are exempt.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ const MAX_LINES: usize = 600;
 struct Room {
     floor: u8,
     module: &'static str,
-    /// The neighbours it may look at.
+    /// The rooms of its own floor from which it may import.
     siblings: &'static [&'static str],
 }
 
@@ -26,12 +27,12 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 }
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
-/// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 are layers above; floor 6
-/// says what is public.
+/// floor 3 its rules; floor 4 is used with a connection; floor 5 is built on top of those; floor 6 is
+/// the list of what is public.
 const HOUSE: [Room; 39] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
-    // What is built small depends on what it is built for.
+    // Code that has a smaller variant asks `target` which one is built.
     room(0, "json", &["target"]),
     room(0, "frame", &["target"]),
     room(0, "buffer", &[]),
@@ -47,7 +48,7 @@ const HOUSE: [Room; 39] = [
     room(1, "event", &["error_object", "id"]),
     // Copies of events, to keep.
     room(1, "owned", &["error_object", "event", "id"]),
-    // What stands in params by which a dialect tells of progress.
+    // The members of params that report progress in a dialect.
     room(1, "progress", &["encode"]),
     // The configuration chooses codes, the spelling of ids and the way of progress.
     room(1, "config", &["codes", "error_profile", "id", "progress"]),
@@ -74,20 +75,20 @@ const HOUSE: [Room; 39] = [
     room(4, "answer", &[]),
     room(4, "collector", &[]),
     room(4, "generate", &[]),
-    // Who is let in by its origin is one rule for both; a body is answered as any message.
+    // Both check origins by one rule; a body is answered like any message.
     room(4, "http", &["answer", "websocket"]),
     room(4, "keepalive", &[]),
     room(4, "lifecycle", &[]),
     room(4, "reader", &[]),
     // How often a call is sent again, and after how long.
     room(4, "retry", &[]),
-    // Its delays are made as those of calls.
+    // Its delays are computed like those of calls that are sent again.
     room(4, "reconnect", &["retry"]),
     // A stream may begin like HTTP, heartbeats are what a WebSocket's rules say, and a report tells of a
     // connection that was not admitted.
     room(4, "session", &["admission", "http", "websocket"]),
     room(4, "shutdown", &[]),
-    // Part of what a WebSocket can be told is when to ping.
+    // The rules of a WebSocket have the settings of pings in them.
     room(4, "websocket", &["keepalive"]),
     room(5, "service", &[]),
     room(6, "lib", &[]),
@@ -164,7 +165,7 @@ fn find(module: &str) -> Option<&'static Room> {
     HOUSE.iter().find(|room| room.module == module)
 }
 
-/// The table itself: siblings share a floor and do not look at each other in a circle.
+/// Faults of the table itself: siblings on different floors, or that import each other in a circle.
 fn cycles() -> Vec<String> {
     let mut faults = Vec::new();
     for room in &HOUSE {
@@ -310,8 +311,8 @@ fn every_file_imports_from_lower_floors_only() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// Items that would give the core a memory or a way out of its own: without `std`, without foreign
-/// functions and without statics there is no clock, no socket, no thread and no log to reach.
+/// Lines by which the core could keep global state or reach the system: without `std`, foreign
+/// functions and statics it has no clock, no socket, no thread and no log.
 fn ways_out(code: &str) -> Vec<&str> {
     let items = [
         "static ",
@@ -374,7 +375,7 @@ fn manifest() -> String {
 #[test]
 fn the_core_depends_on_three_packages() {
     let mut names = section(&manifest(), "dependencies");
-    // Only where a feature asks for them: the generators that users fuzz with, and schemas of types.
+    // Two more only by a feature: `arbitrary` for users who fuzz, `schemars` for schemas of types.
     for optional in ["arbitrary", "schemars"] {
         names.retain(|name| name != optional);
         let manifest = manifest();
@@ -479,7 +480,8 @@ fn unsafe_code_is_denied_everywhere_but_in_the_vector_module() {
     assert!(lines < 200, "the vector module has {lines} lines");
 }
 
-/// A house in which every room has one empty file, but for the one that is given.
+/// The faults of a source in which every room is one empty file, except for the given file, and for
+/// `lib.rs`, which exports three names.
 fn house_with(path: &str, text: &str) -> Vec<String> {
     let mut files: Vec<File> = HOUSE
         .iter()

@@ -33,7 +33,7 @@ fn rust_files(folder: &str, code_only: bool) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// A file up to the first thing in it that is there for tests only.
+/// A file up to the first item that is compiled for tests only, not counting `mod tests;`.
 fn without_tests(text: &str) -> &str {
     const MARK: &str = "#[cfg(test)]\n";
     let is_code = |at: &usize| !text[at + MARK.len()..].starts_with("mod tests;");
@@ -50,7 +50,7 @@ fn lines_with(files: &[(PathBuf, String)], words: &[&str]) -> Vec<String> {
             .map(str::trim)
             .filter(|line| !line.starts_with("//"))
         {
-            // A lifetime is no state.
+            // The lifetime is no `static`.
             let said = line.replace("'static", "");
             if words.iter().any(|word| said.contains(word)) {
                 found.push(format!("{}: {line}", path.display()));
@@ -78,7 +78,7 @@ fn the_core_reads_no_clock_draws_no_randomness_and_touches_no_system() {
     let found = lines_with(&core, &words);
     let allowed = |line: &String| {
         line.contains("deny(unsafe_code)")
-            // The vector module; the floors hold it to be the only file with the word.
+            // The vector module; `floors.rs` checks that no other file has `unsafe`.
             || line.contains("json/simd.rs")
     };
     let found: Vec<_> = found.into_iter().filter(|line| !allowed(line)).collect();

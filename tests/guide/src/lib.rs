@@ -2,9 +2,9 @@
 //! run as it stands there.
 //!
 //! Each page is the documentation of an empty module, so its code blocks are documentation tests.
-//! `tools/links.py` wants every page here, those without code too.
+//! `tools/links.py` checks that every page is here, also those without code.
 
-/// The pages that a newcomer reads first.
+/// README, and the pages of `docs` outside the guide.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]

@@ -5,9 +5,9 @@ use std::env;
 use std::process::Command;
 use std::time::Duration;
 
-/// Says to this program that it is the child that serves.
+/// The environment variable that tells this program that it is the child that serves.
 const SERVES: &str = "README_SERVES";
-/// How many conversations there are.
+/// How many conversations there are: three runtimes, two programs, four transports.
 const CASES: usize = 24;
 
 macro_rules! text_of_readme {
@@ -36,7 +36,7 @@ macro_rules! text_of_readme {
     };
 }
 
-/// Asks what README asks. `$end` waits for a call.
+/// Makes the calls of README and one more, and returns 1. `$end` waits for a call.
 macro_rules! ask {
     ($adapter:ident, $name:expr, $client:expr, $($end:tt)+) => {{
         let client = $client;
@@ -110,6 +110,7 @@ macro_rules! on_tasks {
     };
 }
 
+/// How long a child may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// This program, as a child that serves.
