@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How much flash the echo peer for a bare Cortex-M4F takes: text and read-only data, in bytes.
+"""How much flash the echo peers for a bare Cortex-M4F take: vectors, text and read-only data, in bytes.
 
 usage: flash.py [--parts] [--symbols] [--write]
 
 Builds the peers of echo/ (optimised for size, one codegen unit, link-time optimisation over
 everything, abort on panic; a stable toolchain with its own core and alloc), and compares with
-flash.txt: more than 2 % above what is written there fails, more than 2 % below asks for --write.
+flash.txt: a size more than 2 % above the figure there fails, one more than 2 % below asks for --write.
 
 --parts     by part of the program;  --symbols  every symbol;  --write  write the figures down
 """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How much RAM the echo peer ever uses, heap and stack, with messages of up to 1 KiB.
+"""How much RAM each echo peer uses at most, heap and stack, with messages of up to 1 KiB.
 
 usage: memory.py
 
 Builds echo/ with the feature `measured`, runs it on QEMU's model of a Cortex-M4 board (mps2-an386),
 plays a conversation to it over the serial port, compares every reply, and reads the peaks that it
 reports: the heap in bytes that were asked for at once, the stack by the words that were ever
-overwritten. The input buffer, the connection and its configuration stand on the stack. Fails above
-8 KiB together. Exits 3 if the emulator is not there.
+overwritten. The input buffer, the connection and its configuration are on the stack. Fails if heap
+and stack together are above 8 KiB. Exits with 3 if there is no emulator.
 """
 
 import os
@@ -41,7 +41,7 @@ def error(code, message, id="null"):
 
 
 def conversation(batches):
-    """Lines and the line that each is answered with, if any; `batches` says whether the peer knows any."""
+    """Lines and the line that each is answered with, if any; `batches` says whether the peer takes batches."""
     largest = '["' + "x" * 960 + '"]'
     deep = "[" * 100 + "]" * 100
     numbers = "[" + ",".join(str(n / 4) for n in range(150)) + "]"
@@ -76,7 +76,7 @@ def build():
 
 
 def play(binary, batches):
-    """Plays the conversation and gives the report; None if anything differed."""
+    """Plays the conversation and returns the report; None if a reply differed or none came."""
     command = [EMULATOR, "-M", "mps2-an386", "-display", "none", "-monitor", "none", "-serial", "stdio", "-semihosting", "-kernel", str(binary)]
     board = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     lines = queue.Queue()

@@ -10,9 +10,8 @@ whole and byte by byte. Instructions are counted exactly and the same every time
 `count.c` beside this file, which is fast enough for 64 MiB, or by valgrind's callgrind, which needs nothing
 built and is what `--quick` takes. `--quick` takes the small sizes. `--to` ends at so many MiB instead of 64,
 `--bytes-to` does so for what is fed byte by byte. `--only=client,bytes` counts one role, fed in one way.
-`--keep` writes `counts.csv` and `counts.svg` beside this file, and leaves there what it did not count.
-`--compare` counts the same runs both ways
-and writes `compared.csv`.
+`--keep` writes `counts.csv` and `counts.svg` beside this file; series that it did not count stay in them.
+`--compare` counts the same runs with both counters and writes `compared.csv`.
 
 Linear means: doubling the input costs at most 2.2 times the instructions, at every doubling.
 
@@ -34,9 +33,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 COUNTS = HERE / "counts.csv"
 MAX_RATIO = 2.2
-# Sizes in bytes. The first is large enough that what does not depend on it is lost.
+# Sizes in bytes. The first is large enough that costs which do not depend on the size do not show.
 QUICK = {"whole": (64 << 10, 128 << 10), "bytes": (8 << 10, 16 << 10)}
-# Here something is looked up for every item: a search that is not constant shows only with many.
+# Inputs with a search for every item: a search that is not constant shows only with many items.
 SEARCHES = ("ids_rejected", "same_id_cancelled", "cancelled", "cancelled_by_text", "cancelled_in_batch",
             "null_errors", "replies_backwards", "named_replies")
 QUICK_SEARCHES = (256 << 10, 512 << 10)
@@ -77,7 +76,7 @@ def count_by_callgrind(job, folder):
 
 
 def count_by_qemu(job, folder):
-    """The same; the binary writes a line before and one behind what counts."""
+    """What the binary said of each size, and how many instructions lay between two of its lines."""
     plugin, out = pathlib.Path(folder, "count.so"), pathlib.Path(folder, "out")
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", plugin, HERE / "count.c"], check=True, timeout=60)
     said = play([QEMU, "-plugin", f"{plugin},out={out}", *job])
@@ -99,7 +98,7 @@ def sizes_to(binary, name, role, mode, end):
     last = end
     size, items = play([binary, name, str(1 << 20), role, "whole"])[0][:2]
     if items > 100:
-        # Numbers grow longer, so what a million items take is come nearer to until they are there.
+        # Numbers grow longer, so the size of a million items is approached in steps.
         last = min(1 << 20, end)
         while items < MAX_ITEMS and last < end:
             last = min(end, size + (MAX_ITEMS - items) * size // items + 1024)
@@ -107,7 +106,7 @@ def sizes_to(binary, name, role, mode, end):
     wanted = sorted({FIRST[mode], 2 * FIRST[mode], MIDDLE, 2 * MIDDLE, last // 2, last})
     sizes = []
     for size in wanted:
-        # The top counts most: what is too near below it, or beyond it, is left out.
+        # The top counts most: a size beyond it, or too near below its half, is left out.
         if size <= last and (size in (last, last // 2) or STEP_MIN * size <= last // 2):
             sizes.append(size)
     return sizes
@@ -127,7 +126,7 @@ def series(count, binary, name, role, mode, sizes):
 
 
 def doublings(rows):
-    """The steps of a series, and what each costs, for a doubling: sizes are not met to the byte."""
+    """The steps of a series, and what each costs, scaled to a doubling: sizes are not met to the byte."""
     return [(before[3], after[3], (after[4] / before[4]) ** (1 / math.log2(after[3] / before[3])))
             for before, after in zip(rows, rows[1:]) if after[3] >= STEP_MIN * before[3]]
 
@@ -181,7 +180,7 @@ def plot(results, path):
 
 
 def keep(results):
-    """Writes what is known so far beside this file, in the place of what was known of the same series."""
+    """Writes the results beside this file, in the place of earlier results of the same series."""
     known = {}
     if COUNTS.exists():
         for line in COUNTS.read_text().splitlines()[1:]:
@@ -195,7 +194,7 @@ def keep(results):
 
 
 def compare(binary, jobs, pool):
-    """Counts the same with both counters: how many series they disagree on."""
+    """Counts the same series with both counters, and returns for how many of them they disagree."""
     def both(job):
         return [doublings(series(count, binary, *job, COMPARED[job[2]])) for count, _ in COUNTERS.values()]
     lines, apart_most, failed = [], 0.0, 0
@@ -213,7 +212,7 @@ def compare(binary, jobs, pool):
 
 
 def measure(count, binary, jobs, sizes_of, pool, is_kept):
-    """Counts and judges every series: how many failed."""
+    """Counts and judges every series, and returns how many failed."""
     print(f"{'input':26} {'role':7} {'fed':6} {'up to bytes':>12} {'items':>9} "
           f"{'instr/byte':>10} {'worst x2':>8} {'held/bound':>10}")
     results, failed = [], 0

@@ -1,6 +1,6 @@
 // An example: the WebAssembly core as a peer on a WebSocket. Node brings the socket and the clock;
-// the module, which imports nothing, brings all of JSON-RPC. It calls a server, is called back by
-// it, gives up what takes too long, and answers what it is asked.
+// the module, which imports nothing, brings all of JSON-RPC. It calls a server, answers a call from
+// it, and lets a call time out.
 //
 // usage: node websocket.mjs MODULE.wasm ws://HOST:PORT/PATH
 // The server is `antiphon-peer server ws://…`; the package `ws` is found by NODE_PATH.
@@ -54,7 +54,7 @@ socket.on("message", (data, isBinary) => {
   settle();
 });
 
-// One call at a time: `ended` speaks of the last one.
+// One call at a time, because `ended` is about the last one.
 let settle = () => {};
 const call = (method, params, within = 10_000) =>
   new Promise((resolve) => {
@@ -100,7 +100,7 @@ check("the order of that", between, ["→", "←", "→", "←"]);
 check("too slow", (await call("sleep", [600_000], 50))[0], "timed out");
 check("and on it goes", await call("subtract", { minuend: 5, subtrahend: 7 }), ["result", "-2"]);
 
-// A batch from outside the module gets one answer for all of it.
+// A batch that is sent past the module gets one array of answers.
 const answered = new Promise((resolve) => { socket.once("message", resolve); });
 socket.send(JSON.stringify([1, 2].map((id) => ({ jsonrpc: "2.0", method: "sum", params: [id, id], id: `b${id}` }))));
 check("a batch", JSON.parse(await answered).map((reply) => reply.result), [2, 4]);

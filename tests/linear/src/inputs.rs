@@ -1,6 +1,7 @@
-//! The worst inputs: each a text of about so many bytes, and the configuration that lets it in.
+//! The worst inputs: each a text of about so many bytes, and the configuration under which it is
+//! accepted.
 //!
-//! The limits grow with the input, so that none of them hides what lies behind it.
+//! The limits grow with the input, so that none of them ends the work early.
 
 use antiphon::{CancelMatch, Config, DuplicateIds, Framing, NullIdError, VersionPolicy};
 
@@ -16,7 +17,7 @@ pub(crate) struct Worst {
     pub(crate) in_batch: bool,
     /// How long each answer to a request is; none for requests that stay open.
     pub(crate) answer: Option<usize>,
-    /// The messages of the input are counted apart, for those that have many.
+    /// How many messages, batch items or members the input has, where it has many small ones; else 1.
     pub(crate) items: usize,
 }
 
@@ -82,7 +83,7 @@ fn filled(bytes: usize, head: &str, middle: &str, tail: &str) -> Vec<u8> {
     text
 }
 
-/// Texts that `one` numbers, until there are `bytes`: how many, and all of them.
+/// Texts that `one` makes of the numbers from 1, until there are `bytes` bytes: how many, and the text.
 fn numbered(bytes: usize, between: &str, mut one: impl FnMut(usize) -> String) -> (usize, Vec<u8>) {
     let (mut n, mut text) = (0, Vec::with_capacity(bytes + 128));
     while text.len() < bytes {
@@ -285,6 +286,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
             made.bytes = filled(bytes, params, "1,", "1],\"id\":1}\n");
         }
         "replies" | "replies_backwards" | "replies_repeated" | "replies_unknown" => {
+            // A reply has about 45 bytes, so most of them find an open call.
             let open = bytes / 45;
             made.calls = if name == "replies_unknown" { 1 } else { open };
             lines(
@@ -304,7 +306,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
             made.bytes = [b"[", &text[..], b"]\n"].concat();
         }
         "null_errors" => {
-            // More than one batch is open, so that each error has to find that out.
+            // A batch and a single call are open, so each error has to find out that it fits neither alone.
             made.config.dialect.null_id_error = NullIdError::FailSole;
             (made.calls, made.in_batch) = (bytes / 100, true);
             let error =

@@ -1,11 +1,11 @@
-//! Plays one worst input once, so that a counter of instructions can watch.
+//! Plays one worst input, once for each size, under a program that counts instructions.
 //!
 //!   antiphon-linear --names
 //!   antiphon-linear NAME BYTES[,BYTES…] server|client whole|bytes
 //!
-//! Prints what it did and how much memory the connection held. Only what `measured` does is the
-//! connection's; making the input is not, so there is a line before it and one behind it, for a counter
-//! that knows no names. Exit code 1: memory above `max_memory_bytes`. 2: usage.
+//! Prints what it did and how much memory the connection held. Only what `measured` does is to be
+//! counted, and not the making of the input. For a counter that does not know function names, a line is
+//! printed right before and right after it. Exit code 1: memory above `max_memory_bytes`. 2: usage.
 
 mod inputs;
 
@@ -54,7 +54,7 @@ fn show(play: &mut Play, bytes: &[u8]) -> usize {
             play.conn.consume_transmit(waiting);
         }
         if let Err(rejected) = play.conn.respond(token, result.as_json()) {
-            // Closed for want of room: there is nobody left to answer.
+            // The connection has closed because its output was full.
             drop(rejected);
         }
     }
@@ -63,7 +63,7 @@ fn show(play: &mut Play, bytes: &[u8]) -> usize {
     consumed
 }
 
-/// All that counts. Its name is what the counter is switched on by.
+/// All that is counted: callgrind counts while a function of this name runs.
 #[inline(never)]
 fn measured(play: &mut Play, bytes: &[u8], buffer: &mut ReadBuffer, by_bytes: bool) {
     if by_bytes {
@@ -113,6 +113,7 @@ fn open(conn: &mut Connection, name: &str, input: &Worst) {
     conn.consume_transmit(waiting);
 }
 
+/// Plays one input, prints the outcome, and returns whether the memory stayed within its bound.
 fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
     let input = worst(name, bytes);
     let config: Config = input.config.role(role);

@@ -170,7 +170,8 @@ pub fn send(byte: u8) {
     }
 }
 
-/// Milliseconds since the start, for about three minutes; then it begins again, which harms nobody.
+/// Milliseconds since the start, for about three minutes; then they begin again at 0. The only deadline
+/// of an echo peer, for the rest of a message, may then come late or never.
 #[allow(dead_code, reason = "one of the peers knows no time")]
 pub fn milliseconds() -> u32 {
     const TICKS: u32 = 25_000;
@@ -204,7 +205,7 @@ mod measured {
         }
     }
 
-    /// Fills what is free of the stack.
+    /// Fills the free part of the stack with a pattern.
     ///
     /// # Safety
     /// Called before anything lies below the stack pointer.
@@ -233,7 +234,7 @@ mod measured {
         }
     }
 
-    /// Tells over the serial port how much memory was ever in use, and ends.
+    /// Sends over the serial port how much memory was in use at most, and ends.
     pub(super) fn report() -> ! {
         let stack = stack_used();
         // SAFETY: nobody else holds a reference; see `Sync`.
@@ -250,7 +251,7 @@ mod measured {
         end(b"\n")
     }
 
-    /// Says a last word and switches the emulated board off.
+    /// Sends `word` and switches the emulated board off.
     pub(super) fn end(word: &[u8]) -> ! {
         const EXIT: u32 = 0x18;
         const ORDERLY: u32 = 0x2_0026;

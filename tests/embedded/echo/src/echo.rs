@@ -5,7 +5,7 @@ use core::convert::Infallible;
 use crate::board;
 use antiphon::{Connection, ErrorObject, Event, Input, Instant, Settings};
 
-/// The largest message, and the whole of the input buffer.
+/// The largest message. The input buffer is 64 bytes larger.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Answers whatever comes in, for ever.
@@ -23,7 +23,7 @@ pub fn serve<S: Settings>(mut conn: Connection<Infallible, S>) -> ! {
         let mut input = Input::stream(&buffer[..filled]);
         while let Some(event) = conn.poll_event(&mut input) {
             if let Event::Request(request) = event {
-                // A result too large for the output is answered by nobody: the peer's own limit.
+                // A result that is too large for the output is answered with an internal error.
                 if let Err(refused) = conn.respond(request.token, request.params) {
                     let _ = conn.respond_err(refused.value, &ErrorObject::internal_error());
                 }

@@ -1,5 +1,5 @@
 //! What one writes without antiphon, to compare with: lines, a typed request whose params and id
-//! stay text, a typed reply. It has no batches, limits but the buffer, cancels or deadlines.
+//! stay text, a typed reply. It has no batches, no cancels, no deadlines, and no limit but the buffer.
 #![no_std]
 #![no_main]
 
@@ -11,7 +11,7 @@ use alloc::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The largest message, and the whole of the input buffer.
+/// The largest message. The input buffer is 64 bytes larger.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 #[derive(Deserialize)]

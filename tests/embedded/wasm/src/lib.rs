@@ -100,7 +100,7 @@ struct Peer {
     conn: Connection<u32>,
     input: [u8; INPUT_BYTES],
     filled: usize,
-    /// How the last call ended: 1 result, 2 error, 3 timed out, 4 anything else.
+    /// How the last call ended: 1 result, 2 error, 3 timed out, 4 anything else; 0 while it is open.
     ended: u32,
     closed: bool,
     /// What the host asks for, and the result or error it gets.
@@ -211,7 +211,8 @@ pub extern "C" fn sent(n: usize) {
     peer().conn.consume_transmit(n);
 }
 
-/// Calls `ping` with a deadline `within` milliseconds from `now`; 0 if that was refused.
+/// Calls `ping` with a deadline `within` milliseconds after `now`. Returns the call's id, or 0 if it
+/// was refused.
 #[unsafe(no_mangle)]
 pub extern "C" fn call(now: u32, within: u32) -> u32 {
     let deadline = Instant::from_millis(u64::from(now) + u64::from(within));
@@ -233,7 +234,7 @@ pub extern "C" fn text_len() -> usize {
 }
 
 /// Calls what the text says: the method's name in `method` bytes, then the params as JSON in
-/// `params` bytes; with a deadline as in `call`; 0 if that was refused.
+/// `params` bytes. The deadline and what is returned are as in `call`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ask(method: usize, params: usize, now: u32, within: u32) -> u32 {
     let peer = peer();
