@@ -59,7 +59,7 @@ impl Counting {
     }
 
     fn tell(&self, report: &Report) {
-        // Nobody may be looking any more.
+        // The test may be over.
         let _ = self.reports.send(report.to_string());
     }
 
@@ -68,7 +68,7 @@ impl Counting {
         let reports = self.reports.clone();
         move |context, why| {
             let from = context.peer_addr.map(|address| address.ip());
-            // Nobody may be looking any more.
+            // The test may be over.
             let _ = reports.send(format!("the server refused {from:?}: {why}"));
         }
     }

@@ -167,7 +167,7 @@ fn a_pong_that_the_jump_of_the_clock_delayed_counts() {
         frames::read_head(&mut raw).expect("a head");
         let (first, payload) = frames::read(&mut raw).expect("a frame");
         assert_eq!(first, PING);
-        // The whole machine slept: nobody has said anything meanwhile.
+        // As if the whole machine had slept: nothing arrives meanwhile.
         stopped(&program, || {});
         thread::sleep(DEADLINE / 5);
         raw.send(masked(PONG, &payload));
@@ -353,7 +353,7 @@ fn a_long_reply_of_http_that_found_no_room_while_the_process_was_stopped_counts(
 fn a_reply_of_http_that_the_jump_of_the_clock_delayed_counts() {
     on_each_runtime(|runtime| {
         let (mut client, mut stream) = calling_over_http(runtime);
-        // The whole machine slept: nobody has said anything meanwhile.
+        // As if the whole machine had slept: nothing arrives meanwhile.
         stopped(&client, || {});
         thread::sleep(DEADLINE / 5);
         // The head and the body in two parts.

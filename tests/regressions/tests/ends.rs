@@ -195,7 +195,7 @@ fn a_peer_that_breaks_the_framing_and_writes_on_is_not_read_for_longer_than_the_
         let address = server.logged("listening ");
         let mut stream = TcpStream::connect(address.as_str()).expect("it listens");
         stream.set_write_timeout(Some(LONG)).expect("a timeout");
-        // Answers that nobody reads, below the hard limit, and then a header that is none.
+        // Answers that nobody reads, below the hard limit of 4 MiB, and then a malformed header.
         let text = "x".repeat(700_000);
         let line = format!(
             "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{text}\"],\"id\":1}}\n"
@@ -285,7 +285,7 @@ fn secure(runtime: &str, scheme: &str) -> (Program, rustls_stream::Stream) {
     );
     let url = server.logged(&format!("listening {scheme}://"));
     let roots = std::fs::read(&file).expect("a certificate");
-    // Nobody needs it any more.
+    // The file has been read.
     let _ = std::fs::remove_file(&file);
     let stream = rustls_stream::connect(url.trim_end_matches('/'), roots);
     (server, stream)

@@ -24,14 +24,14 @@ struct Numbers(mpsc::Sender<u32>);
 
 impl antiphon_blocking::Service for Numbers {
     fn opened(&mut self, peer: &antiphon_blocking::Peer) {
-        // Nobody may be looking any more.
+        // The test may be over.
         let _ = self.0.send(peer.context().connection);
     }
 }
 
 impl antiphon_net::Service for Numbers {
     fn opened(&self, peer: &antiphon_net::Peer) -> impl Future<Output = ()> + Send {
-        // As above.
+        // The test may be over.
         let _ = self.0.send(peer.context().connection);
         ready(())
     }
@@ -259,10 +259,10 @@ impl Late {
         }
         let tell = self.0.clone();
         request.defer().spawn(move |reply| {
-            // Nobody may be looking any more.
+            // The test may be over.
             let _ = tell.send(None);
             reply.cancellation().wait(LONG);
-            // As above.
+            // The test may be over.
             let _ = tell.send(Some(reply.ok(())));
         });
         Answer::deferred()

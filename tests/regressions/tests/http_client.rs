@@ -384,7 +384,7 @@ enum Then {
     Close,
     EndWriting,
     /// It ends its direction when another request has come, and closes a while later without having
-    /// read it: the end of the stream comes first, and the reset behind it.
+    /// read it: the end of the stream comes first, and the reset after it.
     EndThenReset,
     /// It reads another request, and closes without an answer.
     ReadAndClose,
@@ -468,7 +468,7 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call_on_threads() {
     }
 }
 
-/// A reset that comes behind the end of the stream says that the call was not read.
+/// A reset that comes after the end of the stream shows that the call was not read.
 fn an_end_that_came_before_its_reset_cost_a_call(rt: Rt) {
     let (port, _done, requests) = scripted(Then::EndThenReset);
     rt.run(|_| async {

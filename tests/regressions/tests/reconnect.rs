@@ -72,6 +72,7 @@ fn nobody() -> SocketAddr {
         .unwrap()
 }
 
+/// Options with [`ATTEMPTS`] attempts and short delays.
 fn keeping() -> ReconnectConfig {
     let mut options = ReconnectConfig::default();
     let (first, longest) = (Duration::from_millis(20), Duration::from_millis(40));
@@ -79,6 +80,7 @@ fn keeping() -> ReconnectConfig {
     options
 }
 
+/// Starts a client that reconnects, on tasks.
 fn keep(
     _: Rt,
     runtime: &SharedRuntime,
@@ -99,7 +101,7 @@ fn keep_on_threads(
     antiphon_blocking::reconnect(connect, keeping, options, || ()).unwrap()
 }
 
-/// Waits until the client has given up, and gives what it says then.
+/// Waits until the client has given up, and returns its error.
 async fn given_up(client: &ReconnectingClient) -> String {
     for _ in 0..MAX_CONNECTIONS {
         match client.wait_open(LONG).await {

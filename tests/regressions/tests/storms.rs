@@ -17,13 +17,15 @@ use antiphon_regressions::raw::Raw;
 use antiphon_stress::{LONG, Rt};
 use antiphon_test_support::random::Random;
 
-/// How long a storm lasts.
+/// How long the clients of one storm go on.
 const STORM: Duration = Duration::from_millis(1200);
+/// How many clients there are in a storm.
 const CLIENTS: u64 = 12;
 /// What a server may run at once, and how many requests may wait.
 const LIMITS: (usize, usize) = (4, 16);
 
-/// Counts what has begun and not ended: connections, calls, and handlers that wait; and what has begun in all.
+/// Counts what has begun and not ended: connections, calls, and handlers of `wait`; the most such handlers at once; and
+/// all calls that have begun.
 #[derive(Clone, Debug, Default)]
 struct Balance {
     connections: Arc<AtomicI64>,

@@ -255,7 +255,7 @@ fn a_crowd_at_one_peer_settles_every_call_with_its_own_answer() {
             Ok(Some(round)) => last = round,
             Ok(None) => break,
             Err(_) if crowd.is_finished() => break,
-            Err(_) => panic!("somebody waits for ever after round {last}"),
+            Err(_) => panic!("a call never ends after round {last}"),
         }
     }
     let ([answered, given_up, late, ended], notes) = crowd.join().unwrap();
@@ -263,5 +263,6 @@ fn a_crowd_at_one_peer_settles_every_call_with_its_own_answer() {
         "a crowd: {answered} calls answered, {given_up} given up, {late} timed out, {ended} ended with their connection; {notes} notes"
     );
     assert!(answered + given_up + late + ended >= CALLS_MIN);
+    // Enough of each that no way to end is missing.
     assert!(answered > 2000 && given_up > 200 && late > 20 && ended > 200 && notes > 500);
 }

@@ -149,6 +149,7 @@ fn curl_sees_the_status_of_everything() {
 
     let folder = std::env::temp_dir().join(format!("antiphon-curl-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
+    // A body may have 1 MiB, and a head 8 KiB.
     let large = folder.join("large.json");
     std::fs::write(&large, vec![b'1'; 3 << 20]).unwrap();
     let (seen, body) = curl(

@@ -260,6 +260,7 @@ fn what_goes_on_counts_as_running(rt: Rt) {
             let mut sides = Sides::new(&runtime, max_running);
             sides.begin(method, 1).await;
             sides.cancel(1).await;
+            // The cancelled handler still runs.
             assert!(sides.dispatcher.running() >= 1);
             // The next handler begins when the first has ended.
             sides

@@ -38,7 +38,7 @@ fn within(rt: Rt, test: impl FnOnce(Rt) + Send + 'static) {
     }
 }
 
-/// Sends the other side a notification whenever it is used.
+/// Sends the other side a notification ("says something") whenever it is used.
 #[derive(Clone, Default)]
 struct Talker {
     peer: Arc<OnceLock<Peer>>,
@@ -288,6 +288,7 @@ fn what_a_batch_is_made_of_may_use_its_connection(rt: Rt) {
             let (call, mut outcomes) = batch.await.unwrap();
             assert_eq!(outcomes.fetch(call).unwrap(), ["value"]);
             end(peer, other).await;
+            // Two values, each of which is written and dropped.
             assert!(talker.said() >= 4, "{}", talker.said());
         });
     });

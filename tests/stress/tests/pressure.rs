@@ -201,7 +201,7 @@ fn a_peer_that_never_answers_costs_each_call_its_timeout(rt: Rt) {
         for called in join_all(calls).await {
             assert!(matches!(called, Err(CallError::TimedOut)), "{called:?}");
         }
-        // Nothing else has suffered.
+        // Other calls are answered as before, in both directions.
         assert_eq!(near.call::<[u8; 1]>("echo", &[1]).await.unwrap(), [1]);
         assert_eq!(far.call::<[u8; 1]>("echo", &[2]).await.unwrap(), [2]);
     });

@@ -153,7 +153,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
     (address, relay, accepting)
 }
 
-/// Passes one direction on: so many bytes, and then nothing, as the relay's [`Harm`] says.
+/// Passes on `left` bytes of one direction, and then does the relay's [`Harm`].
 fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64, kind: u64) {
     let mut buf = [0; 512];
     loop {
@@ -163,7 +163,7 @@ fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64,
             _ => break,
         };
         if kind == 1 {
-            // Late, but whole.
+            // Delayed, but not changed.
             thread::sleep(Duration::from_micros(500));
         }
         if to.write_all(&buf[..n]).is_err() {
@@ -201,6 +201,7 @@ fn client_options() -> ReconnectConfig {
     client
 }
 
+/// How many file descriptors this process has open.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }

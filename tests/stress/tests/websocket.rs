@@ -299,6 +299,7 @@ fn floods_are_cut_off() {
     for on in ALL {
         let server = start(on, route());
         let mut raw = Raw::open(server.address);
+        // A message may have 1024 empty fragments.
         flood(&mut raw, &frame(0x01, b""), &frame(0x00, b""), 1_000_000);
         raw.expect_floods_end(&format!("{on:?}: empty continuation frames"));
 
@@ -323,6 +324,7 @@ fn floods_are_cut_off() {
         }
         assert!((1..=100_000).contains(&pongs));
 
+        // 15 kB of head, of which 8 KiB are allowed.
         let mut raw = Raw::connect(server.address);
         flood(
             &mut raw,

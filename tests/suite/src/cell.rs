@@ -145,7 +145,7 @@ pub struct Cell {
 pub struct ServerSide {
     /// The plain peer.
     pub raw: Box<dyn Raw>,
-    /// Connects once more, where the transport can.
+    /// Opens another connection to the same server; an error over standard streams.
     pub again: Box<dyn FnMut() -> Result<Box<dyn Raw>, String> + Send>,
 }
 

@@ -122,7 +122,7 @@ impl Worker {
         }
     }
 
-    /// Why our client did not connect, if it knows better.
+    /// Our client's own error if it could not connect, or else `why`.
     fn why_not(&self, why: String) -> String {
         match self.ended.try_recv() {
             Ok(Err(better)) => better,

@@ -13,7 +13,7 @@ use crate::cell::Transport;
 pub enum Role {
     /// The contract's server; a plain peer calls it.
     Server,
-    /// The contract's client, told what to do; a plain peer answers it.
+    /// The contract's client, which the script's operations drive; a plain peer answers it.
     Client,
 }
 
@@ -41,11 +41,11 @@ pub struct Step {
     pub line: usize,
     /// The transports it is for; all if there are none.
     pub only: Vec<Transport>,
-    /// What it says.
+    /// What happens.
     pub what: What,
 }
 
-/// What a line says.
+/// What happens in a step.
 #[derive(Clone, Debug)]
 pub enum What {
     /// The plain peer sends a message.
@@ -156,7 +156,7 @@ fn transports(words: &str) -> Result<Vec<Transport>, String> {
     words.split(' ').map(named).collect()
 }
 
-/// Adds what one line says.
+/// Adds the setting or the step of one line.
 fn add(script: &mut Script, line: &Line) -> Result<(), String> {
     let rest = line.rest.as_str();
     let reason = || rest.split_once(": ").ok_or("expected `TRANSPORTS: reason`");

@@ -67,7 +67,7 @@ pub fn table(played: &[Played]) -> String {
         text.push_str(&format!("{transport:>8}"));
     }
     for runtime in Runtime::ALL {
-        // A String takes what is written to it.
+        // Writing to a String cannot fail.
         let _ = write!(text, "\n{:<11}", runtime.name());
         for transport in Transport::ALL {
             let cell = match passed.get(&(runtime.name(), transport)) {
@@ -92,7 +92,7 @@ pub fn exclusions(scripts: &[Script]) -> String {
         }
         for (why, names) in reasons {
             let names = names.join("; ");
-            // A String takes what is written to it.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{transport} excludes, because {why}: {names}");
         }
     }
