@@ -5,9 +5,8 @@
 //! A turn is short: take the lock, set the time, do one thing, put outcomes into the slots of their
 //! callers, release the lock, and wake. Under the lock no byte is read or written, no thread or task is
 //! woken, and no code of the program runs, not even the `drop` of its values; values are written to JSON
-//! before. A thread or task that was woken under the lock would
-//! wait for the lock, so a turn only notes which are to be woken, and the guard wakes them after it
-//! has released the lock.
+//! before the lock is taken. A thread or task that was woken under the lock would wait for the lock, so a
+//! turn only notes which are to be woken, and the guard wakes them after it has released the lock.
 //!
 //! | module | has |
 //! |---|---|
@@ -17,8 +16,8 @@
 //! | `turn` | one turn of a task |
 //! | `threads` | the methods of a connection's threads |
 //! | `looking` | whether a reading thread has read all that arrived |
-//! | `direct` | the traits for threads that read or write themselves, and wake no other thread for it |
-//! | `inlet`, `outlet` | when such a thread reads, and when it writes |
+//! | `direct` | the traits by which any thread of a connection can read or write, and need not wake another thread for it |
+//! | `inlet`, `outlet` | when threads read and write in this way |
 
 mod direct;
 mod inlet;
@@ -61,14 +60,15 @@ pub struct Session {
     /// How often the lock was taken, for tests.
     #[cfg(debug_assertions)]
     locks: AtomicUsize,
-    /// Through this callers write themselves, if the transport allows that.
+    /// Through this callers write their messages themselves; not set if the transport does not allow
+    /// that.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// Whether the connection has ended: work that was taken from the session before the end is then no
-    /// longer begun. It is read between two pieces of work, because taking the lock there would double
-    /// the locks per request.
+    /// Whether the connection has ended: then [`give_back`](Self::give_back) checks each request that was
+    /// taken from the session and has not begun. It is read without the lock, because taking the lock
+    /// there would double the locks per request.
     is_closed: AtomicBool,
-    /// Whether a caller has woken the task because it has a message to send. It is read before the
-    /// turn, without the lock.
+    /// Whether the task was woken because there is a message to send, such as a call. The task reads it
+    /// before its turn, without the lock.
     is_called: AtomicBool,
     /// Shared by the connections of a server.
     options: Arc<ConnectionConfig>,
@@ -153,13 +153,14 @@ impl Session {
         attributes.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a token for the progress of a call, different from those of all other calls.
+    /// Returns a token for the progress of a call, different from those of the connection's other calls.
     pub(crate) fn progress_token(&self) -> String {
         let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
         format!("antiphon-{number}")
     }
 
-    /// How many requests may run, beside handlers whose answer nobody awaits any more.
+    /// How many requests may run: the configured limit, less the handlers whose answer nobody awaits any
+    /// more.
     pub(crate) fn max_running_requests(&self) -> usize {
         let unawaited = self.unawaited.load(Ordering::Relaxed);
         self.options.max_running_requests.saturating_sub(unawaited)
@@ -206,7 +207,8 @@ impl Session {
         Guard::new(self, state)
     }
 
-    /// Whether a caller has woken the task since the last call of this function.
+    /// Whether the task was woken, since the last call of this function, because there is a message to
+    /// send.
     pub fn take_called(&self) -> bool {
         self.is_called.swap(false, Ordering::Relaxed)
     }
@@ -305,7 +307,8 @@ impl Session {
         let _ = self.learnt.set(Arc::new(context));
     }
 
-    /// Takes back a request that was taken from the session, if the connection has ended since.
+    /// Takes back a request that was taken from the session, if the connection has ended since and the
+    /// answer is not awaited any more. (After an end of input the peer may still await answers.)
     ///
     /// # Errors
     /// Returns the ticket if the request may begin.
@@ -316,7 +319,8 @@ impl Session {
         self.act(|state| state.conn.give_back(ticket))
     }
 
-    /// Takes the request whose handler has just panicked, if it was one, for a report.
+    /// Takes the details of the request whose handler has just panicked, for a report. `None` if the
+    /// handler served no request.
     pub fn take_panicked(&self) -> Option<RequestDetails> {
         self.lock().take_panicked()
     }
@@ -357,7 +361,8 @@ impl Session {
         self.act(|state| state.conn.drain());
     }
 
-    /// Ends a connection whose transport could not be made, or was lost by a panic.
+    /// Ends a connection at once, without sending anything more: its transport could not be made or
+    /// has panicked, or its driver was dropped.
     #[cold]
     pub fn abort(&self, error: Option<io::Error>) {
         let fault = error.map(Fault::from);
@@ -365,13 +370,14 @@ impl Session {
         self.act(|state| state.conn.abort(fault.clone()));
     }
 
-    /// Takes the message of an exchange.
+    /// Takes the message of an HTTP exchange.
     pub fn receive_message(&self, message: Input<'_>) {
         self.act(|state| state.conn.handle_message(message));
     }
 
-    /// Takes the reply of an exchange, if there is one, and ends the exchange if all its messages
-    /// have been taken and answered; then returns why it ended, for the caller to tell the service.
+    /// Takes the reply of an HTTP exchange, if there is one, and ends the exchange if the service has
+    /// taken and answered all its messages. Then returns why it ended, for the caller to tell the
+    /// service; otherwise `None`.
     pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
         let mut state = self.lock();
         // The turn before may have taken the reply already.
@@ -392,7 +398,7 @@ impl Session {
         Some(state.let_go())
     }
 
-    /// Ends an exchange, answered or not, and drops the messages that still wait for the service.
+    /// Ends an HTTP exchange, answered or not, and drops the messages that still wait for the service.
     pub fn end_exchange(&self) -> Closed {
         let mut state = self.lock();
         state.conn.handle_eof();
@@ -424,12 +430,12 @@ impl Session {
         self.lock().conn.linger()
     }
 
-    /// Drops the messages that wait for the service. A message may own the session, which owns the
-    /// message, so that neither would ever be dropped.
+    /// Drops the work that waits for the service. Work such as a call's [`Then`] may own the session,
+    /// and the session owns the work, so that neither would ever be dropped.
     pub fn let_work_go(&self) {
         loop {
             let work = self.lock().conn.poll_work(true);
-            // Each is dropped without the lock.
+            // The work is dropped without the lock.
             if work.is_none() {
                 break;
             }
@@ -512,7 +518,7 @@ impl fmt::Debug for Guard<'_> {
     }
 }
 
-/// What carries the messages, or why it cannot.
+/// Returns how messages become bytes. If the WebSocket cannot be made, also returns why not.
 fn wire(options: &ConnectionConfig, config: &Config, now: Instant) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {

@@ -1,4 +1,5 @@
-//! Interfaces through which threads read and write themselves.
+//! Interfaces by which a thread reads or writes itself, in place of the connection's reading or writing
+//! thread.
 
 use std::io;
 

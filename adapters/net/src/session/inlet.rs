@@ -1,4 +1,5 @@
-//! A thread that waits for input reads itself, so that the connection's reading thread need not wake it.
+//! A thread that waits for input reads it itself, so that the connection's reading thread need not wake
+//! it.
 //!
 //! ```text
 //!   the reading thread reads ──the input was for a thread that waits──▶ nobody reads
@@ -87,7 +88,7 @@ impl Session {
     }
 
     /// Polls `future` on this thread until it is ready. If only this thread waits, it writes and
-    /// reads itself. If several threads wait, the writing and the reading thread do it for all of
+    /// reads for itself. If several threads wait, the writing and the reading thread do it for all of
     /// them.
     pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
         let state = self.lock();

@@ -52,8 +52,8 @@ pub struct State {
     pub conn: Conn,
     /// The connection's share in the dispatcher of its server; `None` if no server accepted it.
     pub(super) membership: Option<Membership>,
-    /// Sessions that may begin a request now, of any connection of the server. They are called when the
-    /// lock is free.
+    /// Sessions of the server's connections that may begin a request now. They are told so when the lock
+    /// is free.
     pub(super) called: Called,
     /// The senders that wait for space.
     pub(crate) line: Line,
@@ -116,7 +116,7 @@ impl State {
         self.finished().unwrap_or(Closed::EndOfInput)
     }
 
-    /// Whether no answer to a request is awaited any more.
+    /// Whether the peer has cancelled the request, or the connection has ended.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.conn.is_cancelled(request)
     }
@@ -126,17 +126,18 @@ impl State {
         self.conn.fault().map(to_error)
     }
 
-    /// Why the connection accepts no more input; `None` while it does.
+    /// Why the connection ended; `None` while it goes on.
     pub fn closed(&self) -> Option<Closed> {
         self.conn.phase().closed()
     }
 
-    /// Whether no new calls are accepted: the connection drains, is closed, or accepts no more input.
+    /// Whether new calls are of no use: the connection drains or has ended, its input has ended, or a
+    /// write has failed.
     pub fn is_closing(&self) -> bool {
         !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
     }
 
-    /// Why the connection ended, after its transport was dropped.
+    /// Why the connection ended; `None` before its transport was dropped.
     pub fn finished(&self) -> Option<Closed> {
         self.closed().filter(|_| self.is_let_go)
     }
@@ -149,8 +150,8 @@ impl State {
         }
     }
 
-    /// Whether messages can be exchanged: false before the end of the handshake, if there is one.
-    /// The service does not see the connection before.
+    /// Whether messages can be exchanged, or could be before the end: false before the end of the
+    /// handshake, if there is one. The service does not see the connection before that.
     pub fn is_open(&self) -> bool {
         self.conn.has_opened()
     }
@@ -307,11 +308,12 @@ impl Reading {
     }
 }
 
-/// What a reading thread has done since a deadline passed.
+/// What a reading thread has read, to decide whether a deadline that has passed takes effect.
 #[derive(Debug, Default)]
 pub(super) struct Looking {
-    /// How often something has arrived.
+    /// How often something has arrived on the connection.
     pub(super) reads: u64,
+    /// `None` while no deadline has passed.
     pub(super) due: Option<Due>,
 }
 
@@ -350,7 +352,7 @@ pub enum Sleeper {
     Timer,
     /// The thread that runs the service.
     Service,
-    /// The thread that reads, while reading is paused.
+    /// The thread that reads, while reading is paused or left to other threads.
     Reader,
 }
 
@@ -366,7 +368,7 @@ impl Sleepers {
         mem::replace(&mut self.0[sleeper as usize], waker)
     }
 
-    /// Returns the waker of the sleeper that does the work of `sleeper`.
+    /// Takes the waker of `sleeper`, or of the task, which does the work of all of them.
     pub(super) fn take(&mut self, sleeper: Sleeper) -> Option<Waker> {
         let own = self.0[sleeper as usize].take();
         own.or_else(|| self.0[Sleeper::Task as usize].take())

@@ -67,14 +67,14 @@ pub struct Moved<'t> {
 pub struct WorkBatch {
     /// The service's next work, in order.
     pub work: VecDeque<Work>,
-    /// How many permits of a server its requests have.
+    /// How many permits of the server's dispatcher its requests have.
     pub permits: usize,
 }
 
 /// What the task has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another turn: work or output was taken.
+    /// Another turn: work or output was taken, or more work can be taken.
     Busy {
         /// Whether more input is accepted and of use.
         may_read: bool,
@@ -206,7 +206,7 @@ impl State {
         let Some(exited) = error.and_then(ChildExited::of) else {
             return self.conn.handle_read_failed(fault);
         };
-        // A child process may exit in any way when no call is open.
+        // The exit of a child process is a fault if the child reports a failure, or if a call is open.
         let is_fault = !exited.status().success() || self.conn.calls_open() > 0;
         self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
