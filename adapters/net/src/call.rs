@@ -44,10 +44,14 @@ pub(crate) trait MakeCall: Sync {
     }
 }
 
-/// A call or batch that has been sent, is waiting to be sent, or has ended already.
+/// A call or batch that has begun.
 pub(crate) enum Begun<'c, P, O> {
+    /// It is waiting to be sent.
     Starting(Wait<'c, Result<P, SendError>>),
+    /// It has been sent.
     Pending(P),
+    /// A future of its outcome: it has ended already, an interceptor decides on it later, or a client
+    /// sends it in its own way.
     Other(Later<'c, Result<O, CallError>>),
 }
 
@@ -321,7 +325,7 @@ fn send<C: MakeCall>(
     }
 }
 
-/// Nothing in it is pinned in place.
+/// None of its fields has to be pinned.
 impl<H, C> Unpin for BatchCall<'_, H, C> {}
 
 impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {

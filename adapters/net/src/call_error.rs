@@ -236,8 +236,8 @@ pub struct NoConnection {
 }
 
 impl NoConnection {
-    /// Whether there will be no more attempts, because the strategy has given up. If false, the
-    /// time to wait was over.
+    /// Whether there will be no more attempts to connect, as the
+    /// [strategy](crate::ReconnectConfig::reconnect) says. If false, the time to wait was over.
     pub fn is_final(&self) -> bool {
         self.is_final
     }

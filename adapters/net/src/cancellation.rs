@@ -19,7 +19,7 @@ use crate::session::Session;
 /// # async fn example(request: &antiphon_net::Request) {
 /// let responder = request.defer();
 /// responder.cancellation().await;
-/// // The peer still awaits an answer: the dialect's error for a cancelled request.
+/// // Sends the dialect's error for a cancelled request; nothing, if the dialect wants no answer.
 /// let _ = responder.cancelled();
 /// # }
 /// ```
@@ -36,8 +36,7 @@ impl Cancellation {
         Self { session, key }
     }
 
-    /// Whether no answer is awaited any more: the peer has cancelled the request, or the connection
-    /// has ended.
+    /// Whether the peer has cancelled the request, or the connection has ended.
     pub fn is_cancelled(&self) -> bool {
         self.session.lock().is_cancelled(self.key)
     }

@@ -146,7 +146,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Prints neither headers nor certificates, which may be secrets.
+/// Prints neither the target, headers nor certificates, which may be secrets.
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
@@ -185,10 +185,10 @@ mod tests {
         assert_eq!(context.cookie("b"), Some("2"));
         assert_eq!(context.cookie("c"), Some("4=5"));
         assert_eq!(context.cookie("d"), None);
-        // A value that HTTP does not allow is still seen.
+        // Bytes that HTTP does not allow in a value are seen as `?`.
         context.headers.push("origin", b"http://a\r\nb");
         assert_eq!(context.header("origin"), Some("http://a??b"));
-        // Neither as text nor as the numbers that bytes are shown as.
+        // Neither as text nor as the numbers of its bytes: "top" is 116, 111, 112.
         let shown = format!("{context:?} {:?}", context.headers);
         assert!(
             !shown.contains("tops3cret") && !shown.contains("116, 111, 112"),

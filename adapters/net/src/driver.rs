@@ -1,7 +1,7 @@
 //! One connection as one future: its bytes, its deadlines and its handlers.
 //!
 //! ```text
-//!   Open ──Next::Over──▶ Closing ──our end sent──▶ Lingering ──their end, or linger──▶ Serving ──▶ Done
+//!   Open ──Next::Over──▶ Closing ──our end sent──▶ Lingering ──their end, or late──▶ Serving ──▶ Done
 //!                                                            what came in is still served
 //! ```
 //!
@@ -9,7 +9,7 @@
 //! write. The driver reads and writes while handlers run, so a handler can wait for the peer. Which
 //! messages may begin while others are handled is set by the connection's [`Order`](crate::Order).
 //! Output that is half written stays in the driver, so no byte is lost between two polls. An idle
-//! connection has no buffer.
+//! connection has no buffer for reading, and keeps one of 4 KiB at most for writing.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -206,7 +206,7 @@ impl Driver {
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // A caller has woken this task. Other callers that are ready run first, so that their calls are
         // sent in one write: 64 callers in a loop then take a third of the time (`benches/echo`,
-        // the crowd).
+        // mode `crowd`).
         if self.session.take_called() {
             cx.waker().wake_by_ref();
             return Poll::Pending;

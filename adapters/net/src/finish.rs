@@ -23,7 +23,7 @@ use crate::session::Session;
 /// use antiphon_net::{Finish, Router};
 ///
 /// async fn withdraw(amount: u32) -> Result<u32, OwnedError> {
-///     // One account, then the other.
+///     // Changes one account and then the other, so it must not stop in between.
 ///     Ok(amount)
 /// }
 ///

@@ -1,8 +1,8 @@
 //! The handlers of one session: begun in order, and run concurrently on the connection's task.
 //!
 //! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at the same time. When
-//! that many run, the next request waits in the session, and so does every message behind it; only
-//! cancels and the answers to our own calls go past it. The connection's [`Order`] says which messages
+//! that many run, the next request waits in the session, and so does every message after it; only
+//! cancels and the answers to our own calls overtake it. The connection's [`Order`] says which messages
 //! wait for the end of others even when fewer requests run. When the peer cancels a request, its handler
 //! is dropped and the dialect's answer to a cancelled request is sent. When a handler panics, its request
 //! is answered *internal error*, and the connection goes on.
@@ -35,6 +35,7 @@ pub(crate) struct Handlers {
     /// The handlers of notifications under [`Order::Free`], where no message waits for their end; `None`
     /// before the first one.
     notified: Option<FuturesUnordered<Task>>,
+    /// Whether the order is [`Order::Free`].
     is_free: bool,
     /// The handlers of requests that did not end in their first poll; `None` before the first one.
     running: Option<FuturesUnordered<Handler>>,

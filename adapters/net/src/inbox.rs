@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::wait::Wait;
 
-/// How many reports wait to be received. Further ones are only counted.
+/// How many reports may wait to be received. Further ones are only counted.
 const MAX_REPORTS: usize = 64;
 
 /// An event that an [`Inbox`] returns.
@@ -161,7 +161,8 @@ impl ToInbox {
 
 impl Service for ToInbox {
     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        // It has begun when it has been received. What comes behind it would compete for its place.
+        // The request has begun when it is in the inbox. Until then the notifications after it wait, so
+        // that none of them enters the inbox first.
         let put = pin!(self.put(InboxEvent::Request(request.detach())));
         request.postponed(put).await;
         Ok(Answer::deferred())

@@ -185,7 +185,7 @@ pub(crate) struct Intercepted {
     cx: Cx,
 }
 
-/// A call on which an interceptor decides later. Dropping it gives the call up.
+/// A call on which an interceptor decides later. Dropping it cancels the call.
 pub(crate) struct Undecided {
     intercepted: Intercepted,
     deferred: Deferred,
@@ -480,7 +480,7 @@ mod tests {
 
     use super::{CallError, Failure, failure_of, no_answer, unanswered};
 
-    /// What a peer's answer comes to that has neither a result nor an error.
+    /// The outcome of a call whose answer has neither a result nor an error.
     fn invalid() -> OwnedOutcome {
         let mut conn: Connection = Connection::new(Config::new());
         conn.call("m", (), None, ()).unwrap();
@@ -495,6 +495,7 @@ mod tests {
     #[test]
     fn however_a_call_ends_interceptors_are_told_how_and_a_batch_has_an_outcome() {
         let refused = || OwnedError::new(7, "no");
+        // How a call ends, what interceptors are told, and its outcome in a batch.
         let mut ends = vec![
             (CallError::TimedOut, "timeout", "TimedOut"),
             (CallError::Missing, "missing", "Missing"),
@@ -518,6 +519,7 @@ mod tests {
             let unsent = HttpError::Connect(io::ErrorKind::ConnectionRefused.into());
             ends.push((CallError::Http(lost), "connection_closed", "Aborted"));
             ends.push((CallError::Http(unsent), "unsent", "Unsent"));
+            // It stands for every other HTTP error. A real timeout ends as `CallError::TimedOut`.
             ends.push((CallError::Http(HttpError::TimedOut), "invalid", "Missing"));
         }
         for (error, told, outcome) in ends {

@@ -53,10 +53,14 @@ pub(crate) struct LaterAnswer(Mutex<State>);
 
 #[derive(Default)]
 enum State {
+    /// There is neither an answer nor an observer.
     #[default]
     Open,
+    /// The observer waits for the answer.
     Awaited(OnGiven),
+    /// The answer waits for the observer.
     Given(Given),
+    /// The observer was called.
     Told,
 }
 

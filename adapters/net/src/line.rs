@@ -64,7 +64,7 @@ impl InLine {
         }
     }
 
-    /// Joins the line, unless there is space now. Returns whether it did.
+    /// Joins the line, unless the sender may try again now. Returns whether it did.
     fn stand(&mut self, waker: Waker) -> bool {
         let mut state = self.session.lock();
         let may_send = state.line.is_turn_of(self.place) && !state.conn.is_full();

@@ -36,8 +36,8 @@ pub struct ConnectionConfig {
     /// The protocol. Its `drain_timeout` is also the time for running requests after the input has
     /// ended, and its `write_timeout` the time for one write.
     pub config: Config,
-    /// The most notifications and reports that wait for the service. [`when_full`](Self::when_full)
-    /// sets what happens at the limit. Default 16 384.
+    /// The most notifications, beginnings of batches and reports that wait for the service.
+    /// [`when_full`](Self::when_full) sets what happens at the limit. Default 16 384.
     pub max_queued_messages: usize,
     /// The most bytes of messages that wait for the service, and of requests that are not answered
     /// yet. One message is always accepted. [`when_full`](Self::when_full) sets what happens at the
@@ -49,18 +49,18 @@ pub struct ConnectionConfig {
     /// deadlines for input do not run meanwhile: no ping is sent, and neither a frame that has
     /// begun nor a pong is late.
     pub when_full: WhenFull,
-    /// What of the peer's requests and notifications waits until others have ended. Default
+    /// Which of the peer's requests and notifications wait until others have ended. Default
     /// [`Order::Notifications`]. With [`Order::Free`] at most
     /// [`max_running_requests`](Self::max_running_requests) notifications of a connection are served at the
     /// same time, besides as many requests.
     ///
     /// On threads a handler returns before the next one is called, whatever the order. There only
-    /// [`Order::Serial`] makes a difference: also a request that is answered later ends before the next
-    /// handler is called.
+    /// [`Order::Serial`] makes a difference: with it, a request that is answered later, after its handler
+    /// has returned, is answered before the next handler is called.
     pub order: Order,
-    /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
-    /// connections of a server to bound them all together. Default a pool of its own for each
-    /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
+    /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Clones of a
+    /// `ConnectionConfig` share it, and so do the connections of a server. Default: each new
+    /// `ConnectionConfig` has its own, in which 64 jobs run and 1024 wait.
     pub pool: Pool,
     /// Limits how many requests of a server run at the same time, over all its connections, and how many
     /// wait. Clones of a `ConnectionConfig` share it, and so do the connections of a server;

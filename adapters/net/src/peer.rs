@@ -1,9 +1,9 @@
 //! The other side of a connection: calls, notifications, batches, and the end.
 //!
 //! Everything that waits has a deadline, unless its timeout is `None`. Dropping a future cancels its
-//! calls. If the output is full, calls wait in a line of their own, so that answers never wait for
-//! calls. Params are written to JSON before the session's lock is taken. If a call is refused, no part
-//! of it is sent.
+//! calls. If the output is full, calls and notifications wait in a line, in which answers never wait.
+//! Params are written to JSON before the session's lock is taken. If a call is refused, no part of it
+//! is sent.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -387,7 +387,7 @@ impl Peer {
     }
 
     /// Closes the connection at once. Queued output is still written. Open calls end as
-    /// [`CallError::Closed`], open requests are given up.
+    /// [`CallError::Closed`], open requests are not answered.
     pub fn close(&self, reason: CloseReason) {
         self.session.close(reason);
     }
@@ -401,13 +401,13 @@ impl Peer {
         Wait::on(Some(&self.session), ended)
     }
 
-    /// Why the connection accepts no more input; `None` while it does.
+    /// Why the connection ended; `None` while it goes on.
     pub fn closed(&self) -> Option<Closed> {
         self.session.lock().closed()
     }
 
-    /// Whether no new calls are accepted: the connection drains, is closed, or accepts no more
-    /// input.
+    /// Whether new calls are of no use: the connection drains or has ended, its input has ended, or
+    /// a write has failed.
     pub fn is_closing(&self) -> bool {
         self.session.lock().is_closing()
     }
@@ -484,8 +484,8 @@ impl<'p> Call<'p, OwnedJson, Peer> {
     }
 
     /// Sends the call, after waiting for space if the output is full, and runs `then` when it ends,
-    /// in order with the service's other work: messages that the peer sent before the answer have
-    /// been handled then, unless one of them waits for other handlers. For relays, which need no task per
+    /// in order with the service's other work: messages that the peer sent before the answer are
+    /// handled first, unless they have to wait for other handlers. So a relay needs no task for each
     /// call. [`Peer::cancel`] drops `then` without running it. If an interceptor answers the call,
     /// `then` runs at once.
     ///

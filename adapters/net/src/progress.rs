@@ -56,7 +56,7 @@ pub struct Progress<T> {
 }
 
 impl<T: Serialize> Progress<T> {
-    /// Reports progress under a token that was agreed on before. With `None` it reports nothing.
+    /// Makes one that reports under a token that was agreed on before. With `None` it reports nothing.
     pub fn new(peer: Peer, token: Option<OwnedJson>) -> Self {
         let (peer, told) = (peer.to_unowned(), PhantomData);
         Self { peer, token, told }

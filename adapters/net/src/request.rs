@@ -35,7 +35,8 @@ pub struct Request {
     responder: Responder,
     /// The attributes of interceptors; empty without interceptors.
     cx: OnceLock<Arc<Cx>>,
-    /// The answer that comes later; empty without interceptors.
+    /// The answer that comes later, for interceptors to observe; empty before
+    /// [`defer`](Self::defer), and without interceptors.
     later: OnceLock<Arc<LaterAnswer>>,
 }
 
@@ -83,8 +84,8 @@ impl Request {
         }
     }
 
-    /// Reports a failure whose error is not sent: of a notification, or of a request with another
-    /// answer.
+    /// Reports a failure whose error is not sent: that of a notification, or of a request to which an
+    /// interceptor has given another answer.
     pub(crate) fn report(&self, failure: Failure) {
         match failure {
             Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
@@ -157,8 +158,8 @@ impl Request {
         until(session.runtime(), session.now() + span, future).await
     }
 
-    /// Waits for `future`, by which an interceptor decides whether the request may begin. Meanwhile no
-    /// notification behind the request is served.
+    /// Waits for `future`, which decides when, or whether, the request begins. Meanwhile no notification
+    /// after the request is served.
     pub(crate) async fn postponed<T>(&self, mut future: impl Future<Output = T> + Unpin) -> T {
         let mut unbegun = None;
         poll_fn(|cx| {
@@ -242,8 +243,7 @@ impl Request {
         self.responder.cancellation()
     }
 
-    /// Whether no answer is awaited any more: the peer has cancelled the request, or the connection
-    /// has ended.
+    /// Whether the peer has cancelled the request, or the connection has ended.
     pub fn is_cancelled(&self) -> bool {
         self.responder.is_cancelled()
     }
@@ -260,7 +260,7 @@ impl Request {
     }
 
     /// Takes the right to answer, for use later and in any thread or task. The handler then returns
-    /// [`Answer::deferred`]. A second responder for one request answers nothing.
+    /// [`Answer::deferred`]. If this is called again, the second responder answers nothing.
     pub fn defer(&self) -> Responder {
         let is_seen = self.cx.get().is_some();
         let later = is_seen.then(|| Arc::clone(self.later.get_or_init(Arc::default)));
@@ -269,9 +269,9 @@ impl Request {
 
     /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may block. Its
     /// result answers the request; the handler returns the value of this function. If too many jobs
-    /// wait for a thread, the request is answered *busy*; if it is cancelled while it waits, `work`
-    /// is dropped. A panic answers *internal error*. While `work` waits for a thread, notifications
-    /// behind the request are not handled.
+    /// wait for a thread, the request is answered *busy*. If the request is cancelled while `work`
+    /// waits, `work` is dropped. A panic answers *internal error*. While `work` waits for a thread,
+    /// notifications after the request are not handled.
     ///
     /// ```
     /// # use antiphon_net::{Answer, Peer, Request, Service};
@@ -340,7 +340,7 @@ impl Request {
         }
     }
 
-    /// Returns the request without the right to answer, for code that runs besides the handler.
+    /// Returns a copy of the request without the right to answer, for code that runs besides the handler.
     pub(crate) fn without_answer(&self) -> Self {
         Self {
             message: self.message.clone(),

@@ -196,9 +196,10 @@ impl Responder {
     }
 
     /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), with this responder. If
-    /// too many jobs wait there, the request is answered *busy*; if it is cancelled while it waits,
-    /// that is answered and `work` is dropped. A panic in `work` answers *internal error*. While
-    /// `work` waits for a thread, notifications behind the request are not handled.
+    /// too many jobs wait there, the request is answered *busy*. If the request is cancelled while
+    /// `work` waits, it is answered as cancelled, and `work` is dropped. A panic in `work` answers
+    /// *internal error*. While `work` waits for a thread, notifications after the request are not
+    /// handled.
     pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
         let unbegun = Unbegun::new(&self.session);
         let session = Arc::clone(&self.session);
@@ -247,8 +248,7 @@ impl Responder {
         Cancellation::new(&self.session, self.key)
     }
 
-    /// Whether no answer is awaited any more: the peer has cancelled the request, or the connection
-    /// has ended.
+    /// Whether the peer has cancelled the request, or the connection has ended.
     pub fn is_cancelled(&self) -> bool {
         self.session.lock().is_cancelled(self.key)
     }
@@ -317,9 +317,9 @@ impl Answered {
     }
 }
 
-/// Marks a request whose work waits for a thread of the pool, or for the decision of an interceptor. It
-/// is dropped when the work begins, or never will; until then no notification behind the request is
-/// served.
+/// Marks a request that waits for a thread of the pool, for the decision of an interceptor, or for its
+/// turn in an inbox. It is dropped when the request begins, or never will; until then no notification
+/// after the request is served.
 pub(crate) struct Unbegun {
     session: Arc<Session>,
 }

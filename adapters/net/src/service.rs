@@ -13,12 +13,11 @@ use crate::request::Request;
 /// Handles the messages of the peer. One service may serve any number of connections.
 ///
 /// Messages are begun in the order in which they came in. By default (see
-/// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) a request that waits for something lets
-/// those behind it begin, unless it waits for a place among the
-/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at the same time; a
-/// notification ends before what came behind it begins, so state that notifications change is seen by later
-/// requests, and by none before. Reading, deadlines, output and the answers to
-/// our own calls wait for no handler, so a handler may call the peer and wait.
+/// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) requests run at the same time, up to
+/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests); the next one waits, and so do
+/// the messages after it. A notification ends before the messages after it begin, so later requests see
+/// what it has changed. Reading, deadlines, output and the answers to our own calls wait for no handler,
+/// so a handler may call the peer and wait.
 ///
 /// All handlers of a connection run on the connection's task. A handler that computes for long or
 /// blocks its thread would stop that connection; do such work in [`Request::spawn`], on a thread of
@@ -53,7 +52,8 @@ pub trait Service: Send + Sync + 'static {
         ready(())
     }
 
-    /// The peer has sent a batch of so many items. Those that are for the service come next, each by itself.
+    /// The peer has sent a batch of so many items. The requests and notifications among them come next,
+    /// each by itself.
     fn batch(&self, peer: &Peer, items: usize) {
         let _ = (peer, items);
     }
@@ -83,7 +83,7 @@ pub trait Service: Send + Sync + 'static {
     /// [`cancellation`](Request::cancellation) is ready too. Afterwards the handler's future is
     /// dropped, and the dialect's answer to a cancelled request is sent. If the handler has passed
     /// its [`Responder`](crate::Responder) to `spawn` or to a task of its own, that still answers.
-    /// A request that has not begun never reaches the service.
+    /// A request that is cancelled before it has begun never reaches the service.
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         let _ = (peer, request, reason);
     }

@@ -15,7 +15,7 @@ pub(crate) type Later<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 /// thread.
 #[must_use = "await it, or call `wait`"]
 pub struct Wait<'p, T> {
-    /// The connection, if a thread that waits may read and write itself.
+    /// The connection, if a thread that waits may read and write for itself.
     session: Option<&'p Session>,
     end: End<'p, T>,
 }
