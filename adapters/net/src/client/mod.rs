@@ -106,10 +106,9 @@ impl ReconnectingClient {
     }
 
     /// Like [`start`](Self::start), for an adapter that makes the connections itself. `make` makes one
-    /// connection; it sets the options of that connection, and takes the connection's number, which
-    /// counts all connections that the client has made, from the client's [`Roster`], which it is
-    /// passed ([`Roster::next_number`]). Of `options` only the
-    /// interceptors and the `call_timeout` are used, for the client's calls.
+    /// connection and sets its options. It is passed the client's [`Roster`], from which it gets the
+    /// number of the connection ([`Roster::next_number`]). Of `options` only the interceptors and the
+    /// `call_timeout` are used, for the client's calls.
     ///
     /// # Errors
     /// The strategy of `client` is not valid.
@@ -152,7 +151,8 @@ impl ReconnectingClient {
         self.inner.roster.last_error()
     }
 
-    /// Returns one of the open connections, for batches and other uses of a single connection.
+    /// Returns one of the open connections, for batches and other uses of a single connection; `None` if
+    /// none is open.
     pub fn peer(&self) -> Option<Peer> {
         self.inner.roster.pick()
     }
@@ -164,7 +164,7 @@ impl ReconnectingClient {
     /// time; [`CallError::Unsent`] after the client was closed.
     pub fn wait_open(&self, timeout: Duration) -> Wait<'_, Result<Peer, CallError>> {
         let deadline = self.inner.runtime.now() + timeout;
-        // `true`: `max_waiting_calls` limits calls, and this is none.
+        // `true`: `max_waiting_calls` limits calls, and this is not one.
         Wait::on(None, self.acquire(true, deadline))
     }
 
@@ -324,7 +324,7 @@ pub type Making = Pin<Box<dyn Future<Output = io::Result<(Peer, Driven)>> + Send
 /// Runs a connection until it ends.
 pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
 
-/// One of the client's connections. Dropping it gives the connection up.
+/// One of the client's connections. After it was dropped, there are no more attempts to make it.
 struct Member {
     roster: Arc<Roster>,
     /// The index of the connection in the roster, from 0. This is not the connection's number

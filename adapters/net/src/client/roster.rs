@@ -1,8 +1,8 @@
-//! The connections of a client to one server: which are open, when which is tried again, and which
+//! The connections of a client to one server: which are open, when each is made again, and how many
 //! callers wait for one.
 //!
 //! A call goes to the open connection with the fewest open calls. A limited number of callers may
-//! wait for a connection. After the last attempt has failed, nobody waits any more.
+//! wait for a connection. After the last attempt has failed, no caller waits any more.
 
 use std::fmt;
 use std::future::Future;
@@ -196,6 +196,7 @@ struct Member {
     lifecycle: Lifecycle,
     peer: Option<Peer>,
     reconnect: Reconnect,
+    /// Whether there will be no more attempts at this connection.
     is_given_up: bool,
 }
 
@@ -286,8 +287,8 @@ impl Roster {
         }
     }
 
-    /// Notes that another attempt at the connection with the index `number` begins. Returns false if
-    /// there must be no more attempts.
+    /// Notes that an attempt at the connection with the index `number` begins. Returns false if the
+    /// client has been closed, so that there must be no more attempts.
     pub fn connecting(&self, number: usize) -> bool {
         if self.lock().is_closed {
             return false;
@@ -364,7 +365,7 @@ impl Roster {
         states.collect()
     }
 
-    /// Returns the open connection with the fewest open calls.
+    /// Returns the open connection with the fewest open calls; `None` if none is open.
     pub fn pick(&self) -> Option<Peer> {
         let mut inside = self.lock();
         let count = inside.members.len();

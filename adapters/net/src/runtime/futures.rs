@@ -50,8 +50,9 @@ impl fmt::Debug for Executor {
 static EXECUTOR: OnceLock<Executor> = OnceLock::new();
 
 /// Chooses the executor for the tasks of this crate, for the whole program. The default is smol, or
-/// async-std if only that is compiled in. Returns whether it was the first choice; a later choice,
-/// or one after the first connection, has no effect.
+/// async-std if only that is compiled in; without either, each task runs on a thread of its own.
+/// Returns whether it was the first choice; a later choice, or one after the first connection, has no
+/// effect.
 pub fn set_executor(executor: Executor) -> bool {
     EXECUTOR.set(executor).is_ok()
 }

@@ -165,8 +165,8 @@ fn until_due<F: Future, A: FnOnce() -> Instant>(
     }
 }
 
-/// How often other tasks may run after the time has come and before the future is given up: the task
-/// that reads may have received what the future waits for.
+/// How often other tasks may run after the time has come and before the result is `None`: the task that
+/// reads may have received what the future waits for.
 const YIELDS: u32 = 16;
 
 pin_project! {

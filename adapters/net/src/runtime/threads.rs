@@ -52,7 +52,7 @@ impl Timer for Alarm {
 }
 
 thread_local! {
-    /// The waker of this thread while it is parked.
+    /// Wakes this thread when it is parked.
     static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
     /// When the future that this thread polls has to be polled again at the latest.
     static WAKE_AT: Cell<Instant> = const { Cell::new(Instant::FAR_FUTURE) };
@@ -68,7 +68,7 @@ impl Wake for Parked {
     }
 }
 
-/// Returns the waker of this thread while it is parked.
+/// Returns the waker that wakes this thread when it is parked.
 pub(crate) fn thread_waker() -> Waker {
     // While a thread ends, its waker is gone, so a new one is made.
     let known = WAKER.try_with(Waker::clone);

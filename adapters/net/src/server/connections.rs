@@ -117,7 +117,7 @@ impl Drop for Entered {
     }
 }
 
-/// Reports that the listener has stopped, whatever ended its task.
+/// Its drop notes that the listener has stopped, whatever ended the listener's task.
 pub(super) struct Listening(Arc<Connections>);
 
 impl Drop for Listening {

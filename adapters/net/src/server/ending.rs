@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(count(), 1);
         assert_eq!(poll(End::No, &waker), Poll::Ready(End::Drain));
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);
-        // It is set again, and polled by another task in between.
+        // The same signal comes again, and another task polls in between.
         told.tell(End::Drain);
         assert_eq!(poll(End::Drain, Waker::noop()), Poll::Pending);
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);

@@ -89,7 +89,7 @@ impl<L: Arrived> Server<L> {
     }
 
     /// Sets how many connections from one address may be open at the same time: from an IPv4 address,
-    /// or from the network of an IPv6 one ([`address_key`]). Connections whose address is not known, as
+    /// or from the /64 network of an IPv6 one ([`address_key`]). Connections whose address is not known, as
     /// on a Unix socket, only count against [`max_connections`](Self::max_connections). Default no
     /// limit, because behind a proxy all connections come from one address.
     pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
@@ -213,7 +213,7 @@ impl<L: Arrived> Server<L> {
                     let shaken = ending.unless(End::No, secure.accept(link));
                     match until(&*runtime, due, shaken).await {
                         Some(Some(Ok(link))) => link,
-                        // Neither side has sent anything yet, so nothing has to be ended.
+                        // No message has been exchanged yet, so no session has to be ended.
                         _ => return,
                     }
                 }

@@ -8,7 +8,7 @@ use antiphon::LimitReached;
 
 use crate::context::Context;
 
-/// A function that is called for the connections that a server refuses at its limit. The default is
+/// A function that is called for the connections that a server refuses at a limit. The default is
 /// none.
 #[derive(Clone, Default)]
 pub struct OnRefused(Option<Arc<RefusedFn>>);

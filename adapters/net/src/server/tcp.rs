@@ -85,7 +85,7 @@ impl TcpServer {
     }
 
     /// Sets how many connections from one address may be open at the same time: from an IPv4 address,
-    /// or from the network of an IPv6 one. Default no limit, because behind a proxy all connections
+    /// or from the /64 network of an IPv6 one. Default no limit, because behind a proxy all connections
     /// come from one address.
     pub fn max_connections_per_address(self, max_per_address: usize) -> Self {
         self.map(|server| server.max_connections_per_address(max_per_address))
