@@ -45,8 +45,8 @@ pub struct HttpClientConfig {
     pub connect_timeout: Duration,
     /// How long an idle connection stays open for the next request. It should be shorter than the
     /// server's own time, so that a request rarely meets a connection that the server is just
-    /// closing. Default 4 s; if the server sends `Keep-Alive: timeout=4` or less, 1 s less than
-    /// that. (Not used with a sender of your own.)
+    /// closing. If the server names its time, as in `Keep-Alive: timeout=4`, a connection stays open
+    /// for 1 s less than that at most. Default 4 s. (Not used with a sender of your own.)
     pub idle_timeout: Duration,
     /// The longest head of a reply, in bytes. Default 16 KiB. (Not used with a sender of your own.)
     pub max_header_bytes: usize,
@@ -56,7 +56,7 @@ pub struct HttpClientConfig {
     pub on_reply: Option<OnReply>,
     /// Which calls are sent again, and after how long: calls that the server cannot have read,
     /// [idempotent](crate::Call::idempotent) calls that were lost, and calls whose error has one of
-    /// the codes. Notifications and batches are not sent again. Default none.
+    /// its [`codes`](Retry::codes). Notifications and batches are not sent again. Default none.
     pub retry: Option<Retry>,
     /// How long a call waits for its reply, and a notification until it is accepted, unless its
     /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.
@@ -156,7 +156,8 @@ pub struct HttpRequest {
     pub url: HttpUrl,
     /// The media type of the body.
     pub content_type: &'static str,
-    /// Headers besides those that every request has.
+    /// The configured headers, and those that interceptors have added. The sender adds those of HTTP
+    /// itself, such as `Host` and `Accept`.
     pub headers: Arc<Vec<(String, String)>>,
     /// The body.
     pub body: Arc<Vec<u8>>,

@@ -75,12 +75,12 @@ impl<S: Service> Endpoint<S> {
         &self.shared.runtime
     }
 
-    /// Answers a POST that another server has read: see [`answer_request`](Self::answer_request).
+    /// Answers a POST that a web framework has read: see [`answer_request`](Self::answer_request).
     pub async fn answer(&self, context: Context, body: &[u8]) -> HttpAnswer {
         self.answer_request("POST", context, body).await
     }
 
-    /// Answers a request that another server has read, if the rules allow it. `context` has what is
+    /// Answers a request that a web framework has read, if the rules allow it. `context` has what is
     /// known of the request, for the rules and for the handlers: it must have the target and
     /// **every** header. For the rules a missing header is absent, so the request of a web page of
     /// another origin would look like that of a program; without a target, the paths of the rules

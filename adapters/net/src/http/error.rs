@@ -43,7 +43,8 @@ impl HttpError {
         )
     }
 
-    /// The status of the server's reply, if the reply was not a valid answer.
+    /// The status of the server's reply, if it is an error or a redirect. The status of any other reply
+    /// is in [`reply`](Self::reply).
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Reply(error, _) => error.status(),
@@ -51,7 +52,8 @@ impl HttpError {
         }
     }
 
-    /// The status and headers of the reply, if there was one: for `Retry-After`, for example.
+    /// The status and headers of the reply, if one came that is not a valid answer: for `Retry-After`,
+    /// for example.
     pub fn reply(&self) -> Option<&HttpReply> {
         match self {
             Self::Reply(_, reply) | Self::Coding(_, reply) => Some(reply),

@@ -75,7 +75,8 @@ impl HttpMock {
         !self.lock().is_disconnected
     }
 
-    /// Makes every further request succeed, or fail as one for which no connection could be made.
+    /// Says whether further requests get the prepared replies (`true`), or fail as if no connection
+    /// could be made (`false`).
     pub fn set_connected(&self, is_connected: bool) {
         self.lock().is_disconnected = !is_connected;
     }
@@ -83,7 +84,8 @@ impl HttpMock {
     /// Records a request, and returns the next reply.
     ///
     /// # Errors
-    /// The prepared error.
+    /// The prepared error; [`HttpError::Connect`] while it is [not connected](Self::is_connected), and
+    /// then the request is not recorded.
     pub fn exchange(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
         let mut inside = self.lock();
         if inside.is_disconnected {

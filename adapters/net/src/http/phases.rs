@@ -6,12 +6,12 @@
 //!      └───────────────────some of it written────────────────── Replying
 //! ```
 //!
-//! Waiting and Head have a deadline. Serving and Replying have none here, because the client is not
-//! what is waited for; the endpoint limits the time in which a body arrives. Output that the peer does not read has a deadline
-//! of its own. So if a peer sends too slowly, sends nothing or does not read, its connection ends
-//! after a set time. A client that closes its sending side while its request is handled still gets
-//! the answer: hyper sees the end of input only after the answer was written, or `drain_timeout`
-//! after the end.
+//! Waiting and Head have a deadline. Serving and Replying have none here: then the handler works, or
+//! the body arrives, whose time the endpoint limits. Output that the client does not read has a
+//! deadline of its own. So if a client sends too slowly, sends nothing or does not read, its
+//! connection ends after a set time. A client that closes its sending side while its request is
+//! handled still gets the answer: hyper sees the end of input only after the answer was written, or
+//! `drain_timeout` after the end.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,7 +113,7 @@ impl Phases {
     }
 
     /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in
-    /// it. Bytes read before the reply to the last request was made are not counted.
+    /// it. Bytes of it that were read while the request before it was served are not counted.
     pub(super) fn serving(&self) -> u32 {
         let mut state = self.lock();
         state.phase = Phase::Serving;

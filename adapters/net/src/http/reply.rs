@@ -18,7 +18,7 @@ pub struct HttpReply {
     pub status: u16,
     /// The headers.
     pub headers: Headers,
-    /// For an error, the first 512 bytes of the body as text, with control characters escaped.
-    /// Always empty in what [`on_reply`](super::HttpClientConfig::on_reply) is called with.
+    /// In [`HttpError::Reply`](super::HttpError::Reply) the first 512 bytes of the body as text, with
+    /// control characters escaped; otherwise empty.
     pub text: String,
 }

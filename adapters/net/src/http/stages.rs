@@ -1,7 +1,7 @@
 //! How far a request is on a client's connection, and whether it may be sent again.
 //!
 //! ```text
-//!   Idle ──handed──▶ Begun ──some of it written──▶ Sent ──some of the reply read──▶ Replying
+//!   Idle ──begin───▶ Begun ──some of it written──▶ Sent ──some of the reply read──▶ Replying
 //!    ▲ │               └───────────────┬────────────┘                                  │
 //!    │ └ for too long ▶ Over           └ the server cannot have read it ▶ Unread       │
 //!    └──────────────────────────────────the whole reply read───────────────────────────┘
@@ -331,7 +331,7 @@ mod tests {
 
     const RESET: io::ErrorKind = io::ErrorKind::ConnectionReset;
 
-    /// A clock that goes on when a timer is set.
+    /// A clock that jumps to the time of each timer that is set.
     #[derive(Clone, Default)]
     struct Virtual(Arc<Mutex<Duration>>);
 

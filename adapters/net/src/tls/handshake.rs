@@ -84,9 +84,10 @@ impl Acceptor {
         }
     }
 
-    /// Calls `report` for each connection whose handshake failed: with what a client sent or
-    /// refused, or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of
-    /// the server, so it must be quick.
+    /// Calls `report` for each connection whose handshake failed, with the error: a
+    /// [`TlsError`](super::TlsError), an error of the stream, or
+    /// [`TimedOut`](io::ErrorKind::TimedOut) if the client was too slow. It runs on a task of the
+    /// server, so it must be quick.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self {
@@ -166,7 +167,7 @@ impl AsyncWrite for Below {
     }
 }
 
-/// A TLS stream whose errors are [`TlsError`](super::TlsError)s, of either side.
+/// A TLS stream of a client or a server, whose errors of TLS are [`TlsError`](super::TlsError)s.
 struct TlsIo<T>(T);
 
 impl<T: Io> Io for TlsIo<T> {

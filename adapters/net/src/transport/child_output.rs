@@ -114,8 +114,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The child has exited, with this status. If the exit broke the connection,
-/// [`get_ref`](io::Error::get_ref) of the transport's [`io::Error`] returns this.
+/// The child has exited, with this status. If the exit broke the connection, the fault of
+/// [`Report::Transport`](crate::Report::Transport) is an [`io::Error`] whose
+/// [`get_ref`](io::Error::get_ref) returns this. That error is also the source of
+/// [`Peer::transport_error`](crate::Peer::transport_error).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExited(ExitStatus);
 
@@ -139,8 +141,8 @@ impl fmt::Display for ChildExited {
 
 impl Error for ChildExited {}
 
-/// Returns the end of a pipe that ends when the child exits: a thread waits for the child, and then drops
-/// the other end.
+/// Returns the reading end of a pipe, which becomes readable when the child exits: a thread waits for the
+/// child, and then drops the writing end.
 #[cfg(unix)]
 fn exit_of(child: &Child) -> io::Result<OwnedFd> {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};

@@ -2,8 +2,8 @@
 //! non-blocking mode.
 //!
 //! A standard stream is shared with the process that started this one, and so is its non-blocking
-//! mode: an editor may have set it for its own end. Then "would block" means later. Reading and
-//! writing wait and try again, and do not change the mode.
+//! mode: an editor may have set it for its own end. Then reads and writes may return "would block".
+//! Those of this module wait and try again, and do not change the mode.
 
 use std::fmt;
 #[cfg(any(unix, windows))]
