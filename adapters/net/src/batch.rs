@@ -13,8 +13,8 @@ use crate::text::Text;
 /// The number of the next batch. It distinguishes the calls of one batch from those of others.
 static BATCHES: AtomicU32 = AtomicU32::new(0);
 
-/// This bit marks the name of a call in a batch: the id of a call that was sent never has it in its
-/// number.
+/// If a [`CallId`] has this bit in its number, it is the name of a call in a batch, by which the outcome
+/// is fetched. The id of a call that was sent never has it.
 const NAMES: u64 = 1 << 63;
 
 /// Collects the entries of one batch. No connection is involved before it is sent.

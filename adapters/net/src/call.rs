@@ -137,7 +137,7 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
     /// Says that the call may be run twice: a client that reconnects, or an HTTP client with a `retry`,
     /// sends it again if its connection ends before the answer. On a single connection this has no effect:
     /// there [`retry`](crate::ConnectionConfig::retry) sends a call again only if the peer answered that it
-    /// has not done it.
+    /// has not run it.
     pub fn idempotent(mut self) -> Self {
         if let Some(request) = &mut self.request {
             request.is_idempotent = true;

@@ -300,6 +300,7 @@ impl Intercepted {
         Shown::Passed(self)
     }
 
+    /// Ends the call, which is not sent for this reason.
     fn refuse(mut self, cause: &'static str) -> Answered {
         answered(self.show(Err(Failure::Interceptor(cause.into()))))
     }

@@ -58,8 +58,8 @@ impl Notification {
     /// ```
     ///
     /// # Errors
-    /// *Invalid params* (−32602), which the handler can return by `?`. The service gets a report
-    /// with the reason; nothing is sent to the peer.
+    /// *Invalid params* (−32602). The service gets a report with the reason; nothing is sent to the
+    /// peer.
     pub fn params<'n, P: Deserialize<'n>>(&'n self) -> Result<P, OwnedError> {
         let params = self.raw_params().unwrap_or(Json::NULL);
         params.decode().map_err(|error| {

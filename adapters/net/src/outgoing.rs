@@ -59,7 +59,7 @@ impl AnyRequest for OutgoingCall {
     }
 }
 
-/// Prints the method only.
+/// Prints neither the params nor the server.
 impl fmt::Debug for OutgoingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OutgoingCall")

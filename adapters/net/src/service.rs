@@ -59,7 +59,8 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// The peer sent a request. What this returns is the answer, unless the request was
-    /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
+    /// [deferred](Request::defer). An error is sent with its code, message and data; its `source` is
+    /// only reported. An error type of your own becomes an [`OwnedError`] by `From`.
     fn request(
         &self,
         peer: &Peer,

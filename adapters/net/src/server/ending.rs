@@ -1,4 +1,4 @@
-//! How far a server and its connections have been told to end.
+//! The signal by which a server and its connections end, in steps.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -8,10 +8,11 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 
-/// How far a server, and each of its connections, has been told to end.
+/// What a server, and each of its connections, has to do to end. Later signals replace earlier ones, in
+/// this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// Not at all.
+    /// Nothing: it goes on.
     No,
     /// Finish running requests, accept no new ones.
     Drain,

@@ -68,8 +68,8 @@ impl Running {
         .await
     }
 
-    /// Waits until the listener ends, which it only does when the runtime ends: nobody else can stop the
-    /// server while this waits.
+    /// Waits until the listener ends. It ends only when the runtime ends, because this takes the only
+    /// handle that can stop the server. Dropping the future stops the server.
     pub async fn wait(self) {
         poll_fn(|cx| self.connections.poll_stopped(cx)).await;
     }

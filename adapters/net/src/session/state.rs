@@ -331,7 +331,7 @@ pub(super) struct Due {
 }
 
 impl Looking {
-    /// When the thread that waits for deadlines has to come back.
+    /// When the thread that waits for deadlines has to check again.
     pub(super) fn wake_at(&self, wake_at: Instant) -> Instant {
         match &self.due {
             Some(due) => wake_at.max(due.quiet_at),

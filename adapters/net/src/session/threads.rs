@@ -61,7 +61,7 @@ impl Session {
                 return false;
             }
             drop(self.sleep(Sleeper::Writer, state, Instant::FAR_FUTURE));
-            // The caller that has woken this thread may have more to send, and may then write all of it.
+            // The caller that has woken this thread may be about to write the output itself.
             if self.outlet.get().is_some() {
                 std::thread::yield_now();
             }
@@ -86,8 +86,8 @@ impl Session {
         let _ = self.outlet.set(outlet);
     }
 
-    /// Lets deadlines take effect, and returns when to come back at the latest; `waker` is woken if
-    /// that becomes earlier. `None` once nothing more is read or written.
+    /// Lets deadlines take effect, and returns when to call this again at the latest; `waker` is woken
+    /// if that becomes earlier. `None` once nothing more is read or written.
     pub fn pass_time(&self, waker: &Waker) -> Option<Instant> {
         let waker = waker.clone();
         let mut state = self.lock();

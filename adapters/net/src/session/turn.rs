@@ -57,7 +57,7 @@ pub struct Moved<'t> {
     pub sent: Sent,
     /// How many requests may begin; `None` while a handler must end before anything else begins.
     pub requests: Option<usize>,
-    /// Whether handlers of notifications run for which the messages behind them do not wait
+    /// Whether handlers of notifications run for which the messages after them do not wait
     /// ([`Order::Free`](antiphon::session::Order::Free)).
     pub is_serving: bool,
 }
@@ -227,7 +227,7 @@ impl State {
                 break;
             }
             // Messages that are not requests wait until the requests before them have begun: one of these
-            // may be postponed, and then notifications behind it wait.
+            // may be postponed, and then notifications after it wait.
             let is_behind = matches!(batch.work.back(), Some(Work::Request(..)));
             if is_behind && !self.conn.is_request_next() {
                 break;
@@ -304,8 +304,8 @@ impl State {
         }
     }
 
-    /// Returns the time at which the task or thread that waits for deadlines must come back, if it
-    /// is not woken earlier.
+    /// Returns the time at which the task or thread that waits for deadlines must check them again,
+    /// if it is not woken earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         if is_drained {
