@@ -153,7 +153,7 @@ impl Peer {
                 let sending = self.start_notification(call);
                 sending.map(|sent| intercepted.end_sent(sent))
             }
-            // An interceptor has answered it, so it is not sent; that is no error.
+            // An interceptor has answered or refused it, so it is not sent; that is no error.
             Err(_) => Wait::known(Some(&self.session), Ok(())),
         })
     }
@@ -180,7 +180,7 @@ impl Peer {
         let intercepted = match shown {
             None => None,
             Some(Ok(intercepted)) => Some(intercepted),
-            // An interceptor has answered it, so it is not sent; that is no error.
+            // An interceptor has answered, refused or not decided, so it is not sent; that is no error.
             Some(Err(_)) => return Ok(()),
         };
         let sent = call.params.and_then(|params| {

@@ -43,8 +43,8 @@ impl HttpError {
         )
     }
 
-    /// The status of the server's reply, if it is an error or a redirect. The status of any other reply
-    /// is in [`reply`](Self::reply).
+    /// The status of the server's reply, if it is an error status or a redirect. The status of any other
+    /// reply is in [`reply`](Self::reply).
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Reply(error, _) => error.status(),

@@ -196,7 +196,7 @@ impl State {
                 }
                 waker
             }
-            // The outcome of such a call comes with the service's work, in order with the messages.
+            // The outcome of such a call comes as the service's work, in order with the messages, and not here.
             Tag::Then(_) => None,
         };
         self.wakes.extend(waker);
