@@ -4,6 +4,10 @@
 //! Rule: the records never use the connection's own state. They are made from the commands that
 //! were accepted, the events that were returned, the bytes that were written and, if the peer is
 //! honest, the bytes that arrived.
+//!
+//! Words: a message is *said* when a command has put it into the output, and has *left* when all of
+//! it was written. A message has *arrived* when all of it was received, and is *told* by an event. A
+//! *mark* is the number in a payload by which messages are told apart (`skim::mark`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,9 +19,9 @@ use crate::observer::{Frame, Item, ItemKind};
 /// A call of this end's that has not settled.
 #[derive(Debug)]
 pub struct Call {
-    /// Its mark.
+    /// Its mark, which is also its tag.
     pub mark: u64,
-    /// Its number.
+    /// The number of its `CallId`.
     pub number: u64,
     /// Its id as it stands on the wire.
     pub id: String,
@@ -34,11 +38,11 @@ pub struct Call {
 pub enum Purpose {
     /// For its own sake.
     Plain,
-    /// To answer a request: at which end it is open, what it was marked with, and how to answer.
+    /// To answer a request with what this call gives.
     For {
-        /// The end, by its place among all.
+        /// The end at which the request is open, by its place among all.
         end: usize,
-        /// The life of that end's link in which it came.
+        /// The `epoch` of that end's link when the request came.
         epoch: u64,
         /// The request.
         held: Held,
@@ -74,7 +78,7 @@ pub enum WantedId {
     Exact(String),
     /// Null, or none at all.
     Null,
-    /// Any: the event that told of it does not know.
+    /// Any: the event does not say which id is answered.
     Any,
 }
 
@@ -107,13 +111,13 @@ pub enum Told {
     Request(String, String, Option<u64>),
     /// A notification with its method and mark.
     Notification(String, Option<u64>),
-    /// The answer to the call with this id: its bytes, and whether it is an error.
+    /// The answer to the call with this id: its length in bytes, and whether it is an error.
     Response(String, usize, bool),
     /// An answer with this id that fits nothing.
     UnmatchedResponse(Option<String>),
     /// A cancel.
     Cancel,
-    /// One item that was refused or malformed.
+    /// One message or one entry of a batch that was refused or malformed.
     Item,
     /// A frame that was refused or malformed as a whole.
     Frame,
@@ -141,15 +145,18 @@ impl Arrived {
     }
 }
 
-/// Several errors without id and of one size cannot be told apart by what they settle: all calls are
-/// counted for the first, though all but one of them may have been settled by those behind it.
+/// The error without an id that was told last. An error that follows it and has as many bytes cannot
+/// be told apart from it by an event, so all calls were counted as settled by the first, though all
+/// but one of them may have been settled by those that follow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alike {
+    /// How long the error is.
     bytes: usize,
+    /// How many of the errors that follow may have been told already.
     most: u32,
 }
 
-/// The books of one end during one life of its link.
+/// The records of one end, from the opening of its link until the link is opened again.
 #[derive(Debug, Default)]
 pub struct Book {
     /// Open calls by their mark, which is also their tag.
@@ -160,28 +167,29 @@ pub struct Book {
     pub said: VecDeque<Said>,
     /// Answers that leave in the array of their batch.
     pub batch_answers: Vec<Answer>,
-    /// Ids of calls whose cancel may be told to the peer.
+    /// Ids of calls for which a cancel may leave.
     pub cancels: Vec<String>,
-    /// Answers that the books could not foresee: a hostile peer's doing.
+    /// How many answers may leave that no command gave and no event announced: to a hostile peer, and
+    /// acknowledgements of 1.0 notifications.
     pub excused: u32,
-    /// Messages that have arrived whole and not been told.
+    /// Messages of an honest peer that have arrived whole and not been told.
     pub expected: VecDeque<Arrived>,
-    /// Errors without id, of so many bytes, that may have settled what looks settled by the one before.
     alike: Alike,
-    /// Ids of answers that this end could not read.
+    /// Ids of answers in frames that this end refused or could not read: their calls may time out.
     pub unreadable: BTreeSet<String>,
     /// Marks of requests that were delivered here and not silently cancelled.
     pub delivered: BTreeSet<u64>,
-    /// The end, once told.
+    /// Why the connection ended, once an event has told it.
     pub closed: Option<Closed>,
-    /// The end has been decided, or may have been: calls that have not begun may be gone.
+    /// The connection is ending, or may be: calls of which no byte has left may never leave.
     pub ending: bool,
-    /// A message may be half delivered.
+    /// Reading stopped before all events were taken: some of a message may not have been told.
     pub half_read: bool,
-    /// Nothing of what was said leaves any more.
+    /// The connection has dropped its output: what was said may never leave.
     pub silenced: bool,
-    /// Messages refused for their size before all of them had come.
+    /// How many messages were refused for their size and have not arrived whole yet.
     early: u32,
+    /// How many frames have arrived.
     frames: u64,
 }
 
@@ -201,7 +209,7 @@ impl Book {
     /// A call has settled.
     ///
     /// # Errors
-    /// If it was not open.
+    /// If it was not open, or if another call has its tag.
     pub fn settle(&mut self, tag: u64, number: u64) -> Result<Call, Broken> {
         let Some(call) = self.calls.remove(&tag) else {
             let why = format!("call {number} with tag {tag} settled and was not open");
@@ -216,7 +224,7 @@ impl Book {
         Ok(call)
     }
 
-    /// A request was answered, or is to be by the core.
+    /// A request was answered, by a command or by the core itself.
     pub fn answered(&mut self, answer: Answer, in_batch: bool) {
         match in_batch {
             true => self.batch_answers.push(answer),
@@ -274,7 +282,7 @@ impl Book {
                 }
                 _ => {}
             }
-            // Calls of which nothing has left go no more once the connection has ended.
+            // Once the connection has ended, calls of which no byte has left never leave.
             let may_be_gone = match said {
                 Said::One(id, _) => id.is_some(),
                 Said::Batch(entries) => entries.iter().any(|(id, _)| id.is_some()),
@@ -303,7 +311,7 @@ impl Book {
         Ok(())
     }
 
-    /// Whether a batch is the calls that were said one after another from here on.
+    /// Whether the items of a batch are calls that were said one after another, from place `at` on.
     fn are_joined(&self, at: usize, items: &[Item]) -> bool {
         let run: Vec<&Said> = self.said.iter().skip(at).take(items.len()).collect();
         let is_call = |(said, item): (&&Said, &Item)| match said {
@@ -313,6 +321,7 @@ impl Book {
         items.len() > 1 && run.len() == items.len() && run.iter().zip(items).all(is_call)
     }
 
+    /// Notes the answers among these items as unreadable.
     fn unread(&mut self, items: &[Item]) {
         let answers = items
             .iter()
@@ -321,12 +330,14 @@ impl Book {
             .extend(answers.filter_map(|item| item.id.clone()));
     }
 
+    /// Notes that the call with this mark has left.
     fn leave(&mut self, mark: u64) {
         if let Some(call) = self.calls.get_mut(&mark) {
             call.left = true;
         }
     }
 
+    /// Uses up one of the `excused` answers. False if there is none.
     fn excuse(&mut self) -> bool {
         let excused = self.excused > 0;
         self.excused -= u32::from(excused);
@@ -359,7 +370,8 @@ impl Book {
             self.batch_answers.remove(at);
             return Ok(());
         }
-        // Requests of a batch that were never delivered are answered when the reading is given up.
+        // A connection that ends in the middle of a batch answers those of its requests that no event
+        // has told.
         let given_up = matches!(item.kind, ItemKind::Err(_)) && (self.ending || self.half_read);
         if given_up || self.excuse() {
             return Ok(());
@@ -372,6 +384,7 @@ impl Book {
         Err(Check::AnsweredOnce.broken(why))
     }
 
+    /// Whether a cancel left for a call of `cancels`, which is then taken out of them.
     fn is_cancel(&mut self, item: &Item, config: &Config) -> bool {
         if item.kind != ItemKind::Notification || Some(&item.method[..]) != cancel_method(config) {
             return false;
@@ -387,7 +400,7 @@ impl Book {
         }
     }
 
-    /// A frame of an honest peer's has arrived whole.
+    /// A frame of an honest peer has arrived whole.
     pub fn arrived(&mut self, frame: Frame) {
         self.frames += 1;
         if self.early > 0 {
@@ -491,7 +504,8 @@ impl Book {
         self.expected.pop_front()
     }
 
-    /// Leaves an error without id behind that has settled its calls, if the next message is told.
+    /// Takes the first message out of `expected` if it is an error without an id that has settled
+    /// calls, and this event cannot be about it any more.
     fn pass_settled(&mut self, told: &Told) {
         let goes_on = |next: &Arrived| match told {
             Told::Response(_, bytes, true) => *bytes != next.item.bytes,
@@ -505,7 +519,8 @@ impl Book {
         }
     }
 
-    /// Leaves an error behind that may have settled some of what is counted for the one before.
+    /// Takes the first message out of `expected` if it is an error that may have settled some of the
+    /// calls counted for the one before. Returns whether it was.
     fn pass_alike(&mut self) -> bool {
         let Alike { bytes, most } = self.alike;
         let passed = self
@@ -522,14 +537,15 @@ impl Book {
             .is_some_and(|next| is_null(&next.item))
     }
 
-    /// Whether the next thing that arrived is a cancel.
+    /// Whether the next message to be told is a cancel. True if none has ever been recorded, as with a
+    /// hostile peer: then nobody knows.
     pub fn cancel_is_next(&self, config: &Config) -> bool {
         let next = self.expected.iter().find(|next| next.settled == 0);
         next.is_none_or(|next| Some(&next.item.method[..]) == receive_method(config))
             && !(next.is_none() && self.frames > 0)
     }
 
-    /// The input has been drained.
+    /// All events have been taken.
     ///
     /// # Errors
     /// If something that has arrived was not told.
@@ -550,7 +566,7 @@ fn is_null(item: &Item) -> bool {
     item.id.as_ref().is_none_or(|id| id == "null")
 }
 
-/// The method by which this end tells that it gave a call up.
+/// The method of the notification by which this end cancels a call.
 pub fn cancel_method(config: &Config) -> Option<&'static str> {
     method_of(config.dialect.cancel_send)
 }
@@ -569,6 +585,7 @@ fn method_of(style: antiphon::CancelStyle) -> Option<&'static str> {
     }
 }
 
+/// Whether `item` is the call with this id and mark or, without an id, the notification.
 fn is_said(item: &Item, id: &Option<String>, mark: u64) -> bool {
     let is_call = matches!(item.kind, ItemKind::Request | ItemKind::Notification);
     let same_id = match id {
@@ -578,6 +595,7 @@ fn is_said(item: &Item, id: &Option<String>, mark: u64) -> bool {
     is_call && same_id && item.mark == Some(mark)
 }
 
+/// Whether `item` is the answer that was given.
 fn fits(answer: &Answer, item: &Item) -> bool {
     let same_id = match &answer.id {
         WantedId::Exact(id) => item.id.as_ref() == Some(id),
@@ -587,7 +605,7 @@ fn fits(answer: &Answer, item: &Item) -> bool {
     same_id && answer.kind == item.kind && answer.mark == item.mark
 }
 
-/// Which rule an answer breaks that is not the one that was given.
+/// The failed check, when `answer` was given and `item` left instead.
 fn wrong_answer(answer: &Answer, item: &Item) -> Broken {
     let why = format!("{item:?} left, given was {answer:?}");
     if answer.kind == item.kind && answer.mark == item.mark {

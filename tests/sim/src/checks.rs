@@ -2,41 +2,41 @@
 
 use std::fmt;
 
-/// One invariant. `architecture` in brackets means the number of the list that the core is held to.
+/// One invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// Every call settles exactly once (2).
+    /// Every call settles exactly once.
     SettlesOnce,
-    /// Every answer that leaves pays one debt: none twice, none for a notification, none for a
-    /// response, none unasked (2).
+    /// Every answer that leaves was owed to one request: none leaves twice, none for a notification,
+    /// none for a response, none unasked.
     AnsweredOnce,
-    /// Ids come back byte for byte (3).
+    /// Ids come back byte for byte.
     IdsVerbatim,
-    /// A reply never settles a call that it was not for (3).
+    /// A reply never settles a call that it was not for.
     RightCall,
-    /// Whatever arrives whole is told once, in the order of the stream.
+    /// Every message that arrives whole is told by an event once, in the order of the stream.
     ToldOnce,
     /// What is said first leaves first, and nothing else leaves.
     OutputOrder,
-    /// Every frame that leaves can be read by somebody else.
+    /// The simulator's own reader can read every frame that leaves.
     OutputValid,
-    /// Memory stays below `memory_bytes_max_for` (4).
+    /// Memory stays below `memory_bytes_max_for`, and what that does not count.
     Memory,
-    /// Nothing is taken from the stream beyond what `max_input_bytes` allows to stay (4).
+    /// After all events have been taken, a read buffer of `max_input_bytes` is not full.
     InputProgress,
-    /// No call times out before its deadline (9).
+    /// No call times out before its deadline.
     NotEarly,
-    /// After the time was told and the input drained, nothing that is due is left, and the next
-    /// wake-up lies in the future (9).
+    /// After the time was told and all events were taken, nothing that is due is left, and the next
+    /// wake-up lies in the future.
     DueYielded,
-    /// The next wake-up is never later than the earliest deadline (9).
+    /// The next wake-up is never later than the earliest deadline.
     WakeUp,
-    /// The getters say what the books say.
+    /// The connection's getters agree with the oracle's records.
     Getters,
-    /// A refused command leaves no trace.
+    /// A refused command changes nothing.
     NoTrace,
-    /// Answers never wait for room; calls and notifications are refused exactly when the output is
-    /// above its soft limit (8).
+    /// Answers are never refused for want of room. Calls and notifications are so refused only while
+    /// the output is above its soft limit, and never accepted then.
     ResponseLane,
     /// `Unsent` means that no byte of the call has left, and `Aborted` that one has.
     UnsentTrue,
@@ -44,15 +44,15 @@ pub enum Check {
     ClosedOnce,
     /// A token works once, and only where it came from.
     TokenSafety,
-    /// Once all is healed every call settles within the bound (8).
+    /// Once all is healed every call settles within the bound, and then every link ends within it.
     Liveness,
     /// After that nothing is open and nothing waits to be written.
     NothingHeld,
-    /// However the input is split, events and output are the same (1).
+    /// However the input is split, events and output are the same.
     SplitInvariance,
-    /// The same seed gives the same run (7).
+    /// The same seed gives the same run.
     Deterministic,
-    /// Nothing panics and nothing loops for ever (6).
+    /// Nothing panics and nothing loops for ever.
     NoPanic,
 }
 
@@ -84,7 +84,7 @@ impl Check {
         Check::NoPanic,
     ];
 
-    /// This check, broken.
+    /// The report that this check failed.
     pub fn broken(self, why: impl Into<String>) -> Broken {
         Broken {
             check: self,
@@ -92,10 +92,10 @@ impl Check {
         }
     }
 
-    /// Breaks unless `holds`.
+    /// Fails unless `holds`.
     ///
     /// # Errors
-    /// What `why` says.
+    /// The failed check, with what `why` returns.
     pub fn that(self, holds: bool, why: impl FnOnce() -> String) -> Checked {
         match holds {
             true => Ok(()),
@@ -119,5 +119,5 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What every step gives.
+/// The result of a check, and of everything that checks.
 pub type Checked = Result<(), Broken>;

@@ -17,7 +17,7 @@ impl World {
         end.heard && !(end.config.exchange && end.said_once)
     }
 
-    /// Makes a call with a payload of about `size` bytes. A refused one gives its purpose back.
+    /// Makes a call with a payload of about `size` bytes. Returns the purpose if no call was made.
     ///
     /// # Errors
     /// What breaks.
@@ -110,6 +110,7 @@ impl World {
         Ok(())
     }
 
+    /// A deadline, or none: one in ten has already passed.
     pub(crate) fn some_deadline(&mut self) -> Option<u64> {
         match self.rng.below(10) {
             0 => Some(self.now.saturating_sub(self.rng.below(5) * MILLI)),
@@ -123,8 +124,9 @@ impl World {
         if !self.may_speak(e) {
             return Ok(());
         }
-        // Sometimes more than may be sent.
+        // Sometimes more than `max_batch_calls`, which is 1 to 9 here.
         let entries = self.rng.size(0, 11);
+        // 0: dropped, 1: leaked, anything else: sent.
         let fate = self.rng.below(8);
         let marks: Vec<(u64, bool)> = (0..entries)
             .map(|_| (self.mark(), self.rng.chance(70)))
@@ -164,7 +166,7 @@ impl World {
             .iter()
             .for_each(|error| counts.add(counts::command(error)));
         if fate == 1 {
-            // The next command takes back what was leaked.
+            // Any next command takes back what was leaked, even one that is refused.
             let left = end.run(|conn| conn.set_deadline(absent(), None));
             Check::TokenSafety.that(left.is_err(), || "an absent call moved".into())?;
         }
@@ -199,7 +201,8 @@ impl World {
         }
     }
 
-    /// Gives a call up, asks for it, or moves its deadline.
+    /// Cancels an open call (`how` is 0), asks the peer to cancel it (1), or moves its deadline (2).
+    /// Without an open call, does so with one that was never made.
     pub(crate) fn touch_call(&mut self, e: usize, how: u64) -> Checked {
         let deadline = self.some_deadline();
         let chosen = self.rng.next();
@@ -296,7 +299,7 @@ impl World {
         Check::NoTrace.that(back.is_some(), || format!("{method:?} was sent"))
     }
 
-    /// Answers one of the requests that handlers keep.
+    /// Answers a request whose token was lost or, if there is none, one that a handler keeps.
     pub(crate) fn answer_held(&mut self, e: usize) -> Checked {
         let chosen = self.rng.next();
         let end = self.end(e);
@@ -307,7 +310,6 @@ impl World {
         if end.held.is_empty() {
             return Ok(());
         }
-        // The first is one that is never answered.
         let at = (chosen % end.held.len() as u64) as usize;
         let held = end.held.remove(at);
         self.answer_well(e, held)

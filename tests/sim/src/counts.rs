@@ -233,7 +233,7 @@ impl Counts {
         *self.seen.entry(name).or_default() += 1;
     }
 
-    /// All of another run.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         for (name, count) in &other.seen {
             *self.seen.entry(name).or_default() += count;
@@ -251,7 +251,7 @@ impl Counts {
         all.copied().filter(|name| self.of(name) == 0).collect()
     }
 
-    /// What occurred and is not in the catalogue: a variant that nobody has named yet.
+    /// What occurred and is not in the catalogue.
     pub fn unnamed(&self) -> Vec<&'static str> {
         let known = |name: &&str| CATALOGUE.iter().any(|(_, names)| names.contains(name));
         self.seen
@@ -261,7 +261,7 @@ impl Counts {
             .collect()
     }
 
-    /// The table.
+    /// Prints all of the catalogue with its counts, line by line.
     pub fn print(&self, mut line: impl FnMut(&str)) {
         for (group, names) in CATALOGUE {
             line(&format!("  {group}"));
@@ -293,7 +293,7 @@ pub fn code(code: i64) -> &'static str {
     }
 }
 
-/// The name of an end.
+/// The name of the reason for an end.
 pub fn closed(why: Closed) -> &'static str {
     match why {
         Closed::EndOfInput => "closed: end of input",
@@ -318,7 +318,7 @@ pub fn closed(why: Closed) -> &'static str {
                 FramingError::LengthInvalid { .. } => "closed: length invalid",
                 FramingError::LengthContradictory { .. } => "closed: length contradictory",
                 FramingError::CharsetUnsupported { .. } => "closed: charset unsupported",
-                // The connection tells of this one as its own `Truncated`.
+                // `FramingError::Truncated` is told as `ConnectionError::Truncated`.
                 _ => "closed: unnamed framing error",
             },
             _ => "closed: unnamed failure",
@@ -327,7 +327,7 @@ pub fn closed(why: Closed) -> &'static str {
     }
 }
 
-/// The name of a malformed message's cause, and of the rule that it breaks.
+/// The name of a malformed message's cause and, if it is valid JSON, of the rule that it breaks.
 pub fn malformed(cause: MalformedCause) -> (&'static str, Option<&'static str>) {
     match cause {
         MalformedCause::Call(reason) => ("malformed: call", Some(invalid(reason))),
@@ -352,7 +352,7 @@ pub fn malformed(cause: MalformedCause) -> (&'static str, Option<&'static str>) 
     }
 }
 
-/// The name of a rule.
+/// The name of the rule that an invalid message breaks.
 pub fn invalid(reason: InvalidReason) -> &'static str {
     match reason {
         InvalidReason::NotAnObject => "invalid: not an object",
@@ -375,7 +375,7 @@ pub fn invalid(reason: InvalidReason) -> &'static str {
     }
 }
 
-/// The name of a limit.
+/// The name of the reason for a refusal.
 pub fn refused(cause: RefusedCause) -> &'static str {
     match cause {
         RefusedCause::Busy => "refused: busy",

@@ -1,5 +1,5 @@
-//! How received bytes reach a connection: in pieces, with or without the time, until there are no
-//! events or reading stops half way.
+//! How received bytes reach a connection: in pieces, after it was told the time or not, until there
+//! are no more events or reading stops half way.
 
 use antiphon::{Event, Framing, Input, ReadBuffer};
 
@@ -12,7 +12,8 @@ use crate::world::{Split, World};
 const MAX_EVENTS: usize = 20_000;
 
 impl World {
-    /// Lets up to `most` of the bytes that have arrived reach an end.
+    /// Lets up to `most` of the bytes that have arrived reach an end, or one whole message. If nothing
+    /// is left to read and the writer has closed its side, tells the end that the input has ended.
     ///
     /// # Errors
     /// What breaks on the way.
@@ -26,6 +27,7 @@ impl World {
         if bytes.is_empty() && wire.shut && !wire.end_told && wire.waiting() == 0 && !wire.stalled {
             wire.end_told = true;
             self.trace.say(|| format!("  {e} is told the end of input"));
+            // A last line without its line feed is a message too.
             let link = &self.links[e / 2];
             let (writer, wire) = (&link.ends[1 - e % 2], &link.wires[1 - e % 2]);
             let is_lines = wire_is_lines(writer);
@@ -59,7 +61,8 @@ impl World {
             let wanted = match split {
                 Split::Whole => rest.len(),
                 Split::Bytes => 1,
-                // Most reads get all there is; some get bytes one by one; some get anything.
+                // By `salt`, a third of the reads bring pieces of any size, a third single bytes, and a
+                // third all there is.
                 Split::Chance | Split::Pieces if salt == 0 => self.split_rng.size(1, rest.len()),
                 Split::Chance | Split::Pieces if salt == 1 => 1,
                 Split::Chance | Split::Pieces | Split::Each => rest.len(),
@@ -74,7 +77,7 @@ impl World {
             end.buffer.advance(n);
             rest = &rest[n..];
             self.arrive(e, n);
-            // Reading may stop half way, and go on at the next turn.
+            // Reading may stop after one event, and go on at the next turn.
             let stops = split == Split::Chance && rest.is_empty() && !self.healing;
             if stops && self.rng.chance(6) {
                 self.fault("fault: reading stops half way");
@@ -113,6 +116,7 @@ impl World {
         self.end(e).check_drained()
     }
 
+    /// Tells an end the present, or with a faulty clock the past or nothing.
     fn tell_time(&mut self, e: usize) {
         let mut now = self.now;
         if !self.healing && self.options.split == Split::Chance {

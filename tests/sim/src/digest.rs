@@ -14,7 +14,7 @@ use crate::plant::Plant;
 use crate::skim;
 
 impl End {
-    /// Looks at an event, keeps the books, and says what the application has to do.
+    /// Checks an event, updates the records, and says what the application has to do.
     ///
     /// # Errors
     /// If an invariant breaks.
@@ -82,7 +82,7 @@ impl End {
             Event::Cancelled(cancelled) => {
                 counts.add("event: cancelled");
                 if !cancelled.answer_owed && !self.book.cancel_is_next(&self.config) {
-                    // No cancel of the peer's: the connection is giving its requests up.
+                    // The peer sent no cancel: the connection was closed and gives its requests up.
                     self.book.ending = true;
                 }
                 let is_told = self.book.closed.is_none() && !self.book.ending;
@@ -186,7 +186,7 @@ impl End {
         }
     }
 
-    /// How an id comes back: byte for byte, but for braces where the dialect has none in strings.
+    /// How an id comes back: byte for byte, but braces are escaped if the dialect says so.
     pub(crate) fn echo(&self, id: &str) -> WantedId {
         WantedId::Exact(match self.config.dialect.escape_braces {
             true => id.replace('{', "\\u007b").replace('}', "\\u007d"),
@@ -201,11 +201,13 @@ impl End {
         self.book.answered(Answer { id, kind, mark }, in_batch);
     }
 
-    /// A 1.0 notification is acknowledged with nulls; a 2.0 one is not, and the event does not say.
+    /// A notification of 1.0 is acknowledged, one of 2.0 is not, and the event does not say which it
+    /// was: an acknowledgement may leave.
     fn acknowledged(&mut self, _in_batch: bool) {
         self.book.excused += 1;
     }
 
+    /// Compares an event with what arrived, if the peer is honest.
     fn tell(&mut self, told: &Told) -> Checked {
         match self.honest_peer {
             true => self.book.told(told, &self.config),
@@ -223,6 +225,7 @@ impl End {
     ) -> Result<Seen, Broken> {
         let call = self.book.settle(tag, number)?;
         self.call_ids.retain(|(mark, _)| *mark != tag);
+        // The mark in an answer, if it is that of another call.
         let marked = |text: &[u8]| match text.first() {
             Some(b'[') => skim::mark(text).filter(|mark| *mark != tag),
             _ => None,
@@ -277,7 +280,7 @@ impl End {
             _ => return Err(Check::SettlesOnce.broken("an outcome that nobody knows")),
         };
         counts.add(name);
-        // Any number of messages may have had the null id, and an error with it settles what it can.
+        // Several calls may have the id null, and an error without an id may settle any call.
         let is_plain = call.id != "null" && !(settled_by_error && self.book.next_has_no_id());
         if let Some(other) = other.filter(|_| is_plain) {
             let why = format!("call {number}, marked {tag}, got the answer to {other}");

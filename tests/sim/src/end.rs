@@ -1,8 +1,7 @@
 //! One end of a link: a connection, its driver's buffers, and the records about it.
 //!
-//! Events are handled in `digest`. Every command goes through this module, so that every command is
-//! checked: a refused one changes nothing, an accepted one is recorded, and the memory stays within
-//! its bound.
+//! Events are handled in `digest`. What a connection is told and asked goes through `End::run`, which
+//! counts its memory. A refused command must change nothing; an accepted one is recorded.
 
 use antiphon::{
     CallId, Config, Connection, ErrorObject, Framing, Id, Instant, Payload, ReadBuffer, RequestKey,
@@ -16,7 +15,7 @@ use crate::observer::{ItemKind, Observer};
 use crate::plant::Plant;
 use antiphon_test_support::heap::measured;
 
-/// What the simulation counts of a connection's memory that `memory_bytes_max_for` leaves out: ids
+/// Room for the memory, in bytes, that the simulation counts and `memory_bytes_max_for` does not: ids
 /// that callers chose, and methods with escapes that an event holds for a moment.
 const MEMORY_SLACK: isize = 8 << 10;
 
@@ -28,7 +27,7 @@ pub struct End {
     pub config: Config,
     /// The driver's buffer.
     pub buffer: ReadBuffer,
-    /// The books.
+    /// The records.
     pub book: Book,
     /// Reads what leaves.
     pub observer: Observer,
@@ -40,15 +39,17 @@ pub struct End {
     pub call_ids: Vec<(u64, CallId)>,
     /// The peer keeps the rules, and what arrives is known.
     pub honest_peer: bool,
-    /// The latest time that was told.
+    /// The latest time that was told, in nanoseconds.
     pub told: u64,
-    /// Something has been said in this exchange.
+    /// Something has been said, which is all that an HTTP exchange allows.
     pub said_once: bool,
     /// Something has been received, so that a detected framing is known.
     pub heard: bool,
-    /// Frames shown by the transport that have not been delivered, of whole messages.
+    /// The planted fault, if there is one.
     pub plant: Option<Plant>,
+    /// How many bytes of memory the connection holds.
     heap: isize,
+    /// How many bytes it held when it was found above its bound.
     over: Option<isize>,
 }
 
@@ -117,7 +118,7 @@ impl End {
         let done = self.conn.transmit_done();
         let conn = &mut self.conn;
         let (result, used) = measured(|| op(conn));
-        // Given up: the output was over its limit, or nobody took it in time.
+        // Output that goes without a write was dropped: it was over its limit, or its peer too slow.
         self.book.silenced |= self.conn.transmit_done() != done;
         let most = self.heap + used.most;
         self.heap += used.left;
@@ -131,7 +132,7 @@ impl End {
         result
     }
 
-    /// The same for a write, which takes output away.
+    /// As [`run`](Self::run), for a write: output that goes has left.
     pub fn run_write<R>(&mut self, op: impl FnOnce(&mut Connection<u64>) -> R) -> R {
         let silenced = self.book.silenced;
         let result = self.run(op);
@@ -171,11 +172,11 @@ impl End {
     pub fn refused(&mut self, before: State, error: &SendError, counts: &mut Counts) -> Checked {
         counts.add(counts::command(error));
         if *error == SendError::TooLarge {
-            // What the application wanted to say is its own doing, while it is found too large.
+            // The bound does not count a payload while it is found to be too large.
             self.over = None;
         }
         if self.plant == Some(Plant::TraceLeft) {
-            // A driver that says something of its own instead.
+            // As if the refused command had said something.
             let _ = self.conn.notify("sorry", ());
         }
         let after = self.state();
@@ -184,7 +185,8 @@ impl End {
         })
     }
 
-    /// Whether calls and notifications have to be refused for want of room, and were or were not.
+    /// Checks how a call or notification ended, without an `error` if it was accepted: `Full` only
+    /// above the soft limit of the output, and never accepted there.
     pub fn lane(&self, before: State, error: Option<&SendError>) -> Checked {
         let waiting = before.queued - before.done;
         let is_above = waiting > self.config.limits.soft_max_outbox_bytes as u64;
@@ -347,14 +349,14 @@ impl End {
         Check::TokenSafety.that(!again, || format!("{key:?} could be answered twice"))
     }
 
-    /// Answers for a token that was lost.
+    /// Answers a request whose token was lost.
     ///
     /// # Errors
     /// If an invariant breaks.
     pub fn abandon(&mut self, key: RequestKey, counts: &mut Counts) -> Checked {
         let answered = self.run(|conn| conn.abandon(key));
         let owed = self.book.debts.contains_key(&key);
-        // A connection that was closed gives its requests up one by one.
+        // A connection that was closed gives its requests up one by one: this one may be gone already.
         let ending = self.book.ending || self.conn.notify("", ()) == Err(SendError::Closed);
         Check::TokenSafety.that(answered == owed || ending, || {
             format!("{key:?} abandoned: {answered}, owed: {owed}")
@@ -409,7 +411,7 @@ impl End {
         })
     }
 
-    /// What has to hold besides once the input has been drained.
+    /// What also has to hold once all events have been taken.
     ///
     /// # Errors
     /// What does not.

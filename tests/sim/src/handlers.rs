@@ -61,7 +61,7 @@ impl World {
                 Ok(())
             }
             12 => {
-                // As in a panic: the token is gone, and a guard answers for it.
+                // As in a panic: the token is gone, and `End::abandon` answers later.
                 self.counts.add("handler: dropped the token");
                 self.end(e).lost.push(key);
                 if self.options.plant == Some(Plant::Panics) {
@@ -188,12 +188,13 @@ impl World {
             0 => end.answer(held, Ok(json), &mut self.counts)?,
             _ => end.answer(held, Ok(&(mark, "é{}".repeat(size / 4))), &mut self.counts)?,
         };
+        // `End::paid` has tried to answer it a second time.
         self.counts.add("handler: twice");
         self.answer_instead(e, back)
     }
 
-    /// A result was refused: an error is sent in its place, and if that is refused too the guard
-    /// has its turn later.
+    /// If a result was refused and its request is `back`, sends an error in its place. If that is
+    /// refused too, the request is abandoned later.
     fn answer_instead(&mut self, e: usize, back: Option<Held>) -> Checked {
         match back {
             Some(held) => self.answer_error(e, held, -32603),
@@ -221,7 +222,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes a call whose answer answers `held`, open at end `from`.
+    /// Makes a call at end `to` whose answer will be the answer to `held`, open at end `from`.
     fn call_for(&mut self, to: usize, from: usize, held: Held) -> Checked {
         let epoch = self.links[from / 2].epoch;
         let purpose = Purpose::For {
@@ -234,13 +235,13 @@ impl World {
             .chance(70)
             .then(|| self.now + self.rng.within(1, 3000) * MILLI);
         match self.call(to, None, "ask", 20, deadline, purpose)? {
-            // It could not be made: the request is answered without.
+            // The call could not be made: the request is answered with an error.
             Some(Purpose::For { held, .. }) => self.answer_error(from, held, -32000),
             _ => Ok(()),
         }
     }
 
-    /// A call has settled: goes on with what it was for.
+    /// A call has settled: answers the request that it was made for, if any.
     ///
     /// # Errors
     /// What breaks.
@@ -274,20 +275,20 @@ impl World {
         }
     }
 
-    /// A call to an honest peer that has its request must not have to time out.
+    /// Checks that a call did not time out whose request an honest peer has received.
     fn timed_out_while_healing(&mut self, e: usize, call: &Call) -> Checked {
         let link = &self.links[e / 2];
         if link.hostile.is_some() || link.ends[e % 2].book.unreadable.contains(&call.id) {
             return Ok(());
         }
-        // One that was due soon could still be overtaken by its answer.
+        // One that was due soon may time out before its answer comes.
         if call
             .deadline
             .is_some_and(|deadline| deadline < self.healed + crate::healing::LIVENESS_NANOS / 2)
         {
             return Ok(());
         }
-        // What waits for another answer in its turn is answered when that has settled.
+        // A request whose handler has made a call is answered only when that call has settled.
         let waits = |other: &Call| matches!(&other.purpose, Purpose::For { held, .. } if held.mark == Some(call.mark));
         let all = self
             .links
@@ -343,7 +344,7 @@ impl World {
         Ok(())
     }
 
-    /// The connection takes nothing more in.
+    /// The connection has told its end. After a failure the application may close it.
     fn ended(&mut self, e: usize) -> Checked {
         let why = self.end(e).book.closed;
         let broke = matches!(why, Some(antiphon::Closed::Failed(_)));

@@ -5,7 +5,7 @@ use crate::checks::{Check, Checked};
 use crate::plant::Plant;
 use crate::world::{MILLI, World};
 
-/// The bound: so long after healing every call has settled, in nanoseconds of virtual time.
+/// The bound: at most so long after healing every call has settled, in nanoseconds of virtual time.
 pub const LIVENESS_NANOS: u64 = 10_000 * MILLI;
 
 impl World {
@@ -72,6 +72,7 @@ impl World {
         self.answer_all(e)
     }
 
+    /// Answers everything that handlers keep or have lost, unless a planted one keeps on.
     fn answer_all(&mut self, e: usize) -> Checked {
         while !self.end(e).held.is_empty() || !self.end(e).lost.is_empty() {
             if self.options.plant == Some(Plant::HandlerKeeps) && !self.end(e).held.is_empty() {
@@ -82,7 +83,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets everything run until `done`, at most to `bound`.
+    /// Lets everything run until `done`, at most until the time `bound`.
     fn until(&mut self, bound: u64, done: impl Fn(&mut Self) -> bool) -> Checked {
         loop {
             let mut busy = false;
@@ -96,7 +97,7 @@ impl World {
             if done(self) {
                 return Ok(());
             }
-            // A call that timed out at one end may have let another speak.
+            // A call that timed out at one end may have made a handler answer at another.
             let ends = self.real_ends();
             let keeps = self.options.plant == Some(Plant::HandlerKeeps);
             let waits = |end: &crate::end::End| {
@@ -119,7 +120,7 @@ impl World {
         }
     }
 
-    /// One turn of a driver's loop. Tells whether anything moved.
+    /// One turn of a driver's loop. Returns whether anything was read or written.
     fn turn(&mut self, e: usize) -> Result<bool, crate::checks::Broken> {
         let inert = self.options.plant == Some(Plant::StaysStalled) && e % 2 == 1;
         let wire = &self.links[e / 2].wires[1 - e % 2];
@@ -131,7 +132,7 @@ impl World {
         self.answer_all(e)?;
         moved |= self.end(e).conn.poll_transmit().is_some();
         self.write(e, usize::MAX, false)?;
-        // What ended without a close is closed once its requests are answered.
+        // A connection that has ended without a close is closed once its requests are answered.
         self.poll(e, usize::MAX)?;
         moved |= self.end(e).conn.poll_transmit().is_some();
         Ok(moved)
@@ -194,7 +195,7 @@ impl World {
         Ok(())
     }
 
-    /// Every link ends, in one of the ways in which links end well.
+    /// Has every end drain, stop writing or close, by chance.
     fn say_goodbye(&mut self) -> Checked {
         for l in 0..self.links.len() {
             let real = if self.links[l].hostile.is_some() {

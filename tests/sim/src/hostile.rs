@@ -1,5 +1,6 @@
-//! A peer that breaks every rule that has a name: it floods, cheats and stops in the middle, and
-//! answers properly just often enough to be listened to.
+//! A peer that breaks every rule of JSON-RPC and of framing: it floods, lies and stops in the middle
+//! of messages. Some of its messages are right, so that the connection has calls to settle and
+//! requests to answer.
 
 use antiphon::{Config, Framing};
 
@@ -22,9 +23,9 @@ pub struct Hostile {
 pub struct Saying {
     /// The bytes, or the one message.
     pub bytes: Vec<u8>,
-    /// How many answers may leave that no event foretells.
+    /// How many answers may leave that no event announces.
     pub excused: u32,
-    /// What it is, for the books and the trace.
+    /// The name under which it is counted; empty if it is not.
     pub what: &'static str,
 }
 
@@ -65,7 +66,7 @@ impl Hostile {
             2 => return self.flood(rng, config, mark),
             3 => {
                 let mut text = self.text(rng, config, mark).0.into_bytes();
-                // Another mark or id would make it the proper answer to another call.
+                // A result is left alone: with another mark or id it could be the answer to another call.
                 let is_answer = text.windows(8).any(|eight| eight == b"\"result\"");
                 if !text.is_empty() && !is_answer {
                     let at = rng.below(text.len() as u64) as usize;
@@ -101,7 +102,7 @@ impl Hostile {
         }
     }
 
-    /// A whole message, single or batch, and how many unforeseen answers it may cause.
+    /// A whole message, single or batch, and how many answers it may cause that no event announces.
     fn text(&mut self, rng: &mut Random, config: &Config, mark: u64) -> (String, u32) {
         if rng.chance(18) {
             let items = rng.size(0, config.limits.max_batch_items + 2);
@@ -109,7 +110,7 @@ impl Hostile {
             let mut texts = Vec::new();
             for n in 0..items {
                 let (text, more) = self.single(rng, config, mark * 100 + n as u64);
-                // A cancel and its target in one batch are both silent.
+                // A cancel and its target in one batch may both be answered without an event.
                 excused += more + 2 * u32::from(text.contains("ancel"));
                 texts.push(text);
             }
@@ -187,12 +188,12 @@ impl Hostile {
         format!("{{{v2}\"method\":\"{method}\",\"params\":{params},\"id\":{id}}}")
     }
 
-    /// An answer to something asked, mostly; rarely to nothing.
+    /// An answer to a request of the connection; less often one to nothing.
     fn answer(&mut self, rng: &mut Random) -> String {
         let v2 = rng.chance(75);
         let chosen = rng.below(self.asked.len() as u64) as usize;
         let known = match rng.chance(70) {
-            // It forgets most that it has answered, and answers some twice.
+            // It forgets most requests that it has answered, and may answer the others again.
             true if chosen < self.asked.len() => Some(self.asked.swap_remove(chosen)),
             _ => self.asked.get(chosen).filter(|_| rng.chance(60)).cloned(),
         };
@@ -265,7 +266,7 @@ impl Hostile {
                 "[".repeat(deep),
                 "]".repeat(deep)
             ),
-            // Names that nobody may have.
+            // A method longer than allowed.
             _ => format!(
                 "{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}",
                 "m".repeat(config.limits.max_method_bytes + 1)
@@ -325,7 +326,7 @@ impl Hostile {
         }
     }
 
-    /// A frame that cannot be cut, or is larger than allowed.
+    /// A frame with a broken header, or with a message larger than allowed.
     fn broken_frame(&mut self, rng: &mut Random, config: &Config) -> Saying {
         let too_large = "x".repeat(config.limits.max_message_bytes + rng.size(1, 300));
         let text = format!(

@@ -1,14 +1,14 @@
 //! The deterministic simulator: many connections, a seeded network, a virtual clock, faulty
-//! handlers and hostile peers, held to every invariant of the core after every step.
+//! handlers and hostile peers. The invariants of the core are checked after every step.
 //!
 //! `world` has the state and the links, `delivery` how input reaches an end, `end` and `digest` one
 //! connection with its driver, `steps` the safety phase, `healing` the
 //! liveness phase. `settings`, `wire`, `hostile`, `commands` and `handlers` are what can go wrong.
-//! `book`, `observer`, `skim` and `checks` are the oracle; `plant` proves that it sees. `sessions`
-//! does the same with whole sessions. `README.md` says how to run it.
+//! `book`, `observer`, `skim` and `checks` are the oracle; `plant` has faults that the oracle has to
+//! find. `sessions` does the same with whole sessions. `README.md` says how to run it.
 //!
-//! Rule: a run follows from its seed alone, and the oracle from what went in and
-//! came out, never from the connection's own state.
+//! Rule: a run follows from its seed alone. The oracle judges by what went in and came out, never
+//! by the connection's own state.
 
 pub mod book;
 pub mod checks;

@@ -2,11 +2,11 @@
 //!
 //!   antiphon-sim [--seeds N] [--first SEED] [--threads N]     many seeds, and what occurred in them
 //!   antiphon-sim --seed SEED [--steps N] [--without BITS] [--plant NAME] [--trace]
-//!   antiphon-sim --split Chance|Pieces|Whole|Bytes|Each …     how input is split; Each: all ways, compared
-//!   antiphon-sim --sessions …                                 the same with sessions instead of connections
+//!   antiphon-sim --split Chance|Pieces|Whole|Bytes|Each …     how input is split; Each: Pieces, Whole and Bytes, compared
+//!   antiphon-sim --sessions …                                 sessions instead of connections; no --split
 //!
-//! Exit code 0: every invariant held, and everything in the catalogue occurred. 1: something did
-//! not. 2: wrong usage.
+//! Exit code 1: an invariant broke, or, with many seeds, too little occurred (the README says what is
+//! enough). 2: wrong usage. 0: neither.
 
 mod run_sessions;
 
@@ -115,7 +115,7 @@ fn one(seed: u64, options: ConnectionConfig) -> ExitCode {
     }
 }
 
-/// What all seeds have come to.
+/// The results of all seeds together: sums, and of `liveness` the longest.
 #[derive(Default)]
 struct Total {
     seeds: u64,

@@ -1,7 +1,7 @@
 //! Reads the output of a connection with code that does not belong to the core.
 //!
 //! It cuts frames and reads messages with code of its own. Whatever a connection writes must be
-//! readable here, so this also holds that output is well-formed.
+//! readable here, so this also checks that output is well-formed.
 
 use antiphon::Framing;
 
@@ -10,7 +10,7 @@ use crate::skim;
 /// One message, or one entry of a batch, as it stands in the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Which of the three it is.
+    /// Its kind.
     pub kind: ItemKind,
     /// The id, byte for byte; none if there is no such member.
     pub id: Option<String>,
@@ -18,14 +18,14 @@ pub struct Item {
     pub method: String,
     /// The number by which the simulation tells payloads apart.
     pub mark: Option<u64>,
-    /// How long it is.
+    /// How long it is, in bytes.
     pub bytes: usize,
 }
 
 /// The kinds of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
-    /// It has a method and an id that is not null.
+    /// It has a method and an id; in 1.0 one that is not null.
     Request,
     /// It has a method, and no id or, in 1.0, a null one.
     Notification,
@@ -42,7 +42,7 @@ pub struct Frame {
     pub begin: u64,
     /// The offset at which a receiver can tell that it is whole.
     pub end: u64,
-    /// How long the message is, without framing.
+    /// How long the message is, in bytes, without framing.
     pub bytes: usize,
     /// Whether it is a batch.
     pub array: bool,
@@ -72,17 +72,18 @@ impl Observer {
         }
     }
 
-    /// Offset behind the last byte seen.
+    /// How many bytes have been seen.
     pub fn seen(&self) -> u64 {
         self.offset + self.pending.len() as u64
     }
 
-    /// Offset of the first byte of the frame that is being written; none between frames.
+    /// Offset of the first byte of the frame that is being written; `None` between frames.
     pub fn inside(&self) -> Option<u64> {
         (skim::blanks(&self.pending, 0) < self.pending.len()).then_some(self.offset)
     }
 
-    /// A last line that is whole but for its line feed, which will not come.
+    /// What has been seen of the next frame, if it is a whole message: a last line without its line
+    /// feed.
     pub fn unfinished(&self) -> Option<Frame> {
         let is_whole = skim::value_end(&self.pending, 0) == Some(self.pending.len());
         (is_whole && !self.pending.is_empty())

@@ -1,11 +1,12 @@
 //! Faults planted in the simulation itself, so that every check can be seen failing.
 //!
-//! Each fault is something that a broken connection, driver or application would do. A fault is
-//! only active if it was selected by name.
+//! Each fault looks as if a connection, driver, application or network were broken. A fault is only
+//! active if it was selected by name.
 
 use crate::checks::Check;
 
-/// Declares planted faults, each with the check that has to find it; `Check` is the caller's.
+/// Declares planted faults, each with the check that has to find it: a variant of the `Check` that is
+/// in scope where the macro is called.
 macro_rules! plants {
     ($($(#[$doc:meta])* $name:ident => $check:ident,)*) => {
         /// A planted fault.
@@ -59,7 +60,7 @@ plants! {
     ClockNotTold => DueYielded,
     /// The driver wakes up late.
     WakeUpLate => WakeUp,
-    /// A request gets lost between the connection and the books.
+    /// A request gets lost between the connection and the oracle's records.
     GetterOff => Getters,
     /// A refused command says something after all.
     TraceLeft => NoTrace,
@@ -69,16 +70,16 @@ plants! {
     UnsentLie => UnsentTrue,
     /// The end is told twice.
     ClosedTwice => ClosedOnce,
-    /// A guard answers for another request than its own.
+    /// A driver abandons another request than the one that was just answered.
     TokenForged => TokenSafety,
     /// The network does not heal.
     StaysStalled => Liveness,
     /// A handler goes on keeping a request when all others have answered.
     HandlerKeeps => NothingHeld,
-    /// The application minds how its input was split.
+    /// The application says more if its input comes byte by byte.
     SplitMinded => SplitInvariance,
-    /// Something of the run before shines through.
+    /// A run depends on how many were made before it.
     Leftover => Deterministic,
-    /// A handler takes the process down.
+    /// A handler panics, and nothing catches it.
     Panics => NoPanic,
 }

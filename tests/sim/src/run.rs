@@ -1,4 +1,4 @@
-//! Runs one seed or many seeds, and makes a failing run smaller.
+//! Runs one seed, and makes a failing run smaller.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ pub struct Report {
     pub settled: u64,
     /// What occurred.
     pub counts: Counts,
-    /// Stands for everything that happened.
+    /// A hash of everything that happened.
     pub hash: u64,
     /// How long settling took after healing, in nanoseconds of virtual time.
     pub liveness: u64,
@@ -35,11 +35,12 @@ pub struct Failure {
 }
 
 thread_local! {
+    /// How often `Plant::Leftover` has run on this thread: that is what it lets a run depend on.
     static RUNS: Cell<u64> = const { Cell::new(0) };
     static STEP: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Notes how far the run of this thread is, for a panic to be found.
+/// Notes how far the run of this thread is, so that a panic is reported with its step.
 pub(crate) fn at_step(steps: u64) {
     STEP.with(|step| step.set(steps));
 }
@@ -79,7 +80,7 @@ pub fn run(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
     Err(Failure { seed, step, broken })
 }
 
-/// Runs a seed under each way to split the input.
+/// Runs a seed with its input in pieces, whole and byte by byte: the three runs must be the same.
 fn run_each(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
     let split = |split| run(seed, ConnectionConfig { split, ..options });
     let pieces = split(Split::Pieces)?;
@@ -128,7 +129,7 @@ pub fn shrink(failure: &Failure, options: ConnectionConfig) -> (ConnectionConfig
     (best, least)
 }
 
-/// The command that runs a seed again, just so.
+/// The command that runs a seed again with these options.
 pub fn command(seed: u64, options: ConnectionConfig) -> String {
     let mut command = format!("cargo run --release -p antiphon-sim -- --seed {seed}");
     if let Some(steps) = options.steps {

@@ -1,5 +1,4 @@
-//! Runs seeds of sessions from the command line: the arguments of the simulator behind
-//! `--sessions`.
+//! Runs seeds of sessions from the command line, if `--sessions` is among the arguments.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -88,7 +87,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// What all seeds have come to.
+/// The results of all seeds together: sums, and of `liveness` the longest.
 #[derive(Default)]
 struct Total {
     seeds: u64,

@@ -16,7 +16,7 @@ use antiphon_test_support::random::Random;
 pub struct Pair {
     /// Each end's own.
     pub ends: [Config; 2],
-    /// The second end is played by a program that keeps no rules.
+    /// The second end is played by a hostile peer.
     pub hostile: bool,
 }
 
@@ -36,11 +36,11 @@ pub fn pair(rng: &mut Random, connection: u32) -> Pair {
         3 if dialect.framing == Framing::Newline => ends[1].framing = Framing::Detect,
         _ => {}
     }
-    // The side that a hostile peer faces is the first; it is a server as often as a client.
+    // A hostile peer plays the second end: so the first is a server as often as a client.
     if rng.chance(50) {
         ends.swap(0, 1);
     }
-    // Sometimes they do not quite agree.
+    // Sometimes they do not agree on the version.
     if rng.chance(6) {
         ends[1].dialect.version = rng.pick(&[
             VersionPolicy::V2Only,
@@ -126,7 +126,7 @@ fn limit(rng: &mut Random, config: &mut Config, limits: Limits) {
     config.timeouts.drain_timeout = span(rng);
 }
 
-/// Everything else that an end may have its own opinion about.
+/// Options that each end draws for itself.
 fn knobs(rng: &mut Random, config: &mut Config) {
     if rng.chance(30) {
         config.dialect.duplicate_ids = DuplicateIds::Reject;

@@ -1,7 +1,7 @@
 //! A second reader of JSON text, so that the oracle does not trust the scanner under test.
 //!
-//! It finds where values end and the members of an object, in the bytes as they are. It does not
-//! validate: the text was written by a connection, and only has to be well-formed enough for that.
+//! It finds the ends of values, the members of objects and the elements of arrays, without changing a
+//! byte. It does not validate: it refuses only text in which it cannot find them.
 
 /// Where the white space from `at` on ends.
 pub fn blanks(text: &[u8], mut at: usize) -> usize {
@@ -11,7 +11,7 @@ pub fn blanks(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the value that begins at `at` ends; none if it does not end.
+/// Where the value that begins at `at` ends; `None` if it does not end.
 pub fn value_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => string_end(text, at),
@@ -54,7 +54,7 @@ fn string_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The members of an object, names with their quotes; none if it is none.
+/// The members of an object, names with their quotes; `None` if the text is no object.
 pub fn members(text: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let mut found = Vec::new();
     walk(text, b'{', b'}', |text, at| {
@@ -68,7 +68,7 @@ pub fn members(text: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     Some(found)
 }
 
-/// The elements of an array; none if it is none.
+/// The elements of an array; `None` if the text is no array.
 pub fn elements(text: &[u8]) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
     walk(text, b'[', b']', |text, at| {
@@ -79,6 +79,8 @@ pub fn elements(text: &[u8]) -> Option<Vec<&[u8]>> {
     Some(found)
 }
 
+/// Calls `one` where each member or element between `open` and `close` begins; `one` returns where it
+/// ends.
 fn walk<'a>(
     text: &'a [u8],
     open: u8,
@@ -103,7 +105,7 @@ fn walk<'a>(
     }
 }
 
-/// The first whole number in a text: how messages of the simulation are told apart.
+/// The first whole number in a text, by which the simulation tells messages apart.
 pub fn mark(text: &[u8]) -> Option<u64> {
     let start = text.iter().position(u8::is_ascii_digit)?;
     let digits = text[start..]

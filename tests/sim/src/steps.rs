@@ -10,7 +10,7 @@ use crate::world::{MILLI, World};
 pub enum Action {
     /// An end writes a part of its output.
     Write,
-    /// An end hands all of its output over.
+    /// An end's output is taken all at once.
     Take,
     /// Bytes that have arrived are read.
     Deliver,
@@ -42,7 +42,7 @@ pub enum Action {
     Hostile,
     /// A direction stalls.
     Stall,
-    /// A direction goes on.
+    /// Both directions of a link go on.
     Unstall,
     /// A message is reported as undelivered.
     FailWrite,
@@ -58,7 +58,7 @@ pub enum Action {
     Burst,
 }
 
-/// The actions and how often each is taken, in parts of their sum.
+/// The actions and their weights: how often each is taken, relative to the others.
 const ACTIONS: [(Action, u64); 24] = [
     (Action::Write, 150),
     (Action::Take, 60),
@@ -87,7 +87,7 @@ const ACTIONS: [(Action, u64); 24] = [
 ];
 
 impl World {
-    /// Which actions this run takes, as bits.
+    /// Which actions this run takes, as bits: the needed ones, and each of the others in 85 of 100 runs.
     pub fn swarm(&mut self) -> u64 {
         let mut on = u64::MAX;
         for (bit, (action, _)) in ACTIONS.iter().enumerate() {
@@ -124,7 +124,7 @@ impl World {
             self.steps += 1;
             crate::run::at_step(self.steps);
             if on & (1 << bit) == 0 {
-                // Its turn goes to the network, so that the stream of chance stays the same.
+                // An action that is off has its turn used to deliver input.
                 self.deliver(e, 64)?;
             } else {
                 self.step(ACTIONS[bit].0, e)?;
@@ -243,6 +243,7 @@ impl World {
         Ok(())
     }
 
+    /// Has the hostile peer of a link say something, if the link has one.
     fn hostile_says(&mut self, l: usize) -> Checked {
         let mark = self.mark();
         let link = &mut self.links[l];
@@ -263,7 +264,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether something sent later than what waits for this end has been delivered elsewhere.
+    /// Whether what this end reads next overtakes something: elsewhere something still waits that
+    /// arrived earlier.
     fn overtaken(&self, e: usize) -> bool {
         let mine = self.links[e / 2].wires[1 - e % 2].next_at();
         mine.is_some_and(|mine| {
@@ -284,7 +286,7 @@ impl World {
         timer.into_iter().chain(arrival).min()
     }
 
-    /// The liveness phase needs every step to be counted, too.
+    /// Counts a step of the liveness phase, and checks what is checked after every step.
     ///
     /// # Errors
     /// The invariant that broke.

@@ -1,4 +1,4 @@
-//! The actions of a run, as a number that two equal runs share, and as lines for a reader.
+//! What happens in a run, as a hash that two equal runs share, and as lines for a reader.
 
 /// The trace of a run.
 #[derive(Debug)]
@@ -34,14 +34,14 @@ impl Trace {
         self.mix(bytes.len() as u64);
     }
 
-    /// Prints a line, if anybody reads.
+    /// Prints a line, if `printing` is on.
     pub fn say(&self, line: impl FnOnce() -> String) {
         if self.printing {
             println!("{}", line());
         }
     }
 
-    /// What stands for all of it.
+    /// The hash of all that was added.
     pub fn hash(&self) -> u64 {
         self.hash
     }

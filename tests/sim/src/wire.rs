@@ -23,8 +23,9 @@ pub struct Wire {
     pub stalled: bool,
     /// The writer has closed its side: nothing more goes in.
     pub shut: bool,
-    /// The reader has been told.
+    /// The reader has been told that nothing more comes.
     pub end_told: bool,
+    /// When the last of the bytes sent so far arrive.
     latest: u64,
 }
 
@@ -50,14 +51,15 @@ impl Wire {
         self.frames.push_back(frame);
     }
 
-    /// When the next bytes arrive; none if nothing is on its way, or it is stalled.
+    /// When the next bytes arrive. 0 if nothing but the end is left for the reader; `None` if nothing
+    /// is on its way, or it is stalled.
     pub fn next_at(&self) -> Option<u64> {
         let next = self.chunks.front().map(|chunk| chunk.at);
         let end = (self.shut && !self.end_told).then_some(0);
         next.or(end).filter(|_| !self.stalled)
     }
 
-    /// How many bytes have arrived and can be read as one: all of a stream, one whole message.
+    /// How many bytes have arrived and can be read at once: all of a stream, or one whole message.
     pub fn readable(&self, now: u64, whole: bool) -> usize {
         if self.stalled {
             return 0;
@@ -105,7 +107,7 @@ impl Wire {
         self.arrived
     }
 
-    /// Nothing more comes: a last line that lacks nothing but its line feed is whole.
+    /// The last message, when nothing more comes, if it lacks nothing but its line feed.
     pub fn last_line(&mut self) -> Option<Frame> {
         let whole = self
             .frames
@@ -126,7 +128,7 @@ impl Wire {
         self.stalled = false;
     }
 
-    /// The same for whole messages: keeps the first `keep` of them.
+    /// As [`cut`](Self::cut) for whole messages: loses all but the first `keep` of them.
     pub fn cut_messages(&mut self, keep: usize) {
         self.chunks.truncate(keep);
         self.shut = true;
@@ -138,7 +140,7 @@ impl Wire {
         self.chunks.len()
     }
 
-    /// Whether all has been read and the reader knows.
+    /// Whether all has been read and the reader knows of the end.
     pub fn is_over(&self) -> bool {
         self.shut && self.end_told && self.chunks.is_empty()
     }

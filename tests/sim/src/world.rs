@@ -23,7 +23,7 @@ pub const MILLI: u64 = 1_000_000;
 /// How what has arrived is handed to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// In pieces by chance; sometimes reading stops half way.
+    /// In pieces by chance; sometimes reading stops half way, and clocks stand still or step back.
     Chance,
     /// In pieces by chance.
     Pieces,
@@ -31,7 +31,7 @@ pub enum Split {
     Whole,
     /// One byte at a time.
     Bytes,
-    /// A run in pieces, one as much as fits and one byte by byte, which have to be the same.
+    /// Three runs, by `Pieces`, `Whole` and `Bytes`, which have to be the same.
     Each,
 }
 
@@ -52,9 +52,9 @@ impl Split {
 /// How a run is made.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionConfig {
-    /// Steps of the safety phase; by chance if none.
+    /// Steps of the safety phase; `None`: as many as chance says.
     pub steps: Option<u64>,
-    /// Actions that are never taken, by their bit.
+    /// Actions that are never taken: bit n is the n-th of `ACTIONS` in `steps`.
     pub without: u64,
     /// How input is split.
     pub split: Split,
@@ -78,13 +78,13 @@ impl Default for ConnectionConfig {
 
 /// Two ends and the two directions between them. `wires[i]` carries what `ends[i]` writes.
 pub struct Link {
-    /// The ends; behind a hostile peer's there is no connection that anybody uses.
+    /// The ends. The second is not used if a hostile peer plays it.
     pub ends: [End; 2],
     /// The directions.
     pub wires: [Wire; 2],
-    /// Plays the second end.
+    /// Plays the second end, if there is one.
     pub hostile: Option<Hostile>,
-    /// How often the link has been opened.
+    /// How often the link was opened before.
     pub epoch: u64,
     /// How many bytes a direction carries before its writer has to wait.
     pub window: usize,
@@ -116,8 +116,9 @@ pub struct World {
     pub healed: u64,
     /// Steps so far.
     pub steps: u64,
-    /// Calls and requests that went through.
+    /// Calls that have settled by an event.
     pub settled: u64,
+    /// The last mark that was given out.
     marks: u64,
 }
 
@@ -169,7 +170,8 @@ impl World {
         let connection = (epoch * 8 + link as u64) as u32;
         let mut pair = settings::pair(&mut self.rng, connection);
         if self.options.split != Split::Chance {
-            // Which calls wait together depends on when output is taken, and that on how input comes.
+            // Which calls are joined to a batch depends on when output is taken, and that on how input
+            // is split.
             for end in &mut pair.ends {
                 end.limits.max_joined_calls = 0;
             }
@@ -196,11 +198,12 @@ impl World {
         &mut self.links[e / 2].ends[e % 2]
     }
 
-    /// Whether a connection stands there.
+    /// Whether a connection plays this end, and no hostile peer.
     pub fn is_real(&self, e: usize) -> bool {
         e % 2 == 0 || self.links[e / 2].hostile.is_none()
     }
 
+    /// Whether the peer of this end is a connection too.
     pub(crate) fn is_honest(&self, e: usize) -> bool {
         self.links[e / 2].hostile.is_none()
     }
@@ -232,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets an end write up to `most` bytes of what it has to say; whole messages one at a time.
+    /// Lets an end write up to `most` bytes of its output, or one whole message; with `take`, all of it.
     ///
     /// # Errors
     /// If something else leaves than what was said.
@@ -322,14 +325,14 @@ impl World {
                 call.left = false;
             }
         }
-        // Nobody can tell which request an answer without a mark was for.
+        // An answer without a mark does not tell which request it was for: it may be any of these.
         end.book.delivered.clear();
         end.run_write(|conn| conn.fail_transmit());
         self.fault("fault: message lost before it left");
         Ok(())
     }
 
-    /// Closes what is over, and opens it again.
+    /// Closes the wires of ends that are over, and opens a link again whose ends are all closed.
     pub fn tidy(&mut self, l: usize) -> Checked {
         let real = if self.links[l].hostile.is_some() {
             1
@@ -389,7 +392,7 @@ impl World {
     }
 }
 
-/// What a planted driver makes of the frames that leave.
+/// Changes the frames that leave as the planted fault says.
 fn twist(frames: &mut Vec<Frame>, plant: Option<Plant>) {
     let is_answer = |frame: &Frame| !frame.array && frame.items[0].kind == ItemKind::Ok;
     match plant {

@@ -123,7 +123,7 @@ pub struct Used {
     pub most: isize,
 }
 
-/// Runs `act`, and says what it took from the heap.
+/// Runs `act`, and returns its result and what it took from the heap.
 pub fn measured<R>(act: impl FnOnce() -> R) -> (R, Used) {
     let before = OF_THREAD.with(|counters| {
         let mut now = counters.get();

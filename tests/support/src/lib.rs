@@ -1,4 +1,4 @@
-//! What tests, benches and the simulator share, once each. Knows nothing of the crates that are tested.
+//! What tests, benches and the simulator share. Does not depend on the crates that are tested.
 
 pub mod heap;
 pub mod notation;

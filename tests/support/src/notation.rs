@@ -36,9 +36,9 @@ pub struct Case {
 pub struct Line {
     /// Where it stands.
     pub number: usize,
-    /// Counts the blank lines above it.
+    /// How many blank lines the file has above it.
     pub block: usize,
-    /// For whom it is: what stands in brackets in front of it.
+    /// What stands in brackets in front of it: in the suite, the transports for which it is.
     pub only: Option<String>,
     /// Its first word.
     pub mark: String,
@@ -73,7 +73,7 @@ pub fn fault(file: &str, line: &Line, what: &str) -> String {
 /// Reads every `*.txt` of a directory, in order of name.
 ///
 /// # Errors
-/// Names the line that makes no sense, or a title that stands twice in a file.
+/// A directory or file that cannot be read, or a title that stands twice in a file.
 pub fn read_all(directory: &Path) -> Result<Vec<File>, String> {
     let entries = std::fs::read_dir(directory).map_err(|error| error.to_string())?;
     let mut paths: Vec<_> = entries
@@ -282,7 +282,7 @@ fn repeat(inside: &str) -> Result<String, String> {
     (1..=count).map(one).collect()
 }
 
-/// The messages of registries A and B.
+/// The messages that the core sends with its own codes.
 fn canonical_message(code: &str) -> Result<&'static str, String> {
     Ok(match code {
         "-32700" => "Parse error",

@@ -1,6 +1,6 @@
 //! The only source of chance: a seeded SplitMix64.
 //!
-//! The same seed gives the same numbers on every machine, for ever, so that a seed in a bug report stays one.
+//! The same seed gives the same numbers on every machine, for ever, so that a seed in a bug report stays good.
 
 /// A stream of numbers that follows from its seed.
 #[derive(Clone, Debug)]

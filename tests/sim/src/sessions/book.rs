@@ -1,7 +1,7 @@
 //! What a session was told and what it said, kept apart from it: the oracle.
 //!
-//! Messages carry numbers that grow in the order in which a side hands them over, so whatever
-//! begins out of order, twice, or without having been sent shows by its number.
+//! Messages carry numbers that grow in the order in which a side hands them over, so a message that
+//! begins out of order or twice shows by its number.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::skim;
 /// A request or a notification that has arrived and has not begun.
 #[derive(Debug)]
 struct Arrived {
-    /// The id of a request.
+    /// The id of a request; `None` for a notification.
     id: Option<String>,
 }
 
@@ -60,20 +60,30 @@ impl From<&OwnedOutcome> for Ending {
     }
 }
 
+/// The records of one session.
 #[derive(Debug)]
 pub(super) struct Book {
+    /// Open calls by their number.
     pub(super) open: BTreeMap<u64, Open>,
+    /// Reads what arrives.
     heard: Ears,
+    /// Reads what leaves.
     said: Ears,
     /// What arrives is not known any more: something was put in that the other side did not say.
     pub(super) is_deaf: bool,
     /// The connection takes nothing new.
     pub(super) is_draining: bool,
+    /// What has arrived and has not begun, by its number.
     arrived: BTreeMap<u64, Arrived>,
+    /// Every request that has arrived, by its id.
     asked: BTreeMap<String, Asked>,
+    /// The number of the work that began last.
     last_begun: u64,
+    /// How many messages the session has reported as dropped.
     pub(super) dropped: u64,
+    /// The session drops messages when its queue is full.
     pub(super) may_drop: bool,
+    /// A cancelled request gets no answer.
     cancel_is_silent: bool,
 }
 
@@ -153,7 +163,7 @@ impl Book {
         }
     }
 
-    /// How many notifications have arrived and were not handed out; none if nobody knows.
+    /// How many notifications have arrived and were not handed out; 0 if that is not known.
     pub(super) fn waiting(&self) -> usize {
         let is_known = !self.is_deaf && !self.may_drop;
         let waiting = self.arrived.values().filter(|arrived| arrived.id.is_none());
@@ -174,7 +184,7 @@ impl Book {
             let (ItemKind::Ok | ItemKind::Err(_), Some(id)) = (item.kind, item.id) else {
                 continue;
             };
-            // An id that is a text was made up by the network.
+            // Only what the network puts in has strings as ids.
             if self.is_deaf || id == "null" || id.starts_with('"') {
                 continue;
             }
@@ -188,7 +198,8 @@ impl Book {
         Ok(())
     }
 
-    /// All is at rest and the session goes on: everything that has arrived was dealt with.
+    /// Checks, when all is at rest and the session goes on, that everything that has arrived was
+    /// answered, cancelled, begun or dropped.
     pub(super) fn nothing_is_lost(&self) -> Checked {
         if self.is_deaf {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is held of sessions, each with a name, and what a broken one looks like.
+//! The invariants of a session, each with its own name, and the report of a broken one.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Check {
     /// Every call settles exactly once.
     SettlesOnce,
-    /// A result settles the call it was made for.
+    /// A result settles the call that it answers, and no other.
     RightAnswer,
     /// No call times out before its deadline.
     NotEarly,
@@ -19,34 +19,36 @@ pub enum Check {
     /// Work is begun in the order in which it was sent, and not before what it has to wait for has
     /// ended.
     OrderKept,
-    /// What has to wait for nothing is begun.
+    /// Work that has nothing to wait for is handed out.
     NothingHeld,
-    /// A request is begun only if the shell allows it, and no notification while a request before
-    /// it waits to begin.
+    /// A request is begun only if the shell allows it, and no notification while an earlier request
+    /// is postponed.
     BegunWhenAllowed,
     /// No more requests of an application run at once than it may run, whatever their links.
     ServerBounded,
     /// Once the time has been told, the next wake-up lies in the future.
     NextWakeUp,
-    /// No output is handed out before the last is told written.
+    /// No output is handed out before the session was told that the last was written.
     OneWrite,
-    /// A mark is written exactly when all bytes up to it are.
+    /// The session calls a message written exactly when all bytes up to its end are.
     MarksTrue,
-    /// What leaves can be read by somebody else.
+    /// The simulator's own reader can read what leaves.
     OutputReadable,
-    /// A life goes along the picture in `phase.rs`, and what a phase says of its end stays.
+    /// A session goes through its phases as the picture in `src/session/phase.rs` shows, and the
+    /// reason and the time of its end do not change.
     PhaseForward,
     /// Nothing is open, written or waited for once a session is over, and it stays so.
     OverIsOver,
-    /// Reading pauses only while no call waits for an answer.
+    /// Reading pauses only if the settings say so, and only while no call waits for an answer.
     PausesRightly,
-    /// A session holds no more memory than its limits come to.
+    /// A session holds no more memory, and no more messages, than its limits allow.
     MemoryBounded,
     /// Once all is healed every call settles within the bound.
     SettlesInTime,
-    /// A session that is drained, closed or cut is over within the bound.
+    /// A session that is drained, closed or cut is over within the bound, and one that drains ends
+    /// as soon as nothing is open.
     EndsInTime,
-    /// A seed gives one run, however often.
+    /// The same seed gives the same run.
     Deterministic,
     /// Nothing panics.
     NoPanic,

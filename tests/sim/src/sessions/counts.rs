@@ -1,4 +1,5 @@
-//! How often everything has happened that can happen to sessions. What has not is no proof.
+//! How often everything has happened that can happen to sessions. What has never happened was not
+//! tested.
 
 use std::collections::BTreeMap;
 

@@ -9,13 +9,14 @@ use super::plant::Plant;
 use super::side::Side;
 use super::world::World;
 
-/// Within so much virtual time all settles, and all ends.
+/// Within so much virtual time all settles, and within as much again all ends.
 pub const BOUND_NANOS: u64 = 20_000_000_000;
 
-/// Time goes on by so much where nobody wants to be woken.
+/// Time goes on by so much if no side wants to be woken, else to the next wake-up, but by no more
+/// than 20 times as much.
 const TICK_NANOS: u64 = 50_000_000;
 
-/// And within so many turns.
+/// All settles, and all ends, within so many rounds in which each side has a turn.
 const MAX_TURNS: usize = 20_000;
 
 /// How a link is brought to its end.
@@ -41,7 +42,7 @@ const WAYS: [Way; 7] = [
 ];
 
 impl World {
-    /// Heals everything, and ends it. Says how much virtual time each took at the most.
+    /// Heals everything until all has settled, then ends it. Returns how much virtual time each took.
     pub(super) fn liveness(&mut self) -> Result<[u64; 2], Broken> {
         for link in &mut self.links {
             for pipe in &mut link.pipes {
@@ -100,7 +101,7 @@ impl World {
                     }
                 }
             }
-            // What was just answered or begun may have let more begin.
+            // What was just answered or begun may let more begin.
             if has_moved {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! A layer as small as one can be: hello, messages, close, heartbeats, and deadlines for the first
-//! and the last.
+//! A layer as small as one can be: a hello with a deadline, messages, a close, and a heartbeat at
+//! fixed times.
 
 use std::io;
 use std::time::Duration;
@@ -17,8 +17,8 @@ const CLOSE: u8 = b'C';
 const BEAT_TIME: Duration = Duration::from_millis(700);
 const OPEN_TIME: Duration = Duration::from_secs(3);
 
-/// The kind of the frame at the start, and how many bytes it has with its header; none if it is not
-/// whole.
+/// The kind of the frame at the start, and how many bytes it has with its header; `None` if it is
+/// not whole.
 pub(super) fn cut(bytes: &[u8]) -> Option<(u8, usize)> {
     let (kind, rest) = bytes.split_first()?;
     let len = usize::from(u16::from_be_bytes([*rest.first()?, *rest.get(1)?]));
@@ -41,9 +41,9 @@ pub(super) struct Frames {
     due: Instant,
     is_due: bool,
     is_open: bool,
-    /// This side has said that it closes.
+    /// This side closes.
     is_closing: bool,
-    /// The peer has.
+    /// The peer has said that it closes.
     has_closed: bool,
     is_at_end: bool,
     is_ended: bool,

@@ -2,8 +2,9 @@
 //! with a shell around it, a seeded network between them, and virtual time.
 //!
 //! `side` is one session with its shell: `talking` is what it says, reads and writes, `serving` what
-//! its handlers do. `world` has the links and what happens on them, `ending` the liveness phase. `settings`, `pipe` and `layer` are what a link is made of. `book` and `checks`
-//! are the oracle, `counts` says what has occurred, and `plant` proves that the oracle sees.
+//! its handlers do. `world` has the links and what happens on them, `ending` the liveness phase.
+//! `settings`, `pipe` and `layer` are what a link is made of. `book` and `checks` are the oracle,
+//! `counts` says what has occurred, and `plant` has faults that the oracle has to find.
 
 mod book;
 mod checks;
@@ -50,7 +51,7 @@ pub struct Report {
     pub steps: u64,
     /// What occurred.
     pub counts: Counts,
-    /// Stands for everything that happened.
+    /// A hash of everything that happened.
     pub hash: u64,
     /// How long settling and ending took, in nanoseconds of virtual time.
     pub liveness: [u64; 2],
@@ -68,6 +69,7 @@ pub struct Failure {
 }
 
 thread_local! {
+    /// How late the next run of `Plant::Leftover` on this thread starts, in nanoseconds.
     static RUNS: Cell<u64> = const { Cell::new(0) };
     static STEP: Cell<u64> = const { Cell::new(0) };
 }
@@ -146,7 +148,7 @@ pub fn shrink(failure: &Failure, options: ConnectionConfig) -> (ConnectionConfig
     (best, least)
 }
 
-/// The command that runs a seed again, just so.
+/// The command that runs a seed again with these options.
 pub fn command(seed: u64, options: ConnectionConfig) -> String {
     let mut command = format!("cargo run --release -p antiphon-sim -- --sessions --seed {seed}");
     if let Some(steps) = options.steps {

@@ -18,7 +18,7 @@ pub(super) enum WireKind {
     Layered,
 }
 
-/// How a pipe has ended behind what is still in it.
+/// How a pipe ends after what is still in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Open,
@@ -67,7 +67,7 @@ impl Pipe {
     pub(super) fn capacity(&self) -> usize {
         match self.is_stalled {
             true => 0,
-            // A message goes in whole.
+            // A message goes in whole, while fewer than 8 wait.
             false if !self.is_stream => usize::MAX * usize::from(self.pieces.len() < 8),
             false => CAPACITY.saturating_sub(self.waiting()),
         }
@@ -98,7 +98,8 @@ impl Pipe {
         (is_next && self.end != End::Open).then_some(self.end)
     }
 
-    /// Loses the link, and all but the first `keep` bytes on their way. Says whether any were lost.
+    /// Loses the link, and all but the first `keep` bytes on their way; of whole messages, all but the
+    /// first `keep % 3`. Returns whether any were lost.
     pub(super) fn cut(&mut self, keep: usize) -> bool {
         self.end = End::Lost;
         self.is_stalled = false;
@@ -156,7 +157,7 @@ impl Ears {
         Ok(frames.into_iter().flat_map(|frame| frame.items).collect())
     }
 
-    /// What is whole only because nothing follows.
+    /// The messages of a last line without its line feed: it is whole only because nothing follows.
     pub(super) fn hear_end(&self) -> Vec<Item> {
         let is_line = self.wire == WireKind::Stream(Framing::Newline);
         let frame = is_line.then(|| self.observer.unfinished()).flatten();

@@ -1,5 +1,5 @@
-//! Faults planted in the shell, the application or the network, so that every check can be seen
-//! failing. Each is something that a broken session would do. None is ever on unless asked for.
+//! Faults planted in the shell, the application, the network or the oracle, so that every check can be
+//! seen failing. To the checks, each looks like a broken session. None is on unless asked for.
 
 use super::checks::Check;
 use crate::plant::plants;
@@ -41,14 +41,14 @@ plants! {
     CallLeft => OverIsOver,
     /// Reading pauses although a call waits.
     PausedWaiting => PausesRightly,
-    /// The limits come to less than they do.
+    /// The bound to which memory is held is too small.
     LimitsLess => MemoryBounded,
     /// The network does not heal.
     StaysStalled => SettlesInTime,
-    /// Nobody tells the session of time and of ends.
+    /// While links end, nothing is read, written or told to any session.
     EndUntold => EndsInTime,
-    /// Something of the run before shines through.
+    /// A run depends on how many were made before it.
     Leftover => Deterministic,
-    /// A handler takes the process down.
+    /// A handler panics, and nothing catches it.
     Panics => NoPanic,
 }

@@ -30,9 +30,9 @@ pub(super) enum Plan {
     Refuse,
     Never,
     CallBack,
-    /// Asks another link, and answers what that answers.
+    /// Makes a call on another link and answers as that is answered.
     Relay,
-    /// Waits for what it has asked.
+    /// Waits for the call of this number, which it has made on another link.
     Relayed(u64),
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Running {
     pub(super) plan: Plan,
     is_postponed: bool,
     is_cancelled: bool,
-    /// It runs by a permit of the server.
+    /// The server has given a permit for it.
     pub(super) has_permit: bool,
 }
 
-/// One link's part in the server of an application.
+/// One link's part in the server of an application, which limits the requests of all its links.
 #[derive(Debug)]
 pub(super) struct Membership {
     server: Rc<RefCell<Scheduler<()>>>,
@@ -72,7 +72,8 @@ pub(super) enum Wish {
     Relay(u64),
 }
 
-/// What was handed out, without what it holds: that is counted to the session until it is dropped.
+/// What `poll_work` returned, without the memory of a message: that counts as the session's, and so is
+/// dropped before the measurement ends.
 enum Seen {
     Opened,
     Batch,
@@ -86,7 +87,7 @@ enum Seen {
 impl Side {
     /// Asks for work once. False if there is none for now.
     pub(super) fn work(&mut self, rng: &mut Random, is_healed: bool) -> Result<bool, Broken> {
-        // One that serves and has nothing else to do is not idle, and does not ask.
+        // While notifications are served, only a side that serves in any order asks for more.
         let may_go_on = match self.plant {
             Some(Plant::NotificationOvertaken) => true,
             _ => self.order == Order::Free && self.session.has_work(),
@@ -145,10 +146,10 @@ impl Side {
         Ok(true)
     }
 
-    /// Something begins: what it has to wait for has ended.
+    /// Checks, when something begins, that what it has to wait for has ended.
     fn check_order(&mut self) -> Checked {
         if self.phase.closed().is_some() {
-            // Nobody waits for what runs.
+            // After the end, work waits for nothing.
             return Ok(());
         }
         if self.order == Order::Free && self.serving > 0 {
@@ -156,7 +157,7 @@ impl Side {
                 .add("order: begun while a notification is served");
         }
         let is_alone = self.order == Order::Free || self.serving == 0;
-        // Who gave a request up wants no answer, and its handler has been told.
+        // If cancelled requests get no answer, nothing waits for them.
         let is_given_up = |running: &Running| running.is_cancelled && self.cancel_is_silent;
         let is_last = self.order != Order::Serial || self.running.iter().all(is_given_up);
         Check::OrderKept.that(is_alone && is_last, || {
@@ -165,7 +166,8 @@ impl Side {
         })
     }
 
-    /// Nothing was handed out: what waits has to, for a place or for the end of something.
+    /// Checks, when nothing was handed out, that what is queued has to wait: for a place, or for the
+    /// end of something that was handed out earlier.
     fn check_held(&mut self, asked: bool) -> Checked {
         let needs_place = self.session.is_request_next() && !asked;
         if !self.session.has_work() || needs_place || self.phase == Phase::Opening {
@@ -228,7 +230,8 @@ impl Side {
         Ok(())
     }
 
-    /// Asks the server for a permit, where the next thing to do is a request.
+    /// Whether the side may begin a request. One with a server asks it for a permit, and only if a
+    /// request comes next.
     fn may_begin(&mut self) -> bool {
         let Some(Membership { server, member }) = &mut self.membership else {
             return true;
@@ -245,7 +248,7 @@ impl Side {
         has_permit || self.plant == Some(Plant::PermitInvented)
     }
 
-    /// Gives the permit of a request back that has ended.
+    /// Gives back the permit of a request that has ended, if it has one.
     fn give_back(&self, has_permit: bool) {
         if let Some(Membership { server, .. }) = self.membership.as_ref().filter(|_| has_permit) {
             server.borrow_mut().end(1, &mut Vec::new());
@@ -279,7 +282,7 @@ impl Side {
         })
     }
 
-    /// The service has done with its notifications.
+    /// The service has finished its notifications; one in ten has panicked.
     pub(super) fn finish_notification(&mut self, rng: &mut Random) -> Checked {
         for _ in 0..std::mem::take(&mut self.serving) {
             if rng.chance(10) {
@@ -289,7 +292,8 @@ impl Side {
         Ok(())
     }
 
-    /// Has one handler go on. Healed, it ends.
+    /// Lets one handler go on, chosen by chance. Once the network is healed, it is neither late nor
+    /// silent.
     pub(super) fn serve(&mut self, rng: &mut Random, is_healed: bool) -> Result<Wish, Broken> {
         if self.running.is_empty() {
             return Ok(Wish::Nothing);
@@ -370,8 +374,9 @@ impl Side {
             Plan::Refuse => "handler: refused for capacity",
             _ => "handler: at once",
         });
+        // JSON has no objects with pairs as keys.
         let odd = BTreeMap::from([((1, 2), 3)]);
-        // Each may find that nobody waits for it.
+        // Each may be refused: the request may be over.
         let _ = self.tell(|session| match plan {
             Plan::Error => session.respond_err(ticket, &ErrorObject::invalid_params()),
             Plan::UnknownMethod => session.respond_unknown_method(ticket, "m"),

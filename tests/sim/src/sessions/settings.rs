@@ -11,7 +11,7 @@ use antiphon_test_support::random::Random;
 
 /// The most bytes that one read brings.
 pub(super) const MAX_READ_BYTES: usize = 1500;
-/// No notification is shorter.
+/// No notification has fewer bytes.
 pub(super) const NOTIFICATION_BYTES_MIN: usize = 40;
 pub(super) const MAX_MESSAGE_BYTES: usize = 600;
 
@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub(super) wire: WireKind,
     cancels: CancelStyle,
     answer: CancelAnswer,
-    /// The network puts in what nobody said.
+    /// The network may put in messages that neither side has said.
     pub(super) is_rough: bool,
 }
 
@@ -95,8 +95,8 @@ impl Settings {
     }
 }
 
-/// What a session of these limits may hold. A message is counted with what is around it: twice its
-/// bytes, for a text may be copied while it grows, and some hundred for each piece of work.
+/// How many bytes of memory a session of these limits may hold. A message counts as twice its bytes,
+/// because a text may be copied while it grows, and `WORK_BYTES` for what is kept with it.
 pub(super) fn max_memory_bytes(config: &SessionConfig) -> isize {
     const WORK_BYTES: usize = 600;
     let core = config.config.memory_bytes_max_for::<u64>();

@@ -31,23 +31,29 @@ pub(super) struct Side {
     pub(super) settled: Vec<(u64, Ending)>,
     pub(super) when_full: WhenFull,
     pub(super) max_queued_messages: usize,
+    /// The session's phase when it was last checked.
     pub(super) phase: Phase,
     /// The latest time told.
     pub(super) told: Instant,
     /// How far this side's clock is ahead, in nanoseconds.
     pub(super) ahead: u64,
+    /// What this side's clock says while it stands still.
     pub(super) frozen: Option<u64>,
-    /// What waits for the end of what.
+    /// Which work waits for the end of which.
     pub(super) order: Order,
     pub(super) cancel_is_silent: bool,
     /// How many notifications are being served.
     pub(super) serving: usize,
     /// What is being written, and how much of it has been.
     pub(super) writing: Option<(Vec<u8>, usize)>,
+    /// How many bytes have been written.
     pub(super) written: u64,
+    /// Where messages end that have not been written, in bytes from the start of the output.
     pub(super) marks: Vec<u64>,
+    /// How many bytes of memory the session holds, and how many it may hold.
     pub(super) live: isize,
     pub(super) max_live: isize,
+    /// Output outside of the session's memory.
     pub(super) scratch: Vec<u8>,
 }
 
@@ -156,7 +162,7 @@ impl Side {
         Ok(result)
     }
 
-    /// Tells the session something; the book is written before anything is checked.
+    /// Tells the session something without checks: the caller updates the book first.
     pub(super) fn ask<R>(&mut self, act: impl FnOnce(&mut Session<u64>) -> R) -> R {
         let session = &mut self.session;
         let (result, used) = measured(|| act(session));
@@ -195,7 +201,7 @@ impl Side {
         self.check_marks()
     }
 
-    /// A drain ends with the last that is open, and waits for no deadline.
+    /// A drain ends when nothing is open any more, and does not wait for its deadline.
     fn check_drain(&self) -> Checked {
         let is_done = self.phase == Phase::Draining
             && self.session.calls_open() == 0
@@ -217,7 +223,7 @@ impl Side {
         }
         let most = match self.session.calls_open() > 0 || is_last {
             true => 2 * self.max_queued_messages + MAX_READ_BYTES / NOTIFICATION_BYTES_MIN,
-            // One that was just handed out is not in the book yet.
+            // The book still counts one that was just handed out.
             false => self.max_queued_messages,
         };
         let waiting = self.book.waiting();
@@ -290,7 +296,7 @@ impl Side {
             return Ok(());
         };
         for mark in &self.marks {
-            // None: it never will be, as far as the session knows.
+            // `None`: the session knows that it never will be.
             let is_true = match self.session.is_written(*mark) {
                 Some(is_written) => is_written == (*mark <= self.written),
                 None => true,
@@ -309,7 +315,7 @@ impl Side {
         self.frozen.unwrap_or(now + self.ahead)
     }
 
-    /// Tells the present. What is due ends, and the next wake-up lies in the future.
+    /// Tells the session the present, so that what is due ends, and checks its next wake-up.
     pub(super) fn handle_timeout(&mut self, now: u64) -> Checked {
         let clock = Instant::from_nanos(self.clock(now));
         self.told = self.told.max(clock);
@@ -345,7 +351,7 @@ impl Side {
                 self.counts.add("fault: clock stands still");
                 self.frozen = match self.frozen {
                     None => Some(self.clock(now)),
-                    // It goes on from where it is.
+                    // It goes on, and shows the present at once.
                     Some(_) => None,
                 };
             }
@@ -372,6 +378,7 @@ impl Side {
         self.frozen = None;
     }
 
+    /// Tells the session the present, without ending what is due.
     pub(super) fn present(&mut self, now: u64) -> Checked {
         let clock = Instant::from_nanos(self.clock(now));
         self.told = self.told.max(clock);
@@ -402,7 +409,7 @@ impl Side {
         self.tell(|session| session.handle_peer_gone(fault))
     }
 
-    /// Stops writing for good: nothing more of it would be read.
+    /// Stops writing for good: the session is over.
     pub(super) fn let_go(&mut self) {
         self.writing = None;
     }

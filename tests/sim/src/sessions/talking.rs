@@ -16,6 +16,7 @@ use antiphon_test_support::heap::measured;
 use antiphon_test_support::random::Random;
 
 impl Side {
+    /// Makes a call that is due in `span` milliseconds. False if it was refused.
     pub(super) fn call(
         &mut self,
         number: u64,
@@ -51,7 +52,8 @@ impl Side {
         self.check()
     }
 
-    /// Sends a batch of calls and one notification.
+    /// Sends a batch of a notification, which has the last number, and of calls before it. The first
+    /// number is that of the message before, and is not used.
     pub(super) fn batch(
         &mut self,
         numbers: std::ops::Range<u64>,
@@ -90,7 +92,8 @@ impl Side {
         self.check()
     }
 
-    /// Moves the deadline of an open call, or gives it up, or asks for that.
+    /// Moves the deadline of an open call, or asks the peer to give it up, or neither. May then give it
+    /// up itself.
     pub(super) fn disturb_call(&mut self, rng: &mut Random) -> Checked {
         let numbers: Vec<u64> = self.book.open.keys().copied().collect();
         if numbers.is_empty() {
@@ -139,7 +142,7 @@ impl Side {
         Check::SettlesOnce.that(again.is_none(), || format!("{number} is given up twice"))
     }
 
-    /// Gives up what the peer was asked to give up: some dialects answer that with silence.
+    /// Gives up the calls that the peer was asked to give up: in some dialects it does not answer them.
     pub(super) fn give_up_unwanted(&mut self) -> Checked {
         let unwanted = self.book.open.iter().filter(|(_, open)| open.is_unwanted);
         let unwanted: Vec<_> = unwanted
@@ -207,7 +210,7 @@ impl Side {
         self.tell(|session| session.handle_write_failed(reset()))
     }
 
-    /// Takes output to be written. While some is being written, there is none.
+    /// Takes output to be written. False if there is none, or while some is being written.
     pub(super) fn take_output(&mut self) -> Result<bool, Broken> {
         let (session, scratch) = (&mut self.session, &mut self.scratch);
         scratch.clear();
@@ -215,7 +218,7 @@ impl Side {
             let mut output = Vec::new();
             let has_some = session.has_transmit();
             let taken = session.take_transmit(&mut output);
-            // What leaves the session is copied, so that its memory is let go of here.
+            // A copy leaves the session, so that its memory is freed before the measurement ends.
             scratch.extend_from_slice(&output[..output.len().min(scratch.capacity())]);
             (has_some == taken).then_some(taken)
         });
@@ -247,7 +250,7 @@ impl Side {
         Ok(true)
     }
 
-    /// Writes some of what was taken. False if nothing got on.
+    /// Writes some of the output that was taken. False if nothing was written.
     pub(super) fn write(
         &mut self,
         pipe: &mut Pipe,
@@ -289,7 +292,7 @@ impl Side {
         Ok(true)
     }
 
-    /// Whether a message is in the middle of being written.
+    /// Whether output was taken and not all of it has been written.
     pub(super) fn is_writing(&self) -> bool {
         self.writing.is_some()
     }

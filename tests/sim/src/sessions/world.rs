@@ -29,13 +29,14 @@ pub(super) struct Link {
     pub(super) is_broken: bool,
 }
 
-/// A call that somebody waits for who was asked on another link.
+/// A call on one link whose outcome answers a request that came on another.
 #[derive(Debug)]
 struct Relay {
-    /// The link that asked.
+    /// The link of the request.
     from: usize,
-    /// The link that was asked, and the number of the call.
+    /// The link of the call.
     to: usize,
+    /// The number of the call.
     asked: u64,
 }
 
@@ -51,13 +52,14 @@ pub(super) struct World {
     relays: Vec<Relay>,
     next_number: u64,
     options: ConnectionConfig,
+    /// Kinds of step that are left out: bit n is the n-th of `KINDS`.
     off: u64,
 }
 
 /// How many requests the application in the middle serves at once, over all its links.
 const MAX_RUNNING: usize = 3;
 
-/// What the service of a side waits for.
+/// The orders in which a side may serve, drawn by chance: half the sides have `Notifications`.
 const ORDERS: [Order; 4] = [
     Order::Notifications,
     Order::Notifications,
@@ -67,7 +69,7 @@ const ORDERS: [Order; 4] = [
 
 const MILLI: u64 = 1_000_000;
 
-/// What a step does, by its weight.
+/// What a step does, each with its weight: how often, relative to the others.
 const KINDS: [(Kind, u64); 16] = [
     (Kind::Call, 10),
     (Kind::Batch, 3),
@@ -121,7 +123,7 @@ impl World {
             "link: star"
         });
         let server = Rc::new(RefCell::new(Scheduler::new(MAX_RUNNING, usize::MAX)));
-        // From a stream of its own, so that the seeds of before stay what they were.
+        // From a random stream of its own, so that older seeds still give the runs that they gave.
         let mut orders = Random::for_purpose(seed, 0x04de_0001);
         let links = (0..links).map(|_| {
             let settings = Settings::draw(&mut rng);
@@ -139,7 +141,7 @@ impl World {
             }
         });
         let links = links.collect();
-        // Runs differ in kind: what is rare and violent is often off, and anything may be.
+        // Runs differ in kind: rare kinds of step are off in 60 of 100 runs, the others in 6.
         let mut off = 0;
         for (bit, (_, weight)) in KINDS.iter().enumerate() {
             let percent = if *weight <= 2 { 60 } else { 6 };
@@ -291,7 +293,8 @@ impl World {
         Ok(())
     }
 
-    /// Puts into a pipe what nobody said. From then on nobody knows what arrives.
+    /// Puts into a pipe what its writer has not said. From then on the reader's book does not know what
+    /// arrives.
     fn put_in(&mut self, link: usize, at: usize) {
         let Link {
             sides,
@@ -393,7 +396,8 @@ impl World {
                 let to = self.rng.below(self.links.len() as u64) as usize;
                 self.next_number += 1;
                 let asked = self.next_number;
-                // Only the application in the middle has other links, and it asks no link for itself.
+                // Only the application in the middle has other links. One that would relay to the link
+                // of the request answers by itself.
                 let may_ask = at == 0 && to != link;
                 let is_asked =
                     may_ask && self.links[to].sides[0].call(asked, self.now, Some(2500))?;
@@ -418,7 +422,7 @@ impl World {
         Ok(())
     }
 
-    /// Passes on what has settled, and lets go of the transport of what is over.
+    /// Answers relayed requests whose calls have settled, and ends the pipes of sides that are over.
     pub(super) fn after(&mut self, link: usize) -> Checked {
         let settled = std::mem::take(&mut self.links[link].sides[0].settled);
         for (number, how) in settled {
@@ -456,7 +460,7 @@ impl World {
 
     // Healing
 
-    /// One turn of a shell that does all it can. Says whether anything got on.
+    /// One turn of a shell that does all it can. Returns whether it did anything.
     pub(super) fn turn(&mut self, link: usize, at: usize) -> Result<bool, Broken> {
         let mut has_moved = false;
         let (now, rng) = (self.now, &mut self.rng);
@@ -483,7 +487,7 @@ impl World {
             has_moved = true;
             side.take_output()?;
         }
-        // A shell sleeps until it is woken.
+        // A shell sleeps until its session wants to be woken, and tells no time before.
         if side.wake_up_at().is_some_and(|due| due <= self.now) {
             side.handle_timeout(self.now)?;
         }
