@@ -71,6 +71,7 @@ fn a_dropped_batch_builder_leaves_no_trace() {
     let mut batch = conn.batch(None);
     batch.call::<()>("dropped", (), 1).unwrap();
     drop(batch);
+    // The notification has 34 bytes with its line feed.
     assert_eq!((conn.calls_open(), conn.transmit_queued()), (0, 34));
     assert_eq!(conn.call("m", (), None, 2).unwrap().number(), 1);
     assert!(!written(&mut conn).contains("dropped"));
@@ -245,6 +246,7 @@ fn an_event_knows_its_size_and_its_place() {
     while let Some(Event::Request(request)) = conn.poll_event(&mut input) {
         places.push((request.origin.bytes, request.origin.batch_index));
     }
+    // Each item has 37 bytes.
     assert_eq!(places, [(37, Some(0)), (37, Some(1))]);
     assert_eq!(input.consumed(), BATCH.len());
 }
@@ -259,7 +261,7 @@ fn the_size_of_a_batch_is_told_once() {
     assert_eq!(conn.poll_batch_items(), Some(2));
     assert!(conn.poll_event(&mut input).is_some());
     assert_eq!(conn.poll_batch_items(), None);
-    // A message that came alone is none, and neither is a batch that is refused.
+    // A message that is not in a batch has no such size, and neither has an empty batch.
     for text in ["{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n", "[]\n"] {
         assert!(
             conn.poll_event(&mut Input::stream(text.as_bytes()))
@@ -274,7 +276,7 @@ fn the_size_of_a_batch_is_told_once() {
 fn a_batch_of_which_calls_are_over_counts_by_those_that_are_left() {
     let error = r#"{"jsonrpc":"2.0","error":{"code":1,"message":"no"},"id":null}"#;
     let answer = r#"{"jsonrpc":"2.0","result":7,"id":2}"#;
-    // Of a batch of three the second is over, however that came.
+    // The second call of a batch of three ends, in each way that a call can end before the error.
     for how in ["answered", "out of time", "given up"] {
         for is_sole in [true, false] {
             let mut config = Config::new();

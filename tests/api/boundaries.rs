@@ -10,6 +10,7 @@ use antiphon::{
 const CALL: &str = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
 const TELL: &str = r#"{"jsonrpc":"2.0","method":"m"}"#;
 
+/// Takes all events, as debug text.
 fn drain<T>(conn: &mut Connection<T>, input: &mut Input<'_>) -> Vec<String>
 where
     T: core::fmt::Debug,
@@ -21,6 +22,7 @@ where
     events
 }
 
+/// Takes all output.
 fn sent<T>(conn: &mut Connection<T>) -> String {
     let (mut all, mut part) = (String::new(), Vec::new());
     while conn.take_transmit(&mut part) {
@@ -49,7 +51,7 @@ fn a_busy_stream_whose_reads_end_inside_messages_is_not_a_stalled_one() {
         assert_eq!(events.len(), 1, "second {second}: {events:?}");
         received.drain(..consumed);
     }
-    // One that does stall is found out, counted from its own first bytes.
+    // One that does stall times out 60 s after its own first bytes, which came at second 199.
     conn.handle_timeout(Instant::from_millis(199_000 + 59_999));
     assert!(drain(&mut conn, &mut Input::stream(received.as_bytes())).is_empty());
     conn.handle_timeout(Instant::from_millis(199_000 + 60_000));
@@ -162,7 +164,7 @@ fn failing_and_closing_cost_no_more_than_there_is_to_settle() {
     let mut conn = Connection::new(config);
     for tag in 0..200_000 {
         conn.call("m", (), None, tag).unwrap();
-        // Every other message arrives, so that the failed ones are no one range.
+        // Every other message is written, so that the failed ones are not one range of numbers.
         if tag % 2 == 0 {
             conn.fail_transmit();
         } else {
@@ -240,6 +242,7 @@ fn limits_of_zero_refuse_and_never_panic() {
                         let _ = conn.respond(request.token, &1);
                     }
                 }
+                // With these at 0 no request is delivered; `max_batch_items` is only about batches.
                 let refuses = [
                     "max_open_requests",
                     "max_batch_items",
@@ -343,6 +346,7 @@ fn ids_end_before_numbers_lose_their_exactness() {
 #[test]
 fn the_first_reason_holds_when_several_ends_meet() {
     let mut conn: Connection = Connection::new(Config::new());
+    // The end of input ends the connection only once all input has been read: the close is first.
     conn.handle_eof();
     conn.drain();
     conn.close(antiphon::CloseReason::Done);

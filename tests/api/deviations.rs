@@ -16,7 +16,7 @@ use antiphon::{
     Input, Instant, Outcome, ReplyToken, UnmatchedKind, codes,
 };
 
-/// What is shown from now on, in short.
+/// The events that this input causes, in short.
 fn events(conn: &mut Connection<u64>, input: &str) -> Vec<String> {
     let mut input = Input::stream(input.as_bytes());
     let mut shown = Vec::new();
@@ -215,7 +215,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file below a folder whose name ends so, build output left out.
+/// Finds every file below a folder whose name ends in `suffix`, except build output.
 fn files(folder: &Path, suffix: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -228,7 +228,7 @@ fn files(folder: &Path, suffix: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The ids for which there is a test of that name.
+/// The ids for which there is a test: a Rust test or the title of a case that begins with the id.
 fn tested() -> BTreeSet<String> {
     let mut found = Vec::new();
     for (folder, suffix) in [

@@ -8,7 +8,7 @@ use antiphon::{
 
 use crate::{BATCH, REQUEST, drained, id, requests, written};
 
-/// All that one message makes the connection tell, in words.
+/// The events that one message causes, as debug text.
 fn told(conn: &mut Connection<u32>, message: &str) -> Vec<String> {
     let mut input = Input::text(message);
     let mut events = Vec::new();
@@ -18,6 +18,7 @@ fn told(conn: &mut Connection<u32>, message: &str) -> Vec<String> {
     events
 }
 
+/// How many bytes of output wait to be written.
 fn waiting(conn: &Connection<u32>) -> usize {
     conn.poll_transmit().map_or(0, <[u8]>::len)
 }
@@ -31,7 +32,7 @@ fn with_limits(soft: usize, hard: usize) -> Config {
     config
 }
 
-/// A notification whose body has so many bytes.
+/// Sends a notification whose body has so many bytes.
 fn notify(conn: &mut Connection<u32>, bytes: usize) -> Result<(), SendError> {
     let bare = r#"{"jsonrpc":"2.0","method":"m","params":[""]}"#.len();
     conn.notify("m", &["x".repeat(bytes - bare)])
@@ -43,7 +44,8 @@ fn output_waits_up_to_its_soft_limit_and_a_message_goes_up_to_the_hard_one() {
     assert_eq!(notify(&mut conn, 201), Err(SendError::TooLarge));
     notify(&mut conn, 99).unwrap();
     assert_eq!(waiting(&conn), 100);
-    // As many bytes as may wait do; and a message at its limit goes behind others.
+    // With its line feed the notification has 100 bytes, and so many may wait: another one still goes,
+    // even one as large as the hard limit.
     notify(&mut conn, 200).unwrap();
     assert_eq!(notify(&mut conn, 50), Err(SendError::Full));
 }
@@ -52,6 +54,7 @@ fn output_waits_up_to_its_soft_limit_and_a_message_goes_up_to_the_hard_one() {
 fn a_batch_goes_up_to_the_hard_limit_behind_whatever_waits() {
     let entry = r#"{"jsonrpc":"2.0","method":"m"}"#.len();
     for spare in [0, 1] {
+        // Two entries, two brackets and a comma, or one byte less.
         let mut conn: Connection<u32> = Connection::new(with_limits(1000, 2 * entry + 3 - spare));
         notify(&mut conn, 50).unwrap();
         let mut batch = conn.batch(None);
@@ -84,7 +87,7 @@ fn answers_that_wait_for_others_of_their_batches_count_as_output() {
             conn.respond(tokens.remove(0), &result).unwrap();
             assert_eq!((waiting(&conn), conn.requests_open()), (0, n));
         }
-        // Known before it is told.
+        // The getter says so before the event does.
         assert_eq!(conn.has_ended(), ends);
         let told = drained(&mut conn);
         assert_eq!(told.iter().any(|event| event.contains("OutboxFull")), ends);
@@ -98,6 +101,7 @@ fn a_batch_that_is_answered_takes_no_more_from_what_others_gather_than_it_has_ad
     let result = "x".repeat(100);
     let answer = answer_bytes(&result);
     for (spare, ends) in [(0, false), (1, true)] {
+        // Six answers are gathered in the end: the first one, and one in each of five more batches.
         let mut conn: Connection<u32> = Connection::new(with_limits(1000, 6 * answer - spare));
         let mut waits = requests(&mut conn, BATCH);
         conn.respond(waits.remove(0), &result).unwrap();
@@ -123,6 +127,7 @@ fn a_cancel_is_said_up_to_the_hard_limit_and_left_out_beyond() {
         config.dialect.cancel_send = CancelStyle::Lsp;
         let mut conn: Connection<u32> = Connection::new(config);
         let call = conn.call("m", (), None, 7).unwrap();
+        // With their line feeds, two notifications fill the output up to 200 bytes, or to 201.
         let rest = 200 - waiting(&conn);
         notify(&mut conn, rest - 51 + more).unwrap();
         notify(&mut conn, 49).unwrap();
@@ -135,6 +140,7 @@ fn a_cancel_is_said_up_to_the_hard_limit_and_left_out_beyond() {
 
 #[test]
 fn a_call_that_is_not_plain_is_served_up_to_every_limit() {
+    // A call of 1.0 is never plain: it is not read in the quick way.
     let mut config = Config::new();
     config.dialect.version = VersionPolicy::V1AndV2;
     (config.limits.max_method_bytes, config.limits.max_id_bytes) = (4, 6);
@@ -147,7 +153,7 @@ fn a_call_that_is_not_plain_is_served_up_to_every_limit() {
     let cause = |cause: RefusedCause| format!("cause: {cause:?}");
     assert!(asked("five5", "1").contains(&cause(RefusedCause::MethodTooLong)));
     assert!(asked("m", "\"five5\"").contains(&cause(RefusedCause::IdTooLong)));
-    // An error echoes what is short enough.
+    // An error echoes an id that is short enough, and null instead of a longer one.
     let mut conn: Connection<u32> = Connection::new(config);
     told(&mut conn, r#"{"jsonrpc":"2.0","method":1,"id":"four"}"#);
     assert!(written(&mut conn).ends_with(",\"id\":\"four\"}\n"));
@@ -195,10 +201,11 @@ fn after_the_end_only_an_orderly_one_lets_a_handler_still_tell() {
 fn a_chosen_id_does_not_use_up_the_number_that_another_is_spelled_like() {
     let mut conn: Connection<u32> = Connection::new(Config::new());
     let first = conn.call_with_id(id("2"), "m", (), None, 1).unwrap();
+    // The number 2 is passed over only where it would be spelled as an id; this call has an id.
     let second = conn.call_with_id(id("\"x\""), "m", (), None, 2).unwrap();
-    // The number 3 is free; 2 is passed over only by an id that would be spelled so.
     let third = conn.call("m", (), None, 3).unwrap();
     assert_eq!([first, second, third].map(|call| call.number()), [1, 2, 3]);
+    // Here it would be spelled like the chosen id.
     let mut conn: Connection<u32> = Connection::new(Config::new());
     conn.call_with_id(id("2"), "m", (), None, 1).unwrap();
     assert_eq!(conn.call("m", (), None, 2).unwrap().number(), 3);
@@ -303,6 +310,7 @@ fn answers_wait_up_to_the_hard_limit_and_one_byte_more_breaks_the_connection() {
     for (bytes, breaks) in [(200, false), (201, true), (202, true)] {
         let mut conn: Connection<u32> = Connection::new(with_limits(1000, 200));
         for token in requests(&mut conn, &[REQUEST, REQUEST].concat()) {
+            // The first result is 60 bytes long, the second fills the output up to `bytes`.
             let rest = bytes - waiting(&conn);
             let len = if rest == bytes { 60 } else { rest - answer };
             conn.respond(token, "x".repeat(len).as_str()).unwrap();
@@ -375,6 +383,7 @@ fn a_message_too_large_has_its_time_from_its_first_byte_and_the_next_one_its_own
         }
         conn.poll_timeout()
     };
+    // A message has 60 s, from second 0 or, for the next one, from second 50.
     let at = |second: u64| Some(Instant::from_millis(second * 1000));
     assert_eq!(due_after(b"3,4"), at(60));
     assert_eq!(due_after(b"3,4,5,6,7,8"), at(60));

@@ -11,7 +11,7 @@ fn a_handler_notifies_and_answers_after_the_input_has_ended_and_then_no_more() {
         panic!("no request");
     };
     conn.handle_eof();
-    // Before and after the end has been told.
+    // A notification goes before and after the event that tells the end.
     conn.notify("tick", &[0]).unwrap();
     assert!(!conn.has_ended());
     let told = conn.poll_event(&mut input);

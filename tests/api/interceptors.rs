@@ -1,5 +1,5 @@
-//! What sees calls on their way: chains, credentials, decisions that come later, spans; and what they are
-//! told of the end of a call.
+//! Interceptors: chains, credentials, decisions that come later, logs and spans; and what they are told
+//! when a call ends.
 
 use std::error::Error;
 use std::io;
@@ -20,7 +20,7 @@ use antiphon::{
 
 use crate::{id, json};
 
-/// A call that says no more of itself than it has to.
+/// A call that has only what `AnyRequest` requires.
 struct Plain;
 
 impl AnyRequest for Plain {
@@ -49,7 +49,7 @@ impl AnyRequest for Plain {
     }
 }
 
-/// A call of which all is known.
+/// A call that has all that `AnyRequest` asks for.
 #[derive(Default)]
 struct Known {
     params: Option<&'static str>,
@@ -107,7 +107,7 @@ impl AnyRequest for Known {
     }
 }
 
-/// What was noted, line by line.
+/// What was written down, line by line.
 #[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -132,14 +132,17 @@ fn only<R: ?Sized + 'static>(interceptor: impl Interceptor<R>) -> Chain<R> {
     chain
 }
 
+/// A result after 3 ms.
 fn result(text: &str) -> Reply {
     Reply::new(Some(Ok(text.as_bytes().to_vec())), Duration::from_millis(3))
 }
 
+/// A failure after 3 ms.
 fn failed(failure: impl Into<Failure>) -> Reply {
     Reply::new(Some(Err(failure.into())), Duration::from_millis(3))
 }
 
+/// The output of a future that is ready at once.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -185,7 +188,7 @@ fn of_a_call_nothing_is_said_that_is_not_known() {
     assert_eq!(protocol_version(VersionPolicy::V1AndV2), None);
 }
 
-/// Notes what it sees, and how often a step is done.
+/// Writes down what it sees, with its number in front.
 struct Noting(u8, Lines);
 
 impl Interceptor<Plain> for Noting {
@@ -237,7 +240,7 @@ fn all_are_told_of_ends_and_connections_in_their_order() {
     let mut chain = only(Noting(1, lines.clone()));
     chain.push(Idle);
     chain.push(Noting(2, lines.clone()));
-    // A clone sees what the chain sees.
+    // A clone has the same interceptors.
     let chain = chain.clone();
     assert_eq!(format!("{chain:?}"), "Chain { len: 3 }");
     chain.opened(7);
@@ -248,6 +251,7 @@ fn all_are_told_of_ends_and_connections_in_their_order() {
     assert_eq!(asked, 3);
     let end = CallEnd::new(Duration::from_secs(1), None, None);
     chain.answered(asked, &cx, &Plain, &end);
+    // Only the first was asked about this call.
     chain.answered(1, &cx, &Plain, &end);
     chain.given_up(asked, &cx, &Plain);
     chain.given_up(1, &cx, &Plain);
@@ -471,7 +475,7 @@ fn what_failed_is_told_the_peer_as_an_error_and_here_with_its_cause() {
     let own = || OwnedError::new(7, "no");
     let internal = OwnedError::internal(Box::new(secret()));
     let gone = || OwnedError::new(-32601, "Gone");
-    // What it is, what the peer is told, and the cause; whether that stays with the error.
+    // The failure; the code and message that the peer gets; the cause, and whether the error keeps it.
     let cases: [(Failure, i64, &str, Option<&str>, bool); 8] = [
         (
             params,
@@ -573,7 +577,7 @@ fn credentials_are_asked_for_at_each_call_and_shown_nowhere() {
     };
     assert_eq!(ask(), (Some("Bearer one".into()), None));
     assert_eq!(ask(), (Some("Bearer two".into()), None));
-    // Where there is none now, none is sent.
+    // If there is no token now, none is sent.
     assert_eq!(ask(), (None, None));
     assert_eq!(ask(), (None, Some(InvalidToken.to_string())));
     assert_eq!(ask(), (None, Some("asked too often".into())));
@@ -655,7 +659,7 @@ fn a_logger_is_told_of_what_it_asks_for() {
     );
 }
 
-/// Notes all that it is told of a call, with its id.
+/// Writes down all that it is told of a call, with its id.
 struct Whole(Lines);
 
 impl Whole {
@@ -695,7 +699,7 @@ impl CallLog for Whole {
     }
 }
 
-/// A call whose id is gone once it is asked for.
+/// A call that says its id once only.
 struct Forgetful(Mutex<Option<OwnedId>>);
 
 impl AnyRequest for Forgetful {
@@ -783,7 +787,7 @@ fn a_logger_is_told_the_id_to_the_end_and_payloads_only_as_they_are_redacted() {
     assert_eq!(logged(Some(redact)), shown);
 }
 
-/// Gives its spans numbers, and notes what becomes of them.
+/// Gives each span the number 5, and writes down what becomes of it.
 #[derive(Clone, Default)]
 struct Spans {
     lines: Lines,
@@ -880,7 +884,7 @@ fn a_call_of_the_peer_runs_in_a_span_that_ends_once_it_is_known_how() {
     chain.response(&mut 1, &cx, &known, &mut failed(OwnedError::new(7, "no")));
     let ended = r#"end 5 known: Some("7")"#;
     assert_eq!(lines.take(), ["enter 5", "step", ended]);
-    // What is answered later ends then.
+    // The span of a call that is answered later ends with the answer.
     let cx = begin();
     let mut later = Reply::new(None, Duration::ZERO);
     chain.response(&mut 1, &cx, &known, &mut later);
@@ -932,7 +936,7 @@ fn the_peer_is_told_of_the_span_of_a_call() {
     let lines = in_headers.lines.clone();
     let sent = called(Tracing::new(in_headers), Some(PARENT), None);
     assert_eq!(sent, (told(), None));
-    // It belongs to the span that is entered, not to one that its params speak of.
+    // For a call of our own, params do not say to which span it belongs: the tracer knows.
     assert_eq!(lines.take(), ["start known: None"]);
     let meta = || Tracing::new(spans(TOLD)).with_meta();
     let written = r#"{"a":1,"_meta":{"traceparent":"00-1-2-01"}}"#;

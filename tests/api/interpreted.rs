@@ -1,12 +1,12 @@
-//! A short test of everything for Miri, which finds undefined behaviour but is a thousand times
-//! slower than a machine. It also runs as an ordinary test.
+//! A short test of everything for Miri, which finds undefined behaviour but runs a program a thousand
+//! times slower. It also runs as an ordinary test.
 //!
 //! It has strings of every length around the size of a block, at every position in a block, so that
 //! no load reads beyond a text; and a conversation in every framing, whole and byte by byte.
 
 use antiphon::{Config, Connection, Event, Framing, Input, Json, Outcome};
 
-/// Longer than any block, with a little before and behind it.
+/// Lengths at the sizes that a block may have, one byte less and one byte more.
 const LENGTHS: [usize; 14] = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65];
 
 // SEC-04
@@ -25,6 +25,8 @@ fn strings_of_every_length_and_place_are_read_as_they_stand() {
                 assert_eq!(read, wanted);
                 let cut = text[..text.len() - 1].to_owned().into_boxed_str();
                 assert!(Json::parse_str(&cut).is_err(), "{cut}");
+                // A control character in a string is refused. If the body is empty, the line feed comes
+                // before the string.
                 let broken = text.replacen(&body, &format!("{body}\n"), 1);
                 assert!(length == 0 || Json::parse_str(&broken).is_err(), "{broken}");
             }
@@ -80,7 +82,7 @@ fn a_conversation_in_every_framing_whole_and_byte_by_byte() {
     }
 }
 
-/// Shows `bytes` in pieces, each behind what was left of those before.
+/// Shows `bytes` in pieces, each after what was not consumed of those before.
 fn feed<T>(
     conn: &mut Connection<T>,
     bytes: &[u8],
@@ -97,6 +99,6 @@ fn feed<T>(
         let consumed = input.consumed();
         shown.drain(..consumed);
     }
-    // What stands behind the last value may be looked at only when more comes.
+    // White space after the last value may stay until more comes.
     assert!(shown.iter().all(u8::is_ascii_whitespace), "{shown:?}");
 }

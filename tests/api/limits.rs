@@ -163,9 +163,9 @@ fn the_bound_of_memory_is_the_one_that_the_pages_name() {
         change(&mut config);
         config.max_memory_bytes()
     };
-    // No items are as many as one.
+    // A limit of 0 items counts as one of 1.
     let none = bound(&|config| config.limits.max_batch_items = 0);
     assert_eq!(bound(&|config| config.limits.max_batch_items = 1), none);
-    // Calls that leave together are kept together.
+    // Joining calls to batches needs memory.
     assert!(bound(&|config| config.limits.max_joined_calls = 2) > none);
 }

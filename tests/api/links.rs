@@ -13,7 +13,7 @@ use antiphon_test_support::random::Random;
 
 use crate::{connection, drained, request, written};
 
-/// Where a connection of this core is, told in the words of a link.
+/// The state of a connection of this core. Whether it is ending, the caller has to know.
 fn state<T>(conn: &Connection<T>, is_ending: bool) -> ConnectionState {
     match (conn.is_closed(), is_ending) {
         (true, _) => ConnectionState::Closed,
@@ -52,7 +52,7 @@ fn what_a_connection_takes_is_what_its_state_lets_pass() {
     assert!(conn.poll_transmit().is_none());
 }
 
-/// A call of the application, over as many connections as it takes.
+/// A call of the application, sent on one connection after another until it settles.
 struct Job {
     is_idempotent: bool,
     resends: Resends,
@@ -276,7 +276,7 @@ fn over_connections_that_are_lost_every_call_settles_once_and_is_done_no_oftener
     }
 }
 
-/// What a server sees of one connection while it ends.
+/// One connection of a server that shuts down.
 struct Served {
     conn: Connection<u32>,
     /// Whether the other side takes what is written.
@@ -309,6 +309,7 @@ impl Served {
 // CON-09
 #[test]
 fn a_server_ends_in_order_whatever_its_connections_do() {
+    // Requests have 20 s to be answered, and then output has 1 s to be written.
     let (finishes, never_ends, never_reads) = (0, 1, 2);
     let mut served = [
         Served::new(1, true),
@@ -347,7 +348,7 @@ fn a_server_ends_in_order_whatever_its_connections_do() {
             served.iter_mut().for_each(|it| it.turn(now));
         }
         if second == 2 {
-            // Whoever asks now is refused, and the one who waits is not.
+            // While it drains, a connection says nothing new. Its request is answered at second 5.
             let error = served[finishes].conn.notify("m", ()).unwrap_err();
             assert_eq!(error, SendError::Closed);
         }

@@ -1,4 +1,4 @@
-//! Interceptors of a router without a runtime: what is answered, to the byte, however its input is cut.
+//! Interceptors of a router without a runtime: its answers, to the byte, however its input is cut.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use antiphon::{
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// What comes out when this goes in, in pieces of so many bytes, at a time.
+/// The output for this input, which comes in pieces of so many bytes at the time `now`.
 fn played(
     router: &mut LocalRouter,
     conn: &mut Connection,
@@ -134,7 +134,7 @@ fn interceptors_of_a_local_router_answer_to_the_byte() {
         (r#""refused""#, NOT_ALLOWED),
         (r#""answered""#, r#""result":"mine""#),
         (r#""failed""#, INTERNAL),
-        // Nothing waits here.
+        // This router cannot wait for a decision.
         (r#""later""#, INTERNAL),
         (r#""left out""#, INTERNAL),
         (r#""unknown""#, UNKNOWN),
@@ -149,7 +149,7 @@ fn interceptors_of_a_local_router_answer_to_the_byte() {
     let (mut batch, mut answers) = (Vec::new(), Vec::new());
     for (id, (call, answer)) in cases.iter().enumerate() {
         let request = format!("{{\"jsonrpc\":\"2.0\",\"method\":{call},\"id\":{id}}}");
-        // Told, it is not answered, whatever is decided.
+        // As a notification it is not answered, whatever is decided.
         let told = format!("{{\"jsonrpc\":\"2.0\",\"method\":{call}}}");
         let answer = format!("{{\"jsonrpc\":\"2.0\",{answer},\"id\":{id}}}");
         input += &format!("{request}\n{told}\n");
@@ -227,16 +227,16 @@ fn a_local_router_has_a_rate_for_each_connection_and_one_for_all() {
     for expected in [PONG, PONG, &busy] {
         assert_eq!(ask(&mut router, &mut one, start), expected);
     }
-    // Another's, and what is left for all: the refused call has taken from that too.
+    // Another connection's own rate.
     for expected in [PONG, PONG, &busy] {
         assert_eq!(ask(&mut router, &mut other, start), expected);
     }
-    // Told, it takes a token and is answered nothing.
+    // A notification takes a token too, and gets no answer.
     let later = start + Duration::from_secs(1);
     let told = "{\"jsonrpc\":\"2.0\",\"method\":\"ping\"}\n";
     assert_eq!(played(&mut router, &mut one, told, 1, later), "");
     assert_eq!(ask(&mut router, &mut one, later), busy);
-    // One that has ended keeps no bucket, and the number begins anew.
+    // A connection that has ended keeps no bucket: the next one of its number has a full one.
     let much_later = later + Duration::from_secs(4);
     router.closed(&one);
     for expected in [PONG, PONG, &busy] {
@@ -263,6 +263,7 @@ fn a_rate_for_all_counts_the_calls_of_every_connection() {
     assert_eq!([1, 0].map(|conn| ask(conn, later)), [true, false]);
 }
 
+/// What the clock of the router below says, in nanoseconds; the method `slow` moves it on.
 static NOW: AtomicU64 = AtomicU64::new(5);
 
 /// What a log is told of, in a line each.

@@ -47,7 +47,7 @@ pub(crate) fn written(conn: &mut Connection<u32>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Shows `text` and gives the tokens of the requests in it.
+/// Delivers `text` and gives the tokens of the requests in it.
 pub(crate) fn requests(conn: &mut Connection<u32>, text: &[u8]) -> Vec<ReplyToken> {
     let mut input = Input::stream(text);
     let mut tokens = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn id(text: &str) -> Id<'_> {
     Id::new(json(text)).unwrap()
 }
 
-/// Drains the connection and gives what it said, as debug text.
+/// Takes all events that need no input, as debug text.
 pub(crate) fn drained(conn: &mut Connection<u32>) -> Vec<String> {
     let mut events = Vec::new();
     while let Some(event) = conn.poll_event(&mut Input::none()) {

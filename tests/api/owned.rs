@@ -80,7 +80,7 @@ fn an_outcome_is_put_where_another_was_and_is_the_same_as_by_itself() {
         "\"result\":[1,\n2]".to_owned(),
         format!(r#""error":{{"code":-1,"message":"no","data":"{long}"}}"#),
         r#""error":7"#.to_owned(),
-        // Shorter than one before it, of which nothing is left.
+        // Shorter than one before it: nothing of that may be left.
         r#""result":2"#.to_owned(),
     ];
     let mut place = None;

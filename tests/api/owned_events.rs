@@ -1,7 +1,7 @@
 //! Owned events have the same content as the borrowed ones, and texts for people say what happened.
 //!
 //! Owned events keep several texts in one piece of memory, so a mistake by one byte would give one
-//! of them a part of another. They are tested with texts of every length from zero.
+//! of them a part of another. They are tested with texts of several lengths, and with empty ones.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -20,6 +20,7 @@ fn each_event(config: Config, input: &str, mut look: impl FnMut(Event<'_, ()>)) 
     }
 }
 
+/// A request that is longer than those of the test below.
 fn longer_request() -> OwnedRequest {
     let params = format!("{:?}", vec![7; 30]);
     let text = format!(
@@ -52,7 +53,7 @@ fn an_owned_request_and_an_owned_notification_say_what_came_in() {
                     let owned = if method == "m" {
                         request.into_owned()
                     } else {
-                        // Where another one was, of which nothing may be left.
+                        // In the place of another one, of which nothing may be left.
                         let mut place = Some(longer_request());
                         request.put_into(&mut place);
                         place.expect("it was put in")
@@ -388,10 +389,10 @@ fn a_connection_says_how_much_it_has_borne_and_whether_it_wants_more() {
         feed("{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":8}\n"),
         (2, 0, true)
     );
-    // Each is answered with some 80 bytes that nobody takes.
+    // Each is answered with some 80 bytes that nobody takes: after two, more than 100 bytes wait.
     assert_eq!(feed("x\n"), (2, 1, true));
     assert_eq!(feed("y\n"), (2, 2, false));
-    // A call that is open waits for an answer, which must be read before output can be expected to go.
+    // While a call is open, input is wanted all the same: it may be the answer.
     let mut conn: Connection<u8> = Connection::new(config);
     conn.call("m", (), None, 1).expect("there is room");
     let mut input = Input::stream(b"x\ny\nz\n");
@@ -450,6 +451,7 @@ fn a_member_between_code_and_message_is_not_taken_for_part_of_the_code() {
 
 #[test]
 fn a_request_with_the_longest_id_is_answered_with_the_shortest_answers() {
+    // 2048 bytes with its quotes, the limit by default.
     let id = format!("\"{}\"", "i".repeat(2046));
     for is_error in [false, true] {
         let mut conn: Connection<u8> = Connection::new(Config::new());

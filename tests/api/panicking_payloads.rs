@@ -1,9 +1,11 @@
-//! Requests whose token is gone.
+//! Params and results that panic while they are written: nothing of them is sent, and a request whose
+//! token went with the panic can still be answered.
 
 use antiphon::{Config, Connection, Event, Input};
 use serde::{Serialize, Serializer};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A value that panics when it is written.
 struct Bomb;
 
 impl Serialize for Bomb {
@@ -83,6 +85,7 @@ fn a_call_of_a_batch_whose_params_panicked_half_written_leaves_nothing_in_it() {
 // CLI-04
 #[test]
 fn calls_after_one_of_a_batch_whose_params_panicked_have_their_own_ids() {
+    // After different numbers of earlier calls, the calls of the batch are kept in different slots.
     for made in [0, 3, 8] {
         let mut conn: Connection<u64> = Connection::new(Config::new());
         for tag in 0..made {

@@ -56,12 +56,12 @@ const TEXTS: [&str; 40] = [
 /// So many texts are read at least.
 const READ_MIN: usize = 60_000;
 
-/// What one message is, whoever read it.
+/// What one message is, by the reader or by the connection.
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     Request(String, Option<String>, String),
     Notification(String, Option<String>),
-    /// Of a valid answer, which no connection here awaits.
+    /// A valid answer: its id and its outcome. No connection here has made a call.
     Response(Option<String>, String),
     Invalid(InvalidReason, Option<String>, usize),
     InvalidResponse(InvalidReason),
@@ -135,7 +135,7 @@ fn by_connection(config: Config, text: &[u8]) -> Vec<Kind> {
                 MalformedCause::Syntax(error) => Kind::Unreadable(error.to_string()),
                 MalformedCause::Call(reason) => {
                     let id = malformed.id.map(|id| id.to_string());
-                    // It counts from where the item stands in the text.
+                    // Its offset counts from the item, that of a reader from the whole text.
                     let start = malformed.text.as_ptr().addr() - text.as_ptr().addr();
                     Kind::Invalid(reason, id, start + malformed.offset)
                 }
@@ -148,7 +148,8 @@ fn by_connection(config: Config, text: &[u8]) -> Vec<Kind> {
     kinds
 }
 
-/// The text with one byte gone, doubled or changed, or with two members or brackets swapped.
+/// The text itself, then with one byte gone, doubled or changed, then with one token replaced
+/// wherever it stands.
 fn neighbours(text: &str) -> Vec<Vec<u8>> {
     let bytes = text.as_bytes();
     let mut all = vec![bytes.to_vec()];
@@ -187,7 +188,7 @@ fn a_reader_and_a_connection_read_the_same() {
     ] {
         let mut strict = Config::new();
         strict.dialect.version = version;
-        // A bare `{}` is told of in every role but the client's, and a cancel is any method here.
+        // A reader knows no cancels: they are notifications like any other.
         strict.dialect.cancel_receive = antiphon::CancelStyle::None;
         let mut lenient = strict;
         lenient.dialect.lenient_responses = true;

@@ -7,6 +7,7 @@ use antiphon::{
     Outcome, UnmatchedKind,
 };
 
+/// The calls that this input settles: the number of each, and how it ended.
 fn parts(conn: &mut Connection<u64>, input: &[u8]) -> Vec<(u64, String)> {
     let mut input = Input::stream(input);
     let mut settled = Vec::new();
@@ -99,8 +100,8 @@ fn an_error_for_all_settles_all_however_old_they_are() {
     let mut config = Config::new().framing(Framing::Messages);
     config.dialect.null_id_error = NullIdError::FailAll;
     let mut conn: Connection<u64> = Connection::new(config);
-    // Of the ring's eight slots 5, 12 and 19 hold the fifth, fourth and third: in the order of the
-    // ring, 12 comes before 5.
+    // Calls are kept in a ring of eight slots: calls 5, 12 and 19 are in slots 5, 4 and 3, so that the
+    // ring has the newest first.
     while conn.calls_open() < 3 {
         let call = conn.call("ask", (), None, 0).unwrap();
         if ![5, 12, 19].contains(&call.number()) {
@@ -147,7 +148,8 @@ fn a_refused_call_does_not_use_up_the_number_that_it_passed_over() {
         let mut conn: Connection<u64> = Connection::new(Config::new());
         let two = Id::new(Json::parse_str("2").unwrap()).unwrap();
         conn.call_with_id(two, "ask", (), None, 0).unwrap();
-        // The number 2 is passed over, for it is spelled like the chosen id; then params are refused.
+        // The number 2 is passed over, because it is spelled like the chosen id; then the params are
+        // refused.
         if in_batch {
             let mut batch = conn.batch(None);
             assert!(batch.call::<()>("ask", &7, 1).is_err());

@@ -21,7 +21,7 @@ struct Move {
     speed: u8,
 }
 
-/// Takes nothing from a request, and refuses where the state says so.
+/// An argument that takes nothing from a request, and refuses it if the state is 0.
 struct Allowed;
 
 impl FromCall<(), u32> for Allowed {
@@ -70,7 +70,7 @@ fn router(state: u32) -> LocalRouter<u32> {
         .service(Implementation::new(Pair).prefix("pair"))
 }
 
-/// A service by hand.
+/// A service written without the macro.
 struct Pair;
 
 static PAIR: ServiceInfo = ServiceInfo {
@@ -100,7 +100,7 @@ impl Methods<(), u32> for Pair {
     }
 }
 
-/// What comes out when this goes in, in pieces of so many bytes.
+/// The output for this input, which comes in pieces of so many bytes.
 fn played(router: &mut LocalRouter<u32>, input: &str, piece: usize) -> String {
     let mut conn: Connection = Connection::new(Config::new());
     let (mut shown, mut out) = (Vec::new(), Vec::new());
@@ -186,7 +186,7 @@ fn a_router_answers_to_the_byte() {
     let (mut input, mut expected) = (String::new(), String::new());
     for (id, (call, answer)) in cases.iter().enumerate() {
         input += &format!("{{\"jsonrpc\":\"2.0\",\"method\":{call},\"id\":{id}}}\n");
-        // Told, it is not answered, whatever it says.
+        // As a notification it is not answered, whatever happens.
         input += &format!("{{\"jsonrpc\":\"2.0\",\"method\":{call}}}\n");
         expected += &format!("{{\"jsonrpc\":\"2.0\",{answer},\"id\":{id}}}\n");
     }
@@ -353,7 +353,7 @@ fn a_set_of_methods_is_registered_whole_or_not_at_all() {
     assert_eq!(taken, Err(RegisterError::Taken("b".into())));
     let twice = registry.insert_all(vec![info("c"), info("c")]);
     assert_eq!(twice, Err(RegisterError::Taken("c".into())));
-    // Nor is one replaced by what could not be registered.
+    // A method that cannot be registered replaces none either.
     let reserved = registry.replace(MethodInfo::request("rpc.x", &[]), "x");
     assert_eq!(reserved, Err(RegisterError::Reserved("rpc.x".into())));
     let names: Vec<&str> = registry.infos().map(MethodInfo::name).collect();
@@ -427,6 +427,7 @@ impl schemars::JsonSchema for Tree {
 // EXT-08
 #[test]
 fn a_document_says_what_a_program_says_when_it_runs() {
+    // A text that is only known when the program runs.
     let doc = String::leak(String::from("Adds.\n\nNumbers of any size. "));
     let add = MethodInfo::request("add", &[]).with_doc(doc);
     let document = Discovery::default().document([&add].into_iter()).unwrap();
@@ -451,7 +452,7 @@ fn a_document_brings_the_types_that_refer_to_themselves() {
         \"result\":{\"name\":\"result\",\"schema\":{\"type\":\"boolean\"}}}],\
         \"components\":{\"schemas\":{\"Tree\":{\"items\":{\"$ref\":\"#/components/schemas/Tree\"}}}}}";
     assert_eq!(document.unwrap(), expected);
-    // What has no schema may be anything, and a schema shows nothing of itself.
+    // A type without a schema may be anything, and `Debug` shows nothing of a schema.
     let unknown = antiphon::schema_of!(Move);
     assert_eq!(unknown.to_json().unwrap().as_str(), "{}");
     let known = antiphon::schema_of!(u8).to_json().unwrap();

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 
 use antiphon::{CloseReason, Config, Connection, ErrorObject, Event, Framing, Input, Instant};
 
-/// What a peer gets to read, and what is told of it, event by event.
+/// Serves this input, which has come whole: what is written, and the events. Time passes, the input
+/// ends, and the server closes.
 fn serve<T>(config: Config, input: &[u8]) -> (Vec<u8>, Vec<String>) {
     let mut conn: Connection<T> = Connection::new(config);
     let (mut out, mut told) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The messages of a typed client, and the calls that interceptors and loggers see.
+//! The messages of a typed client, the calls that loggers see, and small parts of `service`.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -86,7 +86,7 @@ fn a_stub_sends_by_name_unless_told_otherwise() {
         r#"tell other.log ["x"]"#,
     ];
     assert_eq!(*sent.all.borrow(), expected);
-    // What the other side understands comes first.
+    // What the caller demands comes before what the stub was told.
     for only in [Encoding::ByName, Encoding::ByPosition] {
         let sent = Sent {
             only: Some(only),
@@ -183,7 +183,7 @@ impl CallLog for Lines {
     }
 }
 
-/// Sends a call with this answer through one interceptor.
+/// Sends a call that gets this answer through one interceptor, and then gives it up.
 fn seen<L: Interceptor<Called>>(log: L, is_registered: bool, answer: Result<&str, OwnedError>) {
     let mut chain = Chain::default();
     assert!(chain.is_empty());
@@ -239,7 +239,7 @@ fn a_scheduler_says_who_waits_and_who_stands_in_line() {
     assert_eq!((second.waiting(), scheduler.waiting()), (3, 3));
     let shown = "Scheduler { running: 1, waiting: 3, in_line: 1, .. }";
     assert_eq!(format!("{scheduler:?}"), shown);
-    // Who steps out before it is called stands in no line, and may come again.
+    // One that steps out before its turn is not in line any more, and may come again.
     let mut called = Vec::new();
     scheduler.step_out(second, &mut called);
     assert!(!second.is_in_line());

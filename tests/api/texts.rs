@@ -7,7 +7,7 @@ use antiphon::{
 
 use crate::json;
 
-/// What an answer with this member makes of a call.
+/// How a call ends whose answer has this member.
 fn answered(member: &str) -> OwnedOutcome {
     let mut conn: Connection = Connection::new(Config::new());
     conn.call("m", (), None, ()).unwrap();
@@ -24,6 +24,7 @@ fn answered(member: &str) -> OwnedOutcome {
     }
 }
 
+/// The same for an answer that breaks the rules.
 fn invalid(member: &str) -> OwnedInvalid {
     match answered(member) {
         OwnedOutcome::Invalid(invalid) => invalid,
@@ -136,7 +137,7 @@ fn an_answer_that_breaks_the_rules_is_kept_in_part_and_not_shown_by_debug() {
     assert!(broken == reason && broken != InvalidReason::NotAnObject);
     let bare = OwnedInvalid::from(reason);
     assert_eq!((bare.text(), bare.to_string()), ("", reason.to_string()));
-    // It is cut after 256 bytes, and no letter in two.
+    // It is cut after 256 bytes, or after 255 if a letter of two bytes would be cut in two.
     for before in 0..2 {
         let letters = "\u{e9}".repeat(300);
         let long = invalid(&format!(",\"x\":\"{}{letters}\"", "y".repeat(before)));

@@ -1,4 +1,4 @@
-//! Deadlines, wake-ups, ends, and every order of commands after the end.
+//! Deadlines, wake-ups, and commands after two ends in every order.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn no_call_times_out_early_and_the_next_wake_up_lies_ahead() {
             .unwrap();
         open.insert(call.number(), at);
         if random.below(3) == 0 {
-            // Some call is answered, given up, or given more time.
+            // Some call is answered, or the newest one gets another deadline.
             let number = *open
                 .keys()
                 .nth(random.below(open.len() as u64) as usize)
@@ -169,6 +169,7 @@ fn a_message_has_its_time_from_its_first_byte_on_and_blanks_are_none() {
         Framing::Detect,
     ] {
         let config = Config::new().framing(framing);
+        // The first byte of a message: of a header, of a byte-order mark, of an object.
         let first = match framing {
             Framing::ContentLength => &b"C"[..],
             Framing::Detect => b"\xEF",

@@ -74,6 +74,7 @@ fn tokens_are_dead_after_a_close_and_come_back() {
     let rejected = conn.respond(token, &1).unwrap_err();
     assert_eq!(rejected.error, SendError::Closed);
     let _: ReplyToken = rejected.value;
+    // The request is cancelled, and the end is told.
     assert_eq!(drained(&mut conn).len(), 2);
     assert!(conn.is_closed());
 }

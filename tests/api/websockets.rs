@@ -6,7 +6,7 @@ use antiphon::{
     CloseReason, Closed, Config, Connection, ConnectionError, Event, Input, RefusedCause,
 };
 
-/// What is said to one message, and how often reading it ended the connection.
+/// What is written for one message, and why the connection ended with it, if it did.
 fn said(conn: &mut Connection<u32>, mut input: Input<'_>) -> (Vec<String>, Option<Closed>) {
     let mut closed = None;
     while let Some(event) = conn.poll_event(&mut input) {
