@@ -3,7 +3,7 @@
 //! timed out or refused.
 //!
 //! Every conversation is warmed up and then watched for 10 000 rounds by an allocator that counts
-//! per thread. The last tests put one copy in and show that it is counted.
+//! per thread. The last test adds one copy to each round and shows that it is counted.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -33,10 +33,12 @@ struct Side {
     conn: Connection<u64>,
     /// One body from the peer.
     body: Vec<u8>,
-    /// The same as it stands on the wire.
+    /// The same with its framing.
     wire: Vec<u8>,
     output: Vec<u8>,
+    /// Params of more than 16 KiB.
     large: String,
+    /// The present, in milliseconds.
     now: u64,
 }
 
@@ -81,7 +83,8 @@ impl Side {
         assert_eq!(input.consumed(), self.wire.len());
     }
 
-    /// Everything that waits, now in `output`; by turns swapped out and copied out.
+    /// Moves everything that waits to `output`: with `take_transmit` if an even number of bytes has
+    /// left so far, else by copying.
     fn transmit(&mut self) {
         self.output.clear();
         if self.conn.transmit_done() % 2 == 0 {
@@ -136,7 +139,7 @@ fn allocations(config: Config, mut round: impl FnMut(&mut Side)) -> u64 {
     counted
 }
 
-/// Every framing in every role.
+/// Runs a conversation in every framing and every role, and wants no allocation.
 fn everywhere(change: impl Fn(&mut Config), round: impl Fn(&mut Side)) {
     for framing in FRAMINGS {
         for role in ROLES {
@@ -284,7 +287,7 @@ fn sixteen_kibibytes_of_params_cost_no_allocation_either_way() {
                 .expect("there is room");
             side.transmit();
             let id = last_id(&side.output);
-            // Their request and their answer come as one batch, each as large.
+            // The peer's answer and its request come as one batch, each with as large a value.
             side.body.clear();
             side.body
                 .extend_from_slice(b"[{\"jsonrpc\":\"2.0\",\"result\":");
@@ -393,7 +396,7 @@ fn several_calls_in_flight_allocate_nothing() {
             side.conn.handle_timeout(Instant::from_millis(side.now));
             assert_eq!(side.receive_nothing(), open);
         });
-        // The last rounds may leave calls open; `allocations` lets none.
+        // Every fourth round ends all calls: so none is open after the last, as `allocations` wants.
         assert_eq!(counted, 0, "{framing:?}");
     }
 }
@@ -447,6 +450,7 @@ fn a_call_that_is_cancelled_and_its_late_reply_allocate_nothing() {
     );
 }
 
+/// Receives an answer to the call that was sent last, which is over.
 fn late_reply(side: &mut Side) {
     side.body.clear();
     side.body
@@ -569,7 +573,7 @@ fn faults_of_the_peer_and_refusals_allocate_nothing() {
 fn one_copy_a_round_is_counted_to_the_last() {
     for framing in FRAMINGS {
         let config = Config::new().framing(framing);
-        // More than what needs no copy on the heap.
+        // Too long to be kept without an allocation.
         let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"params\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],\"id\":7}";
         let owned = allocations(config, |side| {
             side.set_body(&[request]);

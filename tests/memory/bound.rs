@@ -11,14 +11,14 @@ fn peak_of(run: impl FnOnce()) -> usize {
     used.most as usize
 }
 
-/// A peer that is as bad as it can be, and the application behind the connection.
+/// What a bad peer does, and what the application answers.
 #[derive(Clone, Copy, Debug)]
 enum Peer {
     /// Sends what is no JSON and never reads the errors.
     Garbage,
     /// Asks for its own words back, and never reads them; without any, for the shortest answer.
     Echo { bytes: usize },
-    /// The same in batches whose last request is never answered, so that all is gathered.
+    /// As `Echo`, in batches whose last request is never answered, so that their other answers wait.
     Batches { items: usize, bytes: usize },
     /// Opens as many requests as it may, with the longest ids.
     LongIds,
@@ -28,6 +28,7 @@ enum Peer {
     Silent,
 }
 
+/// Plays a conversation until the connection ends or refuses a call, but no more than two million rounds.
 fn play(config: Config, peer: Peer) {
     let mut conn: Connection = Connection::new(config);
     let mut message = Vec::new();

@@ -1,4 +1,5 @@
-//! How much capacity the output reserves for a message, and how often.
+//! How much capacity the output reserves for a message, and how often; and how much an owned event
+//! or id takes.
 //!
 //! For a message of a known size it is reserved before the message is written: in one allocation,
 //! and not more than the message can need.
@@ -14,7 +15,7 @@ fn allocations(run: impl FnOnce()) -> (usize, usize) {
     (used.allocations as usize, used.bytes as usize)
 }
 
-/// One request of each id, and where the answers go, which has no room yet.
+/// A connection on which a request of each id is open, and their tokens. Its output has no capacity yet.
 fn asked(ids: &[&str]) -> (Connection<u32>, Vec<ReplyToken>) {
     let mut conn = Connection::new(Config::new());
     let mut tokens = Vec::with_capacity(ids.len());
@@ -29,11 +30,11 @@ fn asked(ids: &[&str]) -> (Connection<u32>, Vec<ReplyToken>) {
     (conn, tokens)
 }
 
-/// Runs `say` on a new connection, and wants one allocation, of no more than `spare` bytes more than
-/// is then waiting.
+/// Runs `say` on a new connection, and wants one allocation, of at most `spare` bytes more than then
+/// wait in the output.
 fn one_allocation(spare: usize, what: &str, mut say: impl FnMut(&mut Connection<u32>)) {
     let mut counted = (0, 0, 0);
-    // What is only made once in a program is made the first time.
+    // The first round also allocates what a program allocates once only, and is not counted.
     for _ in 0..2 {
         let mut conn = Connection::new(Config::new());
         let (count, bytes) = allocations(|| say(&mut conn));
@@ -73,10 +74,12 @@ fn small_values_find_room_at_once() {
 
 #[test]
 fn nothing_takes_no_room() {
+    // How many bytes are reserved.
     let room = |say: fn(&mut Connection<u32>)| {
         let mut conn = Connection::new(Config::new());
         allocations(|| say(&mut conn)).1
     };
+    // The first one also allocates what a program allocates once only.
     room(|conn| conn.notify("m", ()).unwrap());
     let of_unit = room(|conn| conn.notify("m", ()).unwrap());
     let of_none = room(|conn| conn.notify("m", None::<&u32>).unwrap());
@@ -191,7 +194,7 @@ fn an_id_made_of_a_text_takes_the_room_of_the_text() {
         counted =
             allocations(|| assert_eq!(OwnedId::from(text.as_str()).as_id().text().len(), 1002));
     }
-    // It is written once, and kept in a block of its own.
+    // It is written into one block, and kept in another: 1002 bytes with its quotes.
     assert!(counted.0 == 2 && counted.1 <= 2 * 1002 + 32, "{counted:?}");
     assert_eq!(OwnedId::from("").as_id().text(), "\"\"");
 }
