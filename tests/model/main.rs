@@ -1,8 +1,8 @@
 //! Runs a reference model together with a real connection, over random operations.
 //!
-//! After every step both agree on each event, each refusal, each byte to be written, and every
-//! getter; at the end everything is settled and closed. A failing case shrinks, and its seed is
-//! kept under `proptest-regressions/`.
+//! After every step both have to agree on each event, each refusal, each byte to be written, and what
+//! the getters return; at the end everything is settled and closed. A failing case shrinks, and its
+//! seed is kept under `proptest-regressions/`.
 
 mod reference;
 mod rendering;
@@ -72,7 +72,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    // Messages are drawn more often: only these can be exchanges.
+    // `Framing::Messages` is drawn more often: only with it can a connection be an exchange.
     let framing = prop_oneof![
         1 => Just(Framing::Newline),
         1 => Just(Framing::ContentLength),
@@ -173,8 +173,8 @@ fn the_connection_does_what_the_model_says_whatever_is_done_to_it() {
     }
 }
 
-/// The fault that `tools/planted_failure.py` plants: a late answer to a call whose number ends in 3
-/// or 8 is heard as an unknown one. That is too subtle for the seeds already kept.
+/// The fault that `tools/planted_failure.py` plants: the model is told that a late answer is an unknown
+/// one, if it belongs to a call whose number ends in 3 or 8. The seeds kept so far do not find it.
 fn mishear(line: Option<String>) -> Option<String> {
     line.map(|line| match line.strip_prefix("unmatched late ") {
         Some(rest) if rest.trim_end_matches('"').ends_with(['3', '8']) => {

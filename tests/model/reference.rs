@@ -21,7 +21,7 @@ pub(crate) struct Rules {
     pub(crate) exchange: bool,
     /// The notification that gives a request up, and the member with its id.
     pub(crate) cancel: Option<(&'static str, &'static str)>,
-    /// The code that a cancelled request is answered with; none for silence.
+    /// The code that a cancelled request is answered with; `None` if it is not answered.
     pub(crate) cancel_code: Option<i64>,
     pub(crate) sends_cancels: bool,
     pub(crate) cancel_on_timeout: bool,
@@ -39,7 +39,9 @@ pub(crate) struct Rules {
     pub(crate) max_open_calls: usize,
     pub(crate) max_open_requests: usize,
     pub(crate) max_batch_items: usize,
+    /// `soft_max_outbox_bytes`.
     pub(crate) soft: usize,
+    /// The timeouts of writing and draining, in nanoseconds.
     pub(crate) write_time: Option<u64>,
     pub(crate) drain_time: Option<u64>,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Rules {
 /// One object from the peer.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
-    /// An answer; none for one that leaves its id out.
+    /// An answer. Without an `id` it leaves its id out.
     Answer {
         id: Option<String>,
         body: Body,
@@ -190,15 +192,19 @@ pub(crate) fn key(text: &str) -> Key {
 #[derive(Clone, Debug)]
 struct Call {
     id: String,
+    /// The application has chosen the id.
     chosen: bool,
+    /// The number of the first call in the same message.
     message: u64,
     deadline: Option<u64>,
     tag: u64,
+    /// At least one byte of its message was written.
     sent: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Request {
+    /// Its number among all requests that were opened.
     serial: usize,
     id: String,
     cancelled: bool,
@@ -208,6 +214,7 @@ struct Request {
 
 #[derive(Clone, Debug, Default)]
 struct Batch {
+    /// Answers by the places of their items.
     replies: BTreeMap<usize, String>,
     /// Requests that are open, and one more while it is being delivered.
     waits_for: usize,
@@ -216,18 +223,26 @@ struct Batch {
 #[derive(Clone, Debug)]
 struct Frame {
     bytes: Vec<u8>,
+    /// How many of its bytes were written.
     taken: usize,
+    /// The numbers of the calls in it.
     calls: Vec<u64>,
 }
 
+/// What becomes of an item of a batch when its turn comes.
 #[derive(Clone, Debug, PartialEq)]
 enum Fate {
+    /// It is delivered as if it came alone.
     Deliver,
+    /// It is a request that is open already, in this slot.
     Open(usize),
+    /// It is refused, by this event.
     Refused(String),
+    /// Nothing: it is a request that was cancelled in the same batch, or the cancel.
     Done,
 }
 
+/// A batch of which some items have not been delivered.
 #[derive(Clone, Debug)]
 struct Reading {
     items: Vec<Item>,
@@ -243,23 +258,32 @@ pub(crate) struct Model {
     last_number: u64,
     /// Whether the last message that was queued has calls.
     ends_in_calls: bool,
+    /// Calls of messages that could not be delivered, which are still to be told.
     undelivered: Vec<u64>,
+    /// Open requests.
     slots: Vec<Option<Request>>,
+    /// Slots without a request; the last one is used next.
     free: Vec<usize>,
+    /// How many requests were ever opened.
     serials: usize,
     batches: Vec<Batch>,
+    /// Messages that have arrived, each with whether its end has, too.
     inbox: VecDeque<(Message, bool)>,
     reading: Option<Reading>,
+    /// An answer that names no call and settles all open ones up to this number.
     fanout: Option<(u64, Body)>,
-    /// Half a message lies behind the whole ones.
+    /// A part of a message has arrived after the whole ones.
     has_rest: bool,
     frames: VecDeque<Frame>,
     /// The serial of the request that the last event delivered.
     pub(crate) delivered: Option<usize>,
     eof: bool,
     draining: bool,
+    /// Why the connection has ended.
     ended: Option<Closed>,
+    /// Requests cannot be answered any more.
     closed: bool,
+    /// The end was told.
     told: bool,
     write_deadline: Option<u64>,
     drain_deadline: Option<u64>,
@@ -429,7 +453,7 @@ impl Model {
         self.calls.get(&number).map(|call| call.id.clone())
     }
 
-    /// Gives a call up; its tag if it was open.
+    /// Gives a call up. Returns its tag if it was open.
     pub(crate) fn cancel(&mut self, number: u64) -> Option<u64> {
         self.is_open(number).then(|| self.send_cancel(number));
         self.retire(number).map(|call| call.tag)
@@ -445,6 +469,7 @@ impl Model {
         }
     }
 
+    /// Sends a cancel of an open call, if that is possible. Returns whether it is.
     fn send_cancel(&mut self, number: u64) -> bool {
         let can = self.rules.sends_cancels && self.ended.is_none() && !self.rules.exchange;
         if can {
@@ -470,7 +495,7 @@ impl Model {
         }
     }
 
-    /// What answering a request gives. `reply` is the answer without its id.
+    /// Answers a request. `reply` is the member `result` or `error`.
     pub(crate) fn respond(&mut self, serial: usize, reply: &str) -> Result<(), SendError> {
         if self.closed {
             return Err(SendError::Closed);
@@ -630,6 +655,7 @@ impl Model {
         }
     }
 
+    /// What is right once no message is left to read: calls that end, then the end.
     fn settle(&mut self, actual: Option<&str>) -> Result<(), String> {
         self.undelivered
             .retain(|number| self.calls.contains_key(number));
@@ -716,13 +742,13 @@ impl Model {
         self.abandon();
         self.fanout = None;
         self.drop_unsent();
-        // After an orderly end of input open requests may still be answered: only so long.
+        // After an orderly end of input open requests may still be answered, until the drain's deadline.
         if why != Closed::EndOfInput {
             self.drain_deadline = None;
         }
     }
 
-    /// Requests of a batch that were never delivered are answered −32603.
+    /// Answers −32603 to the requests of a batch that were not delivered.
     fn abandon(&mut self) {
         let Some(reading) = self.reading.take() else {
             return;
@@ -738,6 +764,7 @@ impl Model {
         self.release(reading.batch);
     }
 
+    /// Takes a message. Returns its event, or `None` if what it causes is still to be found out.
     fn read(&mut self, message: Message, whole: bool) -> Option<String> {
         match message {
             Message::Garbage(_) if !whole => {
@@ -774,8 +801,8 @@ impl Model {
         self.is_our_exchange() && self.rules.missing_response_id == MissingResponseId::SoleExchange
     }
 
-    /// Whether an answer that leaves its id out settles what is open: an error all of it, what else
-    /// could be an answer the one call that is.
+    /// Whether an answer that leaves its id out settles open calls: an error settles all of them,
+    /// anything else that could be an answer only a single one.
     fn settles_without_id(&self, body: &Body) -> bool {
         self.is_reply_without_id()
             && match body {
@@ -785,7 +812,8 @@ impl Model {
             }
     }
 
-    /// Whether an answer with a null id settles what is open: all of it, or the one message that is.
+    /// Whether an answer with a null id settles the open calls: only an error does, if it is for all,
+    /// or if it says that a message was too large and the only open call was the last to leave.
     fn settles_with_null(&self, body: &Body) -> bool {
         let Body::Error(code, message) = body else {
             return false;
@@ -798,7 +826,8 @@ impl Model {
         self.is_for_all() || (is_over_limit && self.is_last_sent())
     }
 
-    /// Whether the one call that is open has begun to leave, and nothing was sent behind it.
+    /// Whether errors with a null id are only reported, a single call is open and has begun to leave, and
+    /// no message was queued after it.
     fn is_last_sent(&self) -> bool {
         let is_last = |(number, call): (&u64, &Call)| *number == self.last_number && call.sent;
         let is_only = self.calls.len() == 1 && self.calls.iter().all(is_last);
@@ -834,7 +863,7 @@ impl Model {
         }
         let limit = self.rules.max_batch_items;
         if items.len() > limit {
-            // Answers are never answered; who sends anything else may wait.
+            // A batch of answers is never answered. With anything else in it, its sender may wait.
             let answers = items[..limit]
                 .iter()
                 .all(|item| matches!(item, Item::Answer { .. }));
@@ -1079,7 +1108,7 @@ impl Model {
         id: Option<String>,
         at: Option<(usize, usize)>,
     ) -> String {
-        // Where null is no id, a null id is none that could be read.
+        // In a dialect without null ids, a null id counts as unreadable.
         let id = id.filter(|id| self.rules.null_ids || key(id) != Key::Null);
         let echo = match &id {
             Some(id) if self.rules.echo_ids => id.clone(),
@@ -1154,8 +1183,7 @@ impl Model {
 
     // ---- tables ------------------------------------------------------------------------------
 
-    /// Which of two requests with one id a cancel is for is nobody's rule: it is the newer one.
-    /// Slots are used again last freed first.
+    /// Opens a request, in the slot that was freed last. Returns the slot.
     fn insert(&mut self, id: &str, batch: Option<(usize, usize)>) -> usize {
         let request = Request {
             serial: self.serials,
@@ -1186,6 +1214,7 @@ impl Model {
             .expect("only open requests are removed")
     }
 
+    /// A batch waits for one thing less. Once it waits for nothing, its answers leave.
     fn release(&mut self, batch: usize) {
         let state = &mut self.batches[batch];
         state.waits_for -= 1;
@@ -1203,6 +1232,8 @@ impl Model {
             .position(|slot| slot.as_ref().is_some_and(|open| open.serial == serial))
     }
 
+    /// The slot of the request that a cancel is for. No rule says which of two with the same id it is:
+    /// the core takes the newer one.
     fn wanted(&self, target: &str) -> Option<usize> {
         let open = |slot: &usize| self.slots[*slot].as_ref();
         let fits = |slot: &usize| {
@@ -1212,6 +1243,7 @@ impl Model {
         all.max_by_key(|slot| open(slot).map(|open| open.serial))
     }
 
+    /// The number of the open call with this id, chosen or spelled.
     fn open_call(&self, id: &str) -> Option<u64> {
         let wanted = key(id);
         let chosen = self
@@ -1226,6 +1258,7 @@ impl Model {
         self.calls.remove(&number)
     }
 
+    /// The one of these calls that `actual` says has ended so.
     fn find_call(
         &self,
         numbers: &[u64],
@@ -1248,6 +1281,7 @@ impl Model {
         })
     }
 
+    /// Ends the one of these calls that `actual` says has ended so.
     fn choose_call(
         &mut self,
         numbers: &[u64],
@@ -1267,6 +1301,7 @@ impl Model {
             .collect()
     }
 
+    /// Gives up the one of these requests that `actual` says was cancelled.
     fn choose_cancelled(
         &mut self,
         serials: Vec<usize>,
@@ -1306,6 +1341,7 @@ impl Model {
     }
 }
 
+/// The id of an item that is a request, and whether it is a cancel.
 fn request_id(item: &Item) -> Option<(String, bool)> {
     match item {
         Item::Request { id, .. } => Some((id.clone(), false)),
@@ -1314,6 +1350,7 @@ fn request_id(item: &Item) -> Option<(String, bool)> {
     }
 }
 
+/// The outcome of an answer, as [`rendering`] writes it.
 fn shown(body: &Body) -> String {
     match body {
         Body::Ok(result) => format!("ok {result}"),
@@ -1324,7 +1361,7 @@ fn shown(body: &Body) -> String {
     }
 }
 
-/// The rule that an answer breaks, its id apart.
+/// The rule that an answer breaks, if it breaks one. Its id is not looked at.
 fn broken(body: &Body) -> Option<InvalidReason> {
     match body {
         Body::Ok(_) | Body::Error(..) => None,

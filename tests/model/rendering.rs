@@ -1,5 +1,4 @@
-//! Shared by these tests: events as plain text, so that two runs, or a run and a model, can be
-//! compared.
+//! Events as plain text, so that two runs, or a run and the model, can be compared.
 
 use std::fmt::Write;
 

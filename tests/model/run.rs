@@ -1,7 +1,7 @@
 //! Runs a real connection together with the model, and compares the two after every step.
 //!
-//! Rule: what is done is only names and numbers ([`Op`]), so a random test and a
-//! fuzz target run the same code. Whoever runs it chooses what is done, nothing else.
+//! Rule: what is done is given by names and numbers only ([`Op`]), so a random test and a
+//! fuzz target run the same code. They choose what is done, nothing else.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -15,11 +15,12 @@ use antiphon::{
 use crate::reference::{Body, Item, Message, Model, Rules, framed};
 use crate::rendering;
 
-/// Stands between what the connection says and the model: a planted fault changes it.
+/// Changes what the model is told of an event: nothing, or what a planted fault says.
 pub(crate) type Hear = fn(Option<String>) -> Option<String>;
 
-/// One thing that a driver, its application or its peer does. Calls and requests are meant by
-/// their place among all that were ever made, modulo their number.
+/// One thing that a driver, its application or its peer does. A call is given by its place among all
+/// calls that were made, a request by its place among those with an unused token; both modulo how many
+/// there are.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Call {
@@ -60,7 +61,7 @@ pub(crate) enum Op {
     Close,
 }
 
-/// One object of the peer's, before it is known which ids are open.
+/// One object that the peer sends, before it is known which ids are open.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
     Answer {
@@ -184,7 +185,9 @@ struct Wire {
     bytes: Vec<u8>,
     /// From this many bytes on the framing can tell that the message is whole.
     whole_at: usize,
+    /// How long the message is, without framing.
     body: usize,
+    /// How many bytes have arrived.
     fed: usize,
 }
 
@@ -197,11 +200,15 @@ struct Run {
     arrived: VecDeque<Wire>,
     current: Option<Vec<u8>>,
     calls: Vec<CallId>,
+    /// Tokens by the model's serial of their request.
     tokens: BTreeMap<usize, ReplyToken>,
+    /// The model's serial of each request.
     names: HashMap<RequestKey, usize>,
     /// How often the tag of each call has come back.
     tags: Vec<u32>,
+    /// All events were taken, and nothing was done since.
     drained: bool,
+    /// Every event and all output, to compare two runs.
     log: Vec<String>,
     hear: Hear,
 }
@@ -331,7 +338,7 @@ impl Run {
         equal("is_closed", self.conn.is_closed(), self.model.is_closed())?;
         let timeout = self.conn.poll_timeout().map(Instant::as_nanos);
         if let Some(earliest) = self.model.earliest() {
-            // A lower bound: it may be early, never late.
+            // The next wake-up may be early, never late.
             if timeout.is_none_or(|timeout| timeout > earliest) {
                 return Err(format!("poll_timeout {timeout:?} is after {earliest}"));
             }
@@ -345,6 +352,7 @@ impl Run {
         Ok(())
     }
 
+    /// A deadline so many nanoseconds from now.
     fn deadline(&self, after: Option<u16>) -> Option<u64> {
         after.map(|after| self.model.now() + u64::from(after))
     }
@@ -354,6 +362,7 @@ impl Run {
         self.tags.len() as u64 - 1
     }
 
+    /// Notes that the tag of a call has come back, and checks that it has not before.
     fn settled(&mut self, tag: Option<u64>) -> Checked {
         let Some(tag) = tag else { return Ok(()) };
         self.tags[tag as usize] += 1;
@@ -477,6 +486,7 @@ impl Run {
                 (true, Ok(params)) => batch.call::<()>(method, params.map(json), tag),
                 (true, Err(_)) => batch.call::<()>(method, &7, tag),
                 (false, params) => {
+                    // A notification does not use its tag, which counts as come back.
                     refused.push(tag);
                     let result = match params {
                         Ok(params) => batch.notify(method, params.map(json)),
@@ -515,9 +525,9 @@ impl Run {
             }
             1 => {
                 std::mem::forget(batch);
-                // Whatever comes next takes the leaked builder back.
+                // Any next command takes the leaked builder back.
                 equal(
-                    "cancel of nothing",
+                    "deadline of a foreign call",
                     self.conn.set_deadline(foreign_call(), None),
                     Err(SendError::NotOpen),
                 )?;
@@ -545,7 +555,7 @@ impl Run {
                     .called(call.number(), None, numbers[0], deadline, tag)?;
                 self.calls.push(call);
             } else {
-                // The tag went down with the builder.
+                // The tag was dropped with the builder.
                 self.settled(Some(tag))?;
             }
         }
@@ -737,7 +747,7 @@ impl Run {
         Ok(())
     }
 
-    /// Polls once and compares; false when nothing came.
+    /// Polls once and compares. False if there was no event, and no message is left to show.
     fn poll(&mut self) -> Result<bool, String> {
         if self.model.rules.framing == Framing::Messages && self.current.is_none() {
             if let Some(next) = self.arrived.pop_front() {
@@ -828,8 +838,8 @@ impl Run {
     }
 }
 
-/// Does all of it and then lets everything come to its end. Gives what was seen, or where the two
-/// differ.
+/// Does all of it and then lets everything come to its end. Returns what was seen, or where the
+/// connection and the model differ.
 pub(crate) fn run(rules: Rules, ops: &[Op], hear: Hear) -> Result<Vec<String>, String> {
     let mut run = Run::new(rules, hear);
     for (at, op) in ops.iter().enumerate() {
@@ -840,6 +850,7 @@ pub(crate) fn run(rules: Rules, ops: &[Op], hear: Hear) -> Result<Vec<String>, S
     Ok(run.log)
 }
 
+/// A method to send: one in sixteen is blank.
 fn method(which: u8) -> &'static str {
     match which % 16 {
         15 => "",

@@ -59,7 +59,7 @@ const SCRAPS: [&[u8]; 9] = [
     b"\xEF\xBB\xBF",
     b" ",
     b"12 34",
-    // One message where values are told apart by their brackets, and no line of it is one.
+    // A message of several lines, none of which is a value by itself.
     b"{\"jsonrpc\":\"2.0\",\"method\":\"tell\",\"params\":{\"a\":{}\n}\n}",
 ];
 
@@ -137,7 +137,7 @@ fn in_pieces(framing: Framing, role: Role, bytes: &[u8], cuts: &[usize]) -> Told
     told
 }
 
-/// The same when the end is known before the first byte is read.
+/// As [`in_pieces`] without cuts, but the input has ended before its first byte is read.
 fn at_once(framing: Framing, role: Role, bytes: &[u8]) -> Told {
     let mut conn = connection(framing, role);
     let mut told = Told::default();
@@ -191,7 +191,7 @@ proptest! {
         for framing in STREAMS {
             let mut bytes = Vec::new();
             texts.iter().for_each(|text| framed(framing, text, &mut bytes));
-            // Every third stream ends inside a message.
+            // About one stream in three is cut off somewhere, mostly inside a message.
             let keep = tail.index(3 * (bytes.len() + 1));
             bytes.truncate(keep.max(1) - 1);
             let whole = in_pieces(framing, role, &bytes, &[]);
@@ -245,7 +245,7 @@ proptest! {
             told.output.push('\n');
             frame.clear();
         }
-        // A line that is skipped is not measured, a message is.
+        // An event about an oversized message tells its size; one about an oversized line does not.
         let measured = |event: &String| !event.contains("TooLarge");
         wanted.events.retain(measured);
         told.events.retain(measured);
@@ -257,9 +257,11 @@ proptest! {
 struct Peer {
     conn: Connection<Option<ReplyToken>>,
     inbox: Vec<u8>,
-    /// Requests whose question could not be asked yet.
+    /// Requests for which nothing could be asked yet.
     waiting: Vec<ReplyToken>,
+    /// How many calls of its own, made for no request, have settled.
     settled: usize,
+    /// The most requests that were open at once.
     deepest: usize,
 }
 
@@ -284,7 +286,7 @@ impl Peer {
             match event {
                 Event::Request(request) => self.waiting.push(request.token),
                 Event::Response(response) => match response.tag {
-                    // What we asked on behalf of a request answers it, error or not.
+                    // The answer to what was asked for a request answers that request, error or not.
                     Some(token) => match response.outcome {
                         Outcome::Ok(result) => {
                             self.conn.respond(token, result).expect("it is open")
