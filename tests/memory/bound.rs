@@ -83,7 +83,7 @@ fn play(config: Config, peer: Peer) {
         while let Some(event) = conn.poll_event(&mut input) {
             match event {
                 Event::Request(request) if request.method == "echo" => {
-                    // A typed result, whose size nobody knows beforehand.
+                    // A typed result, whose size is not known before it is written.
                     let text = request.params.map(|params| params.as_str());
                     let shortest = matches!(peer, Peer::Echo { bytes: 1 });
                     if let Err(rejected) = conn.respond(request.token, text.filter(|_| !shortest)) {

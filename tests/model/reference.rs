@@ -258,7 +258,7 @@ pub(crate) struct Model {
     last_number: u64,
     /// Whether the last message that was queued has calls.
     ends_in_calls: bool,
-    /// Calls of messages that could not be delivered, which are still to be told.
+    /// Calls of messages that could not be delivered, which have not settled yet.
     undelivered: Vec<u64>,
     /// Open requests.
     slots: Vec<Option<Request>>,
@@ -283,7 +283,7 @@ pub(crate) struct Model {
     ended: Option<Closed>,
     /// Requests cannot be answered any more.
     closed: bool,
-    /// The end was told.
+    /// The event `Closed` has come.
     told: bool,
     write_deadline: Option<u64>,
     drain_deadline: Option<u64>,
@@ -1170,7 +1170,7 @@ impl Model {
         }
     }
 
-    /// The code of an answer that says that a request was given up.
+    /// The code with which `respond_cancelled` answers.
     pub(crate) fn cancelled_code(&self) -> i64 {
         let given_up = match self.rules.error_profile {
             ErrorProfile::Antiphon | ErrorProfile::WebSocketDraft => -32001,

@@ -36,7 +36,7 @@ pub struct Call {
 /// Why a call was made.
 #[derive(Debug)]
 pub enum Purpose {
-    /// For its own sake.
+    /// The application made it by itself.
     Plain,
     /// To answer a request with what this call gives.
     For {
@@ -49,7 +49,7 @@ pub enum Purpose {
     },
 }
 
-/// A request that a handler has in hand.
+/// A request that was delivered and has not been answered.
 #[derive(Debug)]
 pub struct Held {
     /// The right to answer.

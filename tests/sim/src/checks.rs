@@ -20,7 +20,7 @@ pub enum Check {
     OutputOrder,
     /// The simulator's own reader can read every frame that leaves.
     OutputValid,
-    /// Memory stays below `memory_bytes_max_for`, and what that does not count.
+    /// Memory stays within `memory_bytes_max_for` and a fixed slack, for what that does not count.
     Memory,
     /// After all events have been taken, a read buffer of `max_input_bytes` is not full.
     InputProgress,
@@ -40,7 +40,7 @@ pub enum Check {
     ResponseLane,
     /// `Unsent` means that no byte of the call has left, and `Aborted` that one has.
     UnsentTrue,
-    /// The end is told once, and after every call has settled.
+    /// The event `Closed` comes once, after every call has settled.
     ClosedOnce,
     /// A token works once, and only where it came from.
     TokenSafety,

@@ -1,5 +1,5 @@
-//! The application's own commands: calls, notifications, batches, cancels, and every command that
-//! has to be refused.
+//! The application's own commands: calls, notifications, batches, cancels, answers, a close, and
+//! every command that has to be refused.
 
 use antiphon::{CallId, CloseReason, Instant, Json, Payload, SendError};
 

@@ -59,7 +59,7 @@ pub enum Seen {
     Request(Held, RequestKey),
     /// A call that has settled.
     Settled(Call, Settled),
-    /// A request was given up.
+    /// A request was cancelled, by the peer or by a close.
     Cancelled(RequestKey),
     /// The end.
     Closed,

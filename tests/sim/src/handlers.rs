@@ -305,7 +305,8 @@ impl World {
         })
     }
 
-    /// A request was given up by the peer, or by a close.
+    /// A request was cancelled by the peer, or by a close. Its handler stops, answers all the same, or
+    /// does not care.
     fn stop(&mut self, e: usize, key: RequestKey) -> Checked {
         let end = &mut self.links[e / 2].ends[e % 2];
         let Some(at) = end.held.iter().position(|held| held.token.key() == key) else {
@@ -344,7 +345,7 @@ impl World {
         Ok(())
     }
 
-    /// The connection has told its end. After a failure the application may close it.
+    /// The event `Closed` has come. After a failure the application may close the connection.
     fn ended(&mut self, e: usize) -> Checked {
         let why = self.end(e).book.closed;
         let broke = matches!(why, Some(antiphon::Closed::Failed(_)));

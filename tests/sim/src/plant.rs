@@ -68,7 +68,7 @@ plants! {
     LaneBlocked => ResponseLane,
     /// A driver reports a message as undelivered that it delivered.
     UnsentLie => UnsentTrue,
-    /// The end is told twice.
+    /// The event `Closed` comes twice.
     ClosedTwice => ClosedOnce,
     /// A driver abandons another request than the one that was just answered.
     TokenForged => TokenSafety,

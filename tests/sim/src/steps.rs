@@ -28,9 +28,9 @@ pub enum Action {
     Notify,
     /// A batch.
     Batch,
-    /// A call is given up.
+    /// A call is cancelled.
     Cancel,
-    /// The peer is asked to give a call up.
+    /// The peer is asked to cancel a call.
     AskCancel,
     /// A deadline is moved.
     SetDeadline,

@@ -370,7 +370,8 @@ impl World {
         Ok(())
     }
 
-    /// What has to hold of a link that is over: all that was said has left, unless it was given up.
+    /// What has to hold of a link that is over: every call has settled, and every answer that was given
+    /// has left, unless the connection has dropped its output.
     ///
     /// # Errors
     /// What does not.

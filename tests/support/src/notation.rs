@@ -42,12 +42,12 @@ pub struct Line {
     pub only: Option<String>,
     /// Its first word.
     pub mark: String,
-    /// What stands behind the mark.
+    /// What stands after the mark.
     pub rest: String,
 }
 
 impl Line {
-    /// What stands behind the mark, short forms written out.
+    /// What stands after the mark, with short forms written out.
     ///
     /// # Errors
     /// Names the short form that there is not.
@@ -55,7 +55,7 @@ impl Line {
         expand(&self.rest)
     }
 
-    /// What stands behind the mark as bytes, with escapes read.
+    /// What stands after the mark, as bytes, with short forms written out and escapes read.
     ///
     /// # Errors
     /// Names the short form or the escape that there is not.

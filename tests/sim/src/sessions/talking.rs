@@ -16,7 +16,7 @@ use antiphon_test_support::heap::measured;
 use antiphon_test_support::random::Random;
 
 impl Side {
-    /// Makes a call that is due in `span` milliseconds. False if it was refused.
+    /// Makes a call that is due in `span` milliseconds, or never. False if it was refused.
     pub(super) fn call(
         &mut self,
         number: u64,
