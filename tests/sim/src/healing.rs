@@ -24,6 +24,7 @@ impl World {
                 self.links[l].wires[side].stalled = false;
             }
             if self.links[l].hostile.is_some() {
+                // The hostile peer hangs up.
                 self.links[l].wires[1].shut = true;
             }
             self.mend(2 * l)?;

@@ -111,6 +111,7 @@ pub fn shrink(failure: &Failure, options: ConnectionConfig) -> (ConnectionConfig
             }
             false
         };
+    // One bit for each of the `ACTIONS` in `steps`.
     for bit in 0..24 {
         let mut candidate = best;
         candidate.without |= 1 << bit;

@@ -151,6 +151,7 @@ impl World {
                         Way::DrainStalled => "end: drain while stalled",
                         _ => "end: close while stalled",
                     });
+                    // Above the number of every message so far.
                     let number = 1_000_000_000 + self.steps;
                     side.call(number, self.now, None)?;
                     side.take_output()?;

@@ -128,6 +128,7 @@ pub fn shrink(failure: &Failure, options: ConnectionConfig) -> (ConnectionConfig
         }
         _ => false,
     };
+    // One bit for each of the `KINDS` in `world`.
     for bit in 0..16 {
         let mut candidate = best;
         candidate.without |= 1 << bit;

@@ -212,8 +212,8 @@ impl Side {
         Check::EndsInTime.that(!is_done, || "nothing is open, and it still drains".into())
     }
 
-    /// While more may come in, less waits than the limits say. With a call open, and for last words,
-    /// it is twice as much, and what one read has brought.
+    /// While more may come in, no more notifications wait than the limit says; with a call open, and in
+    /// `LastWords`, no more than twice as many and what one read has brought.
     fn check_queue(&self) -> Checked {
         let is_last = matches!(self.phase, Phase::LastWords { .. });
         let is_listening =
