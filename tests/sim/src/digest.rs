@@ -58,12 +58,10 @@ impl End {
                 let mark = params.and_then(|params| skim::mark(params.as_bytes()));
                 let method = notification.method.to_string();
                 self.release(notification.method);
-                if self.config.dialect.v1_null_id == antiphon::V1NullId::AckAllNull
-                    && !self.honest_peer
-                {
+                if self.config.dialect.v1_null_id == antiphon::V1NullId::AckAllNull {
+                    // A notification of 1.0 is acknowledged, one of 2.0 is not, and the event does not
+                    // say which it was: an acknowledgement may leave.
                     self.book.excused += 1;
-                } else if self.config.dialect.v1_null_id == antiphon::V1NullId::AckAllNull {
-                    self.acknowledged(notification.origin.batch_index.is_some());
                 }
                 self.tell(&Told::Notification(method, mark))?;
                 Ok(Seen::Other)
@@ -199,12 +197,6 @@ impl End {
         let kind = ItemKind::Err(code);
         let mark = None;
         self.book.answered(Answer { id, kind, mark }, in_batch);
-    }
-
-    /// A notification of 1.0 is acknowledged, one of 2.0 is not, and the event does not say which it
-    /// was: an acknowledgement may leave.
-    fn acknowledged(&mut self, _in_batch: bool) {
-        self.book.excused += 1;
     }
 
     /// Compares an event with what arrived, if the peer is honest.
