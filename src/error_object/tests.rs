@@ -67,6 +67,27 @@ fn a_code_with_a_fraction_of_zero_or_an_exponent_was_no_integer() {
 
 // MSG-16
 #[test]
+fn a_code_is_the_same_wherever_its_point_is() {
+    for code in [7, -10, 120, -32_700, 1_000_000_000, i64::MAX, i64::MIN] {
+        let digits = alloc::format!("{}", code.unsigned_abs());
+        let sign = if code < 0 { "-" } else { "" };
+        for places in 0..=30 {
+            // `places` digits follow the point, and the exponent takes the point back.
+            let padded = alloc::format!("{digits:0>width$}", width = places + 1);
+            let (whole, fraction) = padded.split_at(padded.len() - places);
+            for text in [
+                alloc::format!("{sign}{whole}.{fraction}0e{places}"),
+                alloc::format!("{sign}{digits}{}E-{places}", "0".repeat(places)),
+            ] {
+                let json = Json::parse_str(&text).unwrap();
+                assert_eq!(super::read_integer(json), Some(code), "{text}");
+            }
+        }
+    }
+}
+
+// MSG-16
+#[test]
 fn absent_and_null_data_are_told_apart_both_ways() {
     let absent = read(r#"{"code":-32000,"message":"m"}"#).unwrap();
     let null = read(r#"{"code":-32000,"message":"m","data":null}"#).unwrap();

@@ -88,21 +88,6 @@ impl<'a> Decimal<'a> {
 
     /// The value, if it is a whole number that fits a `u64`.
     pub(crate) fn to_u64(&self) -> Option<u64> {
-        self.magnitude()
-            .filter(|&value| value == 0 || !self.negative)
-    }
-
-    /// The value, if it is a whole number that fits an `i64`.
-    pub(crate) fn to_i64(&self) -> Option<i64> {
-        let magnitude = self.magnitude()?;
-        match self.negative {
-            true => 0_i64.checked_sub_unsigned(magnitude),
-            false => i64::try_from(magnitude).ok(),
-        }
-    }
-
-    /// The value without its sign, if it is a whole number and then fits a `u64`.
-    fn magnitude(&self) -> Option<u64> {
         let mut digits = self.digits();
         let Some(first) = digits.next() else {
             return Some(0);
@@ -113,7 +98,8 @@ impl<'a> Decimal<'a> {
             let digit = digits.next().map_or(0, |b| b - b'0');
             value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
         }
-        digits.next().is_none().then_some(value)
+        let is_whole = digits.next().is_none() && !self.negative;
+        is_whole.then_some(value)
     }
 }
 
