@@ -19,13 +19,13 @@ pub(crate) struct Case {
     pub(crate) ids: Vec<String>,
     /// The words of the `config` line.
     pub(crate) config: Vec<String>,
-    /// Only one read an input step, because the case is about that.
+    /// Each input step arrives in one read only, because the case is about that.
     pub(crate) whole_only: bool,
     /// Never as whole messages, because the case is about the stream.
     pub(crate) stream_only: bool,
     /// How many exchanges must differ from what strict 2.0 does.
     pub(crate) differs_from_strict: Option<usize>,
-    /// What it rests on; none for a case of this library alone.
+    /// What it rests on; `None` for a case of this library alone.
     pub(crate) basis: Option<Basis>,
     pub(crate) steps: Vec<Step>,
 }
@@ -193,7 +193,8 @@ fn rests_on(case: &mut Case) -> Result<&mut Basis, &'static str> {
     case.basis.as_mut().ok_or("expected a rule before this")
 }
 
-/// Adds a piece to the input that is being collected; anything but another piece ends it.
+/// Adds a piece to the input that is being collected. A blank line, or a line that is no input,
+/// ends it: the next piece then begins another step.
 fn push_input(case: &mut Case, line: &Line, piece: Piece) {
     if let Some(Step {
         action: Action::Input(pieces),

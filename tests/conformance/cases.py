@@ -131,7 +131,7 @@ def read(path):
     return cases
 
 def read_all():
-    """The cases that any implementation can play. What a rule's case leaves out is as in the case before of that rule."""
+    """The cases that any implementation can play. What a case leaves out is as in the case of its rule before it."""
     for path in sorted(pathlib.Path(__file__).resolve().parent.glob("*.txt")):
         rules = {}
         for case in read(path):
@@ -141,7 +141,7 @@ def read_all():
                 yield {**case, **rules[case["rule"]]}
 
 def shown(value):
-    """What is no UTF-8, in JSON."""
+    """Bytes for JSON: their text, or if they are no UTF-8 their hex."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -43,7 +43,7 @@ impl<'w> Words<'w> {
         is_next
     }
 
-    /// Takes the next word if it is JSON other than a keyword of the command language.
+    /// Takes the next word as JSON; `None` if there is none, or if it is a keyword of the commands.
     fn params(&mut self) -> Result<Option<Json<'w>>, String> {
         let next = self.words.as_slice().first().map(String::as_str);
         match next {
@@ -57,7 +57,7 @@ fn json(word: &str) -> Result<Json<'_>, String> {
     Json::parse_str(word).map_err(|_| format!("no JSON: {word}"))
 }
 
-/// A bare word, or a JSON string where the text needs quotes.
+/// The text that a word stands for: itself, or what it says as a JSON string.
 fn text(word: &str) -> Result<String, String> {
     if word.starts_with('"') {
         serde_json::from_str(word).map_err(|_| format!("no string: {word}"))
@@ -236,8 +236,8 @@ impl Player {
         Ok(())
     }
 
-    /// `batch [deadline MS] (call METHOD [PARAMS] | notify METHOD [PARAMS])…`; refused at the
-    /// first entry that is.
+    /// `batch [deadline MS] (call METHOD [PARAMS] | notify METHOD [PARAMS])…`. The first entry
+    /// that is refused ends the command, and nothing is sent.
     fn batch(&mut self, words: &mut Words<'_>) -> Result<(), String> {
         let deadline = match words.takes("deadline") {
             true => Some(Instant::from_millis(words.number()?)),
@@ -279,7 +279,8 @@ impl Player {
         last.is_some_and(|shown| shown.line.starts_with("error "))
     }
 
-    /// The token of the oldest request with this id that can still be answered.
+    /// The oldest request with this id that can still be answered: its index and its token.
+    /// There is no token if there is no such request.
     fn take_token(&mut self, words: &mut Words<'_>) -> Result<(usize, Option<ReplyToken>), String> {
         let id = words.want("an id")?;
         let index = self
@@ -302,7 +303,7 @@ impl Player {
         ) -> Result<(), antiphon::Rejected<ReplyToken>>,
     ) -> Result<(), String> {
         let Some(token) = token else {
-            // There is no such right: the type system forbids a second answer.
+            // The token was used up by the first answer, so the types allow no second one.
             self.observed
                 .events
                 .push(String::from("error no-token").into());
@@ -319,7 +320,7 @@ impl Player {
         Ok(())
     }
 
-    /// Carries a command out; if it is refused, sees that nothing has changed.
+    /// Carries a command out; if it is refused, checks that nothing has changed.
     fn guard(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<(), SendError>,

@@ -5,9 +5,10 @@ use antiphon::Config;
 use crate::case::Case;
 use crate::{harness, knobs};
 
-/// What the cases together owe: for every knob a case with its default, and one for every
-/// other value that can be named. Such a case is titled `knob = value (default)…` or
-/// `knob = value…`, and must run with that value.
+/// What the cases together lack. There must be a case for every field of `Config` with the value
+/// that it has in strict 2.0, its default, and one for every other value, or, if it is a number or
+/// a span, for any other value. Such a case is titled `field = value (default)…` or
+/// `field = value…`, and must run with that value.
 pub(crate) fn missing(cases: &[Case]) -> Vec<String> {
     let mut missing = Vec::new();
     let fields = format!("{:#?}", Config::strict());
@@ -38,7 +39,10 @@ pub(crate) fn missing(cases: &[Case]) -> Vec<String> {
                 .map_or_else(|error| error, |setup| (knob.get)(&setup.config));
             let says_so = (shown.value == default) == shown.is_default;
             if wanted != shown.value || !says_so {
-                missing.push(format!("{} runs with {wanted}", harness::name(shown.case)));
+                let name = harness::name(shown.case);
+                missing.push(format!(
+                    "{name} runs with {wanted}; the default is {default}"
+                ));
             }
         }
     }
@@ -51,7 +55,7 @@ fn field_name(line: &str) -> Option<&str> {
     (!value.ends_with('{')).then_some(name)
 }
 
-/// The value of a knob that a case is titled for.
+/// The value of a field of `Config` that the title of a case names.
 struct Value<'c> {
     case: &'c Case,
     value: &'c str,

@@ -3,11 +3,11 @@
 
     tests/conformance/differences.py            compares with DIFFERENCES.md; fails if a difference is not there
     tests/conformance/differences.py --write    writes DIFFERENCES.md anew
-    … --may-skip                            exit code 0 where the peers are not installed, which is said aloud
+    … --may-skip                            exit code 0 where the peers are not installed, and a line that says so
 
 `.ci/peers` installs them. The table shows for each difference the case, its clause, both answers' bytes, and who is
-right and why; a difference without an explanation below fails in either case. Exit code 0: nothing new. 1: something
-is. 2: wrong usage. 3: the peers are not installed.
+right and why; a difference without an explanation in EXPLAINED fails with --write too. Exit code 0: nothing new.
+1: something is new. 2: wrong usage. 3: the peers are not installed.
 """
 import argparse
 import hashlib
@@ -28,13 +28,14 @@ PEERS = {
     "jsonrpcserver": ("jsonrpcserver 5.0.9, Python, Beau Barker", f"{PYTHON} -E {HERE}/peers/with_jsonrpcserver.py", PYTHON),
     "jayson": ("jayson 4.3.0, JavaScript, Tedde Lundgren", f"node {HERE}/peers/with_jayson.cjs", CACHE / "npm" / "node_modules" / "jayson"),
 }
+# At least so many cases are played against each peer.
 PLAYED_MIN = 280
 # An answer is shown whole unless it is longer than this; then so many characters of either end.
 MAX_WHOLE_BYTES = 4096
 END = 120
 
 ONLY = "(jsonrpcserver|jayson) "
-# What differs, by peer and case; who is right; and why.
+# What differs, as a pattern of peer and case, of which the first that fits counts; who is right; and why.
 EXPLAINED = [
     ("jayson .*any size|jsonrpcserver .*any size.*0.123", "ours", "the value that comes back is another one: it went through a "
      "64-bit floating-point number, which RFC 8259 §6 lets a reader do and which loses what is passed on"),
@@ -78,7 +79,7 @@ def explanation(peer, name):
 
 
 def shown(data):
-    """All of it, in a cell of the table; of what is very long the two ends, its length and its hash."""
+    """Data as a cell of the table: all of it, or if it is very long its two ends, its length and its hash."""
     whole = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
     text = whole.decode("utf-8", "backslashreplace")
     about = ""
@@ -138,8 +139,8 @@ def main():
     os.environ["NODE_PATH"] = str(CACHE / "npm" / "node_modules")
     text = ["# What other implementations answer otherwise", "",
             "Made by `differences.py --write`, which plays the cases of strict 2.0, one message a line, against servers that `.ci/peers`",
-            "installs. Every case that is not here is answered alike. An answer is shown without that to the probe behind the case;",
-            "where a method is not one of the standard ones, ours is the −32601 that is wanted of any server. Messages are shown whole,",
+            "installs. Every case that is not here is answered alike. The answer to the probe, a request after each case, is not shown;",
+            "where a method is not one of the standard ones, ours is the −32601 that is wanted from any server. Messages are shown whole,",
             f"byte for byte; only one of more than {MAX_WHOLE_BYTES} bytes is shown by its length, its hash and its two ends. Line ends, what cannot",
             "be printed and a backtick are escaped as JSON does; a byte that is no UTF-8 stands as `\\xNN`; a bar is `\\|`.", ""]
     new, missing = 0, []

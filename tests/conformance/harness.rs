@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use super::case::Case;
 use super::modes;
 
-/// Plays the cases that the arguments choose; all of them, and then `what_is_missing` says what
-/// they owe as a whole.
+/// Plays the cases that the arguments choose. If they choose all, `what_is_missing` then says what
+/// the cases lack together; that counts as failed too.
 pub(crate) fn run(cases: &[Case], what_is_missing: impl FnOnce() -> Vec<String>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
@@ -66,7 +66,7 @@ pub(crate) fn run(cases: &[Case], what_is_missing: impl FnOnce() -> Vec<String>)
         failures.len(),
         cases.len() - chosen.len()
     );
-    // Nobody is left to tell if standard output is gone.
+    // If standard output is closed, there is nobody to tell.
     let _ = std::io::stdout().flush();
     match failures.is_empty() {
         true => ExitCode::SUCCESS,

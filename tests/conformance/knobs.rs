@@ -1,7 +1,7 @@
 //! `config` lines to a [`Config`]: a preset by name, then `knob=value` words.
 //!
-//! The table of [`KNOBS`] names every field of `Config` and, if its values can be counted, every
-//! value; the harness checks that a case shows the effect of each.
+//! The table of [`KNOBS`] names every field of `Config` and, unless it is a number or a span, every
+//! value; `coverage` checks that a case shows the effect of each.
 
 use core::time::Duration;
 
@@ -15,13 +15,13 @@ use antiphon::{
 /// One field of `Config`, by name.
 pub(crate) struct Knob {
     pub(crate) name: &'static str,
-    /// All values, if they can be counted.
+    /// All values; empty for a number or a span.
     pub(crate) values: &'static [&'static str],
     set: fn(&mut Config, &str) -> bool,
     pub(crate) get: fn(&Config) -> String,
 }
 
-/// The name of a field behind its group.
+/// The last name of a path: `max_depth` of `limits.max_depth`.
 const fn last(path: &'static str) -> &'static str {
     let bytes = path.as_bytes();
     let mut at = bytes.len();
@@ -107,11 +107,12 @@ macro_rules! span {
     };
 }
 
-/// A cancel that no preset has.
+/// What `Custom` stands for in a `config` line: a cancel that no preset has.
 const CUSTOM: CancelStyle = CancelStyle::Custom(&CancelNotice {
     method: "stop",
     member: "what",
 });
+/// What `Uuid` stands for. With its version and its variant set, this is `a1b2c3d4-e5f6-4718-a93a`.
 const UUID: IdScheme = IdScheme::Uuid([0xA1, 0xB2, 0xC3, 0xD4, 0xE5, 0xF6, 0x07, 0x18, 0x29, 0x3A]);
 
 macro_rules! cancel_style {
@@ -242,7 +243,7 @@ pub(crate) static KNOBS: &[Knob] = &[
     span!(timeouts.drain_timeout),
 ];
 
-/// A configuration, and whether its framing was asked for by name.
+/// A configuration, and whether its framing is fixed: by `framing=`, or by a preset or an exchange.
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) framing_is_fixed: bool,

@@ -4,9 +4,10 @@
 //! them, `modes` plays a case in all modes, and `harness` reports.
 //!
 //! Nothing that the connection says may go unmentioned: every event and every frame has its line, in order, or the case
-//! fails. Prints the cases of each file and how many rules they cover. Fails if there are fewer than the committed minimum
-//! (at most three of a rule count), if one names no requirement, or its rule without clause, note, kind or role, if a
-//! value of a knob is shown by no case, or if serde_json judges a JSON text otherwise and nobody has said why.
+//! fails. Prints how many cases each file has and how many rules they cover. Fails if there are fewer cases than the
+//! committed minimum (at most three of a rule count), if a case names no requirement, if its rule has no clause, note,
+//! kind or role, if no case shows some value of a setting, or if serde_json judges a JSON text otherwise than the core
+//! and `verdicts` has no reason for it.
 
 mod case;
 mod command;
@@ -24,13 +25,13 @@ use std::process::ExitCode;
 
 use case::{Basis, Case, KINDS, ROLES};
 
-/// So many cases that any implementation can play count at least. The number may only grow.
+/// At least so many cases for any implementation, counting at most [`MAX_PER_RULE`] of each rule. The number may only grow.
 const COUNTED_MIN: usize = 697;
-/// At most so many cases of one rule count.
+/// At most so many cases of one rule count for [`COUNTED_MIN`].
 const MAX_PER_RULE: usize = 3;
-/// There are at least so many cases that any implementation can play, however many count. The number may only grow.
+/// At least so many cases for any implementation, counting all of each rule. The number may only grow.
 const OF_ALL_MIN: usize = 819;
-/// There are at least so many cases of this library alone. The number may only grow.
+/// At least so many cases of this library alone. The number may only grow.
 const OF_OURS_MIN: usize = 73;
 
 fn main() -> ExitCode {
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Says how many cases there are of each file and kind, and what they lack.
+/// Prints how many cases there are of each file, kind and role, and returns what they lack.
 fn what_is_missing(cases: &[Case]) -> Vec<String> {
     let mut files: BTreeMap<&str, usize> = BTreeMap::new();
     let mut rules: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Runs a case with every way in which its input can arrive, with the same expectations.
 //!
-//! Whole, byte by byte, cut once at every point (short cases), cut at random; under every stream
-//! framing unless the case asks for one; and as whole messages.
+//! Whole, byte by byte, cut at random; under every stream framing unless the case asks for one. And,
+//! under one framing, cut once at every point (short cases) and as whole messages.
 
 use antiphon::{Config, Framing, Json};
 
@@ -9,7 +9,7 @@ use super::case::{Action, Case, Piece};
 use super::knobs::{self, Setup};
 use super::player::{Feed, Observed, framed, play};
 
-/// A case of at most so many bytes is cut at each of them.
+/// A case of at most so many bytes is cut before each of them but the first of a step.
 const MAX_EVERY_CUT_BYTES: usize = 500;
 /// A case of more bytes than this does not arrive byte by byte.
 const MAX_SINGLE_BYTES: usize = 300_000;
@@ -58,7 +58,7 @@ pub(crate) fn play_all(case: &Case) -> Result<usize, String> {
     Ok(played)
 }
 
-/// The framings under which the case says the same.
+/// The framings under which the case is played.
 fn framings(case: &Case, setup: &Setup) -> Vec<Framing> {
     let is_about_bytes = case.steps.iter().any(|step| {
         step.expected.raw.is_some()
@@ -176,7 +176,7 @@ fn cut(line: &str) -> String {
     }
 }
 
-/// How many exchanges go otherwise under strict 2.0 with the same framing.
+/// How many exchanges have other events or messages under strict 2.0 with the same framing.
 fn exchanges_unlike_strict(case: &Case, setup: &Setup) -> Result<usize, String> {
     let strict = Config::strict().framing(setup.config.framing);
     let ours = play(case, setup.config, Feed::Whole)?;

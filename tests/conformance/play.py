@@ -61,12 +61,12 @@ def is_json(body):
     return body[:1] in (b"{", b"[") and not understood(body).startswith("no JSON")
 
 def unknown(reply):
-    """The reply in whose place the method turns out to be unknown, in the version of this one."""
+    """What a server replies that does not know the method, in place of this reply and in its version."""
     version = {"jsonrpc": "2.0"} if "jsonrpc" in reply else {"result": None}
     return {**version, "error": {"code": Number("-32601"), "message": "Method not found"}, "id": reply["id"]}
 
 def wanted(step, asked):
-    """The messages that a step leads to where only the standard methods are known."""
+    """The messages that a step leads to in a server that knows only the standard methods."""
     def swap(item):
         is_known = asked.get(repr(item.get("id")), "echo") in STANDARD
         return item if is_known or step.get("do", [""])[0] not in ANSWERS else unknown(item)
@@ -76,7 +76,7 @@ def wanted(step, asked):
             yield [swap(item) for item in message] if isinstance(message, list) else swap(message)
 
 def plan(case, framing):
-    """What to send and to expect, as [(bytes, messages)]; or why the case does not apply."""
+    """What to send and to expect, as [(bytes, messages)], None for the end of input; or why the case does not apply."""
     if case["role"] != "server":
         return "the role is not a server's"
     if "exchange" in case or case["framing"] not in ("any", "messages", framing):
@@ -156,7 +156,7 @@ def play(command, steps, framing, wait):
     return list(filter(None, got)), sorted(map(understood, filter(None, got))) == expected
 
 def play_all(options):
-    """Plays what applies: [(case, framing, steps, messages received, whether it passed)], and what did not apply why."""
+    """Plays what applies: [(case, framing, steps, messages received, whether it passed)], and how many did not apply, by reason."""
     apart, plays = collections.Counter(), []
     for case in cases.read_all():
         chosen = choose(case, options) if options.only in case["name"] else []
@@ -167,10 +167,10 @@ def play_all(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", help="the server and its arguments, in one word")
-    parser.add_argument("--preset", default="strict", help="of a command without {preset}")
-    parser.add_argument("--framing", default="newline", help="of a command without {framing}")
-    parser.add_argument("--name", action="append", default=[], metavar="OURS=THEIRS", help="what else a framing is called")
+    parser.add_argument("command", help="the server and its arguments, in one argument")
+    parser.add_argument("--preset", default="strict", help="whose cases are played if the command has no {preset}")
+    parser.add_argument("--framing", default="newline", help="under which cases are played if the command has no {framing}")
+    parser.add_argument("--name", action="append", default=[], metavar="OURS=THEIRS", help="the name that the command has for a framing")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases with this in their name")
     parser.add_argument("--wait", type=float, default=10, metavar="SECONDS", help="how long an answer may take")
     played, apart = play_all(parser.parse_args())

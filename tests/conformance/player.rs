@@ -39,7 +39,7 @@ pub(crate) struct Observed {
     pub(crate) states: Vec<String>,
 }
 
-/// A request that was delivered, and the right to answer it while it is there.
+/// A request that was delivered, and its token while it can be answered.
 pub(crate) struct Open {
     pub(crate) id: String,
     pub(crate) key: RequestKey,
@@ -58,7 +58,7 @@ pub(crate) struct Player {
     pub(crate) next_tag: u64,
     pub(crate) is_held: bool,
     pub(crate) now: u64,
-    /// Received and not taken.
+    /// Received, and not yet consumed by the connection.
     pending: Vec<u8>,
     /// Written, and not yet a whole frame.
     written: Vec<u8>,
@@ -74,6 +74,7 @@ pub(crate) fn play(case: &Case, config: Config, feed: Feed) -> Result<Vec<Observ
         requests: Vec::new(),
         calls: BTreeMap::new(),
         tags: BTreeMap::new(),
+        // A call's tag is never its own number, which counts from 1.
         next_tag: 1000,
         is_held: false,
         now: 0,
@@ -159,7 +160,8 @@ impl Player {
         Ok(())
     }
 
-    /// Sizes from single bytes to all that is left, so that both short and long reads are common.
+    /// A size from 1 to a limit, which is drawn for each read from 1 to 2,048, or is a fortieth of what
+    /// is left if that is more. So both short and long reads are common.
     fn random_size(&mut self, left: usize) -> usize {
         let most = (1 << self.random.below(12)).max(left / 40).min(left);
         self.random.size(1, most)
@@ -201,7 +203,7 @@ impl Player {
         Err(String::from("poll_event never comes to an end"))
     }
 
-    /// Keeps what an event hands over, and puts it into words.
+    /// Keeps what an event hands over, and returns the line that shows it.
     fn note(&mut self, event: Event<'_, u64>) -> Result<Shown, String> {
         Ok(match event {
             Event::Request(request) => {

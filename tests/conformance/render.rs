@@ -98,7 +98,7 @@ pub(crate) fn malformed(cause: MalformedCause) -> String {
     }
 }
 
-/// The cause, and its number: not every framing declares how large a message is.
+/// The cause, and its size or count. `TooLarge` has none where the framing does not declare it.
 pub(crate) fn refused(cause: RefusedCause) -> (String, Option<u64>) {
     match cause {
         RefusedCause::TooLarge { bytes } => (String::from("TooLarge"), bytes),

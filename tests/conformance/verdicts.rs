@@ -1,7 +1,7 @@
 //! Compares this library and serde_json on every JSON text of the cases: accepted or refused.
 //!
-//! Rule: where the two differ, the difference stands in [`DIFFERENCES`] with the
-//! clause and the reason. One that is not there fails, and so does one that no text shows any more.
+//! Where the two differ, the difference stands in [`DIFFERENCES`] with the clause and the reason. The
+//! test fails if one is not there, and if no text shows one any more.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::case::{Action, Case, Piece};
 /// There are at least so many texts. The number may only grow.
 const TEXTS_MIN: usize = 2100;
 
-/// What serde_json says, how we judge the same text, and who is right and why.
+/// What serde_json says of a text, whether we accept it, and who is right and why.
 const DIFFERENCES: &[(&str, bool, &str)] = &[
     (
         "recursion limit exceeded",
@@ -42,7 +42,7 @@ const DIFFERENCES: &[(&str, bool, &str)] = &[
     ),
 ];
 
-/// The texts of a case: what arrives as a message, and what stands inside what is sent.
+/// The texts of a case: the messages that arrive, but not raw bytes, and the messages that are sent.
 fn texts(case: &Case) -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     for step in &case.steps {
@@ -62,7 +62,7 @@ fn texts(case: &Case) -> Vec<Vec<u8>> {
     texts
 }
 
-/// What is unexplained, or no longer so.
+/// Reports differences without an explanation, and explanations that no text shows any more.
 pub(crate) fn missing(cases: &[Case]) -> Vec<String> {
     let texts: BTreeSet<Vec<u8>> = cases.iter().flat_map(texts).collect();
     let mut shown = BTreeSet::new();

@@ -3,15 +3,15 @@
 
     wrong_server.py [FAULT]
 
-Each fault is one that servers have had. It shows that the runner notices: wrong_server_check.py plays the cases
-against the server with each, and wants exactly those to fail that the fault is about.
+Each fault is one that servers have had. wrong_server_check.py plays the cases against this server with each fault, and
+wants exactly those to fail that the fault is about. That shows that play.py notices such faults.
 """
 import json
 import sys
 
 FAULTS = {
-    "ids-as-floats": "a number in an id comes back as a floating-point number",
-    "null-id-left-out": "an error that could not tell its request has no id member",
+    "ids-as-floats": "an id that is a number comes back as a floating-point number",
+    "null-id-left-out": "a reply whose id should be null has no id member",
     "answers-notifications": "a notification is answered, with a null id",
     "one-error-for-a-batch": "one invalid element makes the whole batch invalid",
     "empty-array-for-an-empty-batch": "an empty batch is answered by an empty array",
@@ -78,7 +78,7 @@ def error(code, message, id=None):
 
 
 def result(method, params):
-    """What a standard method answers; nothing for any other."""
+    """What a standard method answers; a KeyError for any other."""
     if method == "subtract":
         pair = params if isinstance(params, list) else [params["minuend"], params["subtrahend"]]
         return Number(int(pair[0]) - int(pair[1]))
@@ -89,14 +89,14 @@ def result(method, params):
 
 
 def cancelled(batch):
-    """The ids that a batch itself cancels, as their text."""
+    """The ids that the cancels in a batch name, as their text."""
     for call in batch:
         if isinstance(call, dict) and call.get("method") == CANCEL and isinstance(call.get("params"), dict):
             yield write(call["params"].get("id"))
 
 
 def answer(call, fault, dead=()):
-    """The reply to one object; nothing for what is not answered."""
+    """The reply to one item; None for what is not answered."""
     repeated = getattr(call, "repeated", set()) if fault != "ignores-repeated-members" else set()
     known = call.get("id") if isinstance(call, dict) and "id" not in repeated else None
     known = known if not isinstance(known, (bool, dict, list)) else None
@@ -129,7 +129,7 @@ def answer(call, fault, dead=()):
 
 
 def reply(line, fault):
-    """The reply to one line; nothing if there is none."""
+    """The reply to one line; None if there is none."""
     try:
         message = read(line, fault)
     except (ValueError, RecursionError):

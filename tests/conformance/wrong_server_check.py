@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that the runner fails a wrong server in the right cases, and in no other.
+"""Shows that play.py fails a wrong server in the right cases, and in no other.
 
 For each fault of wrong_server.py a rule says, from the cases alone, which cases it must spoil: it looks at what is
 sent and what is wanted, never at what the server said. The cases that fail have to be exactly those. Without a fault
@@ -24,7 +24,7 @@ def items(messages):
 
 
 def lines(steps):
-    """What is sent, line by line, without the blanks around it and the last one, which is the probe."""
+    """What is sent, line by line, without blank lines and without the blanks around a line."""
     sent = b"".join(data or b"" for data, _ in steps)
     return [line.strip() for line in sent.split(b"\n") if line.strip()]
 
@@ -34,6 +34,7 @@ def events(case, kind):
 
 
 def spoils(fault, case, steps):
+    """Whether the fault has to make the case fail."""
     replies = [reply for _, replies in steps for reply in replies]
     codes = [one["error"]["code"] for one in items(replies) if "error" in one]
     if fault == "ids-as-floats":
@@ -58,7 +59,8 @@ def spoils(fault, case, steps):
 
 
 def is_answer(one):
-    """Whether a method was looked up for it: what is refused or cancelled before keeps its id and its form."""
+    """Whether the reply comes from a method, so that a fault changes its id or form. Errors of the protocol and the answer
+    to a cancel, which has the id "c" in the cases, do not."""
     return one.get("error", {}).get("code") not in ("-32600", "-32700", "-32001") and one.get("id") != "c"
 
 
