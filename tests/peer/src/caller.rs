@@ -1,4 +1,4 @@
-//! What the client of the contract needs from an adapter: a few ways to call, and an end.
+//! What the client of the contract needs from an adapter: a few ways to call, and a way to close.
 
 use std::io;
 use std::sync::mpsc;
@@ -17,7 +17,8 @@ pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// An adapter's way to the peer. Everything waits on the thread that asks.
 pub trait Caller {
     /// Calls, and waits for the end. After `cancel_after` the peer is told that the call is no
-    /// longer wanted; with `is_silent` its dialect answers nothing then.
+    /// longer wanted; with `is_silent` its dialect answers nothing then, and the end is
+    /// [`Called::GivenUp`].
     ///
     /// # Errors
     /// It was not sent.
@@ -100,7 +101,7 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// For so many calls, none of which has ended.
+    /// For so many calls. Until a call has ended, its end is `Aborted`.
     pub fn new(calls: usize) -> Self {
         Self {
             ends: (0..calls)
@@ -149,7 +150,7 @@ pub(crate) fn side_by_side(
     Ok(sides)
 }
 
-/// Puts the items into a batch.
+/// Puts the items into a batch, and gives the handles of those that are calls.
 pub(crate) fn fill(batch: &BatchBuilder, items: &[Item<'_>]) -> Result<Vec<Handle<()>>, SendError> {
     let mut handles = Vec::new();
     for item in items {

@@ -40,8 +40,8 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
         }
         place => {
             if let Place::Web(web) = place {
-                // A client over HTTP connects when it first calls; a peer that is absent is told
-                // of now.
+                // A client over HTTP connects only when it first calls. This reports an absent peer
+                // at once.
                 drop(TcpStream::connect(&web.address).map_err(cannot)?);
             }
             let reached = reach(
@@ -84,14 +84,14 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
         is_silent: endpoint.config.dialect.cancel_answer == CancelAnswer::Silent,
         ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
     };
-    // Also in non-blocking mode, which the driver of this program may have set for its own ends.
+    // These streams also work in non-blocking mode, which a driver may have set on its own ends.
     let mut input = BufReader::new(stdin());
     let ended = stdout_unbuffered().and_then(|output| {
         let mut output = LineWriter::new(output);
         client.work(&mut input, &mut output)
     });
     match reached.child {
-        // What is queued is still written meanwhile.
+        // Both ways still write what is queued.
         Some(child) => child.close(),
         None => reached.caller.close(),
     }

@@ -24,7 +24,7 @@ pub const EVENT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How many requests may sleep at once.
 const MAX_SLEEPERS: usize = 512;
-/// How many more may wait for that, or for the client's answer.
+/// How many more may wait until they can sleep, or for the client's answer.
 const MAX_WAITING: usize = 8192;
 
 /// ConnectionConfig with room for as many sleepers as the contract promises, on threads and on tasks.

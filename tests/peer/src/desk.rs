@@ -11,12 +11,13 @@ use antiphon_net::{Answer, Notification, Request};
 
 use crate::log::say;
 
-/// Notifications kept for a later `wait`; the oldest go first.
+/// How many notifications are kept for a later `wait`; the oldest are dropped first. Requests are
+/// counted for so many methods.
 const MAX_KEPT: usize = 10_000;
-/// And their bytes.
+/// How many bytes of notifications are kept.
 const MAX_KEPT_BYTES: usize = 64 << 20;
-/// Whoever waits looks this long at least: what came before an answer may still be under way from
-/// one thread to another.
+/// A wait lasts at least this long: a notification that came before an answer may still be under
+/// way from one thread to another.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 
 /// What a connection's service and the operations share. Clones are the same desk.
@@ -69,7 +70,7 @@ impl Desk {
         is_open
     }
 
-    /// Answers a request of the peer, before those are woken who wait for it.
+    /// Answers a request of the peer, and then wakes the operations that wait for one.
     pub fn answer(&self, request: &Request) -> Answer {
         let mut state = self.lock();
         let answer = state.answers.get(request.method()).cloned();

@@ -51,7 +51,7 @@ pub fn run(arguments: impl Iterator<Item = String>) -> u8 {
 fn obey(arguments: impl Iterator<Item = String>) -> Result<u8, Failure> {
     match usage::parse(arguments)? {
         Task::Help => {
-            // Nobody to read it is nobody to help.
+            // If stdout is closed, nobody needs the help.
             let _ = writeln!(io::stdout(), "{}", usage::help());
             Ok(0)
         }

@@ -55,7 +55,7 @@ impl AsyncMethods<Request, ()> for Waits {
         let peer = request.peer();
         match waiting_of(method, params)? {
             Waiting::Sleep(span) => {
-                // Dropped when the request is cancelled, which is answered then.
+                // A cancelled request is answered by the router, which drops this future.
                 sleep_until(&*self.runtime, self.runtime.now() + span).await;
                 write_result(Ok::<_, OwnedError>("slept"), result)
             }
@@ -179,7 +179,8 @@ impl TaskCaller {
                 call.cancel();
                 return Called::GivenUp;
             }
-            // Answered in the meantime, or there is no way to say it: its answer comes below.
+            // Fails if the answer has come in the meantime, or if the dialect has no cancel. The
+            // answer is awaited below in any case.
             let _ = self.peer.ask_cancel(call.id());
         }
         Called::Ended(call.await)
@@ -228,7 +229,7 @@ impl Caller for TaskCaller {
 
     fn close(&self) {
         self.executor.block_on(async {
-            // What was sent last is to arrive; a dead transport has nothing to wait for.
+            // So that what was sent last arrives. On a dead transport it fails at once.
             let _ = self.peer.flush(FLUSH_TIMEOUT).await;
             self.peer.close(antiphon::CloseReason::Done);
             self.peer.wait_closed(END_TIMEOUT).await;

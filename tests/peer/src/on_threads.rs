@@ -45,8 +45,8 @@ fn wait(peer: &Peer, reply: Responder, waiting: Waiting) {
         Waiting::Subscribe => reply.spawn(subscribe),
         Waiting::CallBack(method, params) => {
             let params = params.as_ref().map(|params| params.as_json());
-            // Nobody waits on a thread: any number of these can be open. Refused, it drops the
-            // responder, which answers.
+            // No thread waits for the outcome, so any number of these can be open. A refused call
+            // drops the responder, which then answers.
             let called = peer
                 .call(&method, params)
                 .timeout(DEFAULT_CALL_TIMEOUT)
@@ -68,7 +68,7 @@ fn sleep(reply: Responder, span: Duration) {
     } else {
         reply.ok("slept")
     };
-    // Nobody waits for it any more: a silent cancel, or the end.
+    // Fails if no answer is awaited any more: after a silent cancel, or the end of the connection.
     drop(answered);
 }
 
@@ -126,12 +126,12 @@ impl Caller for Peer {
         is_silent: bool,
     ) -> Result<Called, Refusal> {
         let (done, outcome) = mpsc::channel();
-        // By the service's thread, so that notifications before the answer are kept before it.
+        // `then` runs on the service's thread, so notifications before the answer are kept before it.
         let called = self
             .call(method, params)
             .timeout(timeout)
             .then(move |end| {
-                // Received below, unless it was given up.
+                // Received below, unless the call was given up.
                 drop(done.send(end));
             })
             .wait();
@@ -144,7 +144,8 @@ impl Caller for Peer {
                 self.cancel(call);
                 return Ok(Called::GivenUp);
             }
-            // Answered in the meantime, or there is no way to say it: its answer comes below.
+            // Fails if the answer has come in the meantime, or if the dialect has no cancel. The
+            // answer is awaited below in any case.
             let _ = self.ask_cancel(call);
         }
         let outcome = outcome.recv();
@@ -179,7 +180,7 @@ impl Caller for Peer {
     }
 
     fn close(&self) {
-        // What was sent last is to arrive; a dead transport has nothing to wait for.
+        // So that what was sent last arrives. On a dead transport it fails at once.
         let _ = self.flush(FLUSH_TIMEOUT).wait();
         Peer::close(self, antiphon::CloseReason::Done);
         self.wait_closed(END_TIMEOUT).wait();

@@ -22,7 +22,7 @@ pub struct Client<'a> {
     pub desk: &'a Desk,
     /// Whether the dialect answers a cancelled call with nothing at all.
     pub is_silent: bool,
-    /// Says how the peer ended, where more is known of it than of its connection.
+    /// Says how the peer ended, if it is a process that we started; else `None`.
     pub ended: &'a dyn Fn() -> Option<String>,
 }
 
@@ -45,7 +45,7 @@ enum Answer {
     /// An exchange failed.
     Failed(String),
     Closed,
-    /// The operation makes no sense.
+    /// The line is no operation: why.
     Line(&'static str),
 }
 
@@ -53,7 +53,7 @@ impl Client<'_> {
     /// Does what the lines say, until they end.
     ///
     /// # Errors
-    /// They could not be read, or the answers not be written.
+    /// The lines could not be read, or the answers not be written.
     pub fn work(&self, lines: &mut impl BufRead, out: &mut impl Write) -> io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -219,7 +219,7 @@ fn waited<T>(waited: Waited<T>, found: impl FnOnce(T) -> Answer) -> Answer {
     }
 }
 
-/// Whether the transport ended it.
+/// Whether a call ended because the connection is gone.
 fn is_dead(end: &OwnedOutcome) -> bool {
     matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent)
 }
@@ -249,7 +249,8 @@ fn error_text(error: &OwnedError) -> String {
     format!(r#"{{"code":{code},"message":{message}{data}}}"#)
 }
 
-/// In valid JSON a raw line break is one between tokens.
+/// Puts JSON into one line. A raw line break in valid JSON stands between tokens, so a blank can
+/// replace it.
 fn in_one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }

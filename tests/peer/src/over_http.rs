@@ -39,7 +39,7 @@ impl Caller for HttpThreads {
         cancel_after: Option<Duration>,
         _: bool,
     ) -> Result<Called, Refusal> {
-        // To give a call up is to wait for it no longer.
+        // A call is cancelled by a shorter timeout.
         let patience = cancel_after.map_or(timeout, |span| span.min(timeout));
         let is_given_up = patience < timeout;
         let call = self.0.call(method, params).timeout(patience).raw();
@@ -106,7 +106,7 @@ impl Caller for HttpTasks {
             let Some(span) = cancel_after else {
                 return called(call.await);
             };
-            // To give a call up is to drop it.
+            // A call is cancelled by dropping it.
             let until_at = self.runtime.now() + span;
             match until(&*self.runtime, until_at, call).await {
                 Some(ended) => called(ended),
@@ -175,7 +175,7 @@ fn refusal(error: CallError) -> Refusal {
     }
 }
 
-/// A batch that ended in time, or all of whose calls did not.
+/// The outcomes of a batch. If the exchange timed out, each call did.
 fn batched(
     ended: Result<Vec<OwnedOutcome>, CallError>,
     items: &[Item<'_>],

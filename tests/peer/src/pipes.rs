@@ -112,10 +112,12 @@ impl Pipe {
         self.to_writer = None;
     }
 
+    /// Whether the side can still be written to.
     pub(crate) fn is_open(&self) -> bool {
         self.to_writer.is_some()
     }
 
+    /// Whether the writer has nothing to write.
     pub(crate) fn is_idle(&self) -> bool {
         self.write_buf.is_some()
     }

@@ -2,9 +2,9 @@
 //! core: two connections, one towards each side.
 //!
 //! The tag of a call towards one side is the token of the request it came from on the other side,
-//! so ids are re-mapped by the type of the connection and no table can go wrong. Params, results
-//! and error objects are copied byte for byte. What lives here: which event of one side becomes
-//! which command on the other, and how the two ends end. The threads are in `pipes`.
+//! so an answer finds its request without a table of ids. Params, results and error objects are
+//! copied byte for byte. What lives here: which event of one side becomes which command on the
+//! other, and when each side is closed. The threads are in `pipes`.
 //!
 //! ```text
 //!   editor ──▶ unread ──▶ editor.conn ──▶ relay ──▶ server.conn ──▶ server's stdin
@@ -27,11 +27,11 @@ use crate::log::{say, write_line};
 use crate::pipes::{Pipe, Side, Signal};
 use crate::usage::Failure;
 
-/// How often the child is asked whether it has exited, once something has begun to end.
+/// How often we look whether the child has exited, once one side has ended.
 const TICK: Duration = Duration::from_millis(20);
-/// And before that: its exit also shows as the end of its output, unless a grandchild holds that.
+/// How often before that. Its exit also ends its output, unless a grandchild holds that open.
 const IDLE_TICK: Duration = Duration::from_millis(500);
-/// How long output may go on after the server's exit, before the editor is given up.
+/// How long the editor may take after the server's exit to read the rest of the output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the server's output may stay open after its exit: a grandchild may hold it.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -87,13 +87,14 @@ struct End {
     /// Which call on the other side stands for a request of this side that is still open.
     forwarded: HashMap<RequestKey, CallId>,
     input_ended: bool,
+    /// Why its connection has closed.
     over: Option<Closed>,
     trace: bool,
 }
 
 impl Proxy {
     fn new(mut child: Child, options: &ConnectionConfig) -> Result<Self, Failure> {
-        // Also in non-blocking mode, which editors set for their own ends of these pipes.
+        // It also works in non-blocking mode, which editors set on their own ends of these pipes.
         let output = stdout_unbuffered();
         let output = output.map_err(|error| Failure::new(format!("stdout: {error}")))?;
         let (out, signals) = mpsc::channel();
@@ -180,7 +181,8 @@ impl Proxy {
         }
     }
 
-    /// Ends the server's input when there is no more of it, and looks whether it has exited.
+    /// Ends the server's input when the editor's has ended and is written, and looks whether the
+    /// server has exited.
     fn watch_child(&mut self) {
         let editor_is_gone =
             self.editor.input_ended || self.editor.over.is_some() || !self.editor.pipe.is_open();
@@ -207,7 +209,7 @@ impl Proxy {
     }
 
     fn kill_by(&mut self, span: Duration) {
-        // A time that no clock reaches is never.
+        // `None` if the span is too long for the clock: then the server is never killed.
         self.kill_at = self.kill_at.or(StdInstant::now().checked_add(span));
     }
 
@@ -427,10 +429,10 @@ fn pass_cancel(
     }
 }
 
-/// The dialect of an editor that speaks in this framing, unless it says otherwise.
+/// The dialect of an editor that speaks in this framing, unless `--preset` names one.
 pub(crate) fn dialect(framing: Framing) -> Config {
     match framing {
-        // The one revision with batches understands every other one.
+        // The only revision with batches, so that messages of every revision are understood.
         Framing::Newline => Config::mcp(McpRevision::V2025_03_26),
         _ => Config::lsp(),
     }

@@ -1,4 +1,4 @@
-//! The adapter that runs the contract.
+//! The adapter that runs the contract, by name.
 
 use std::fmt;
 use std::io;
@@ -41,7 +41,8 @@ impl Runtime {
         Self::ALL.into_iter().find(|runtime| runtime.name() == name)
     }
 
-    /// Starts it; none where there is nothing to start. A process has one of smol and async-std.
+    /// Starts it; `None` for threads, where there is nothing to start. One process cannot run both
+    /// smol and async-std.
     ///
     /// # Errors
     /// The system refused a thread, or the other of smol and async-std runs already.

@@ -7,7 +7,7 @@ use antiphon::Framing;
 
 use crate::usage::Failure;
 
-/// A place to talk. Prints as it was written, but for a query.
+/// A place to talk. Printed as it was written, but without its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     place: Place,
@@ -17,13 +17,13 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads a target; the words behind `stdio:lsp:COMMAND` are the command's arguments.
+    /// Reads a target; the words after `stdio:lsp:COMMAND` are the command's arguments.
     pub(crate) fn read(words: &[String], is_client: bool) -> Result<Self, Failure> {
         let Some((first, rest)) = words.split_first() else {
             return Err(Failure::new("a TARGET is missing; see --help"));
         };
         if names_a_user(first) {
-            // Not said aloud: what stands before the `@` is a secret.
+            // The message does not show the target: what stands before the `@` is a secret.
             return Err(Failure::new(
                 "the target names a user; credentials belong in a header",
             ));
@@ -63,7 +63,7 @@ impl Target {
             })
         };
         let tcp = |rest: &str| Place::Tcp(rest.to_owned());
-        // On the web a message is told by the exchange or the frame that holds it.
+        // Over HTTP and WebSocket each body or frame is a message, so there is no framing to choose.
         let (place, framing) = match scheme {
             "tcp" => (tcp(rest), Framing::Newline),
             "tcp+lsp" => (tcp(rest), Framing::ContentLength),
@@ -196,6 +196,7 @@ mod tests {
     use super::{Place, Target};
     use antiphon::Framing;
 
+    /// Reads a target from words with `|` between them.
     fn read(text: &str, is_client: bool) -> Result<Target, String> {
         let words: Vec<String> = text.split('|').map(str::to_owned).collect();
         Target::read(&words, is_client).map_err(|failure| failure.to_string())

@@ -40,10 +40,10 @@ impl Tls {
         })
     }
 
-    /// What a server is told.
+    /// A server's configuration.
     ///
     /// # Errors
-    /// There is no certificate, or it is of no use.
+    /// There is no certificate or no key, or it cannot be used.
     pub fn server(&self) -> io::Result<Arc<ServerConfig>> {
         let missing = || invalid("a certificate and its key are missing");
         let (chain, key) = self.identity.as_ref().ok_or_else(missing)?;
@@ -57,10 +57,10 @@ impl Tls {
         Ok(Arc::new(config))
     }
 
-    /// What a client is told.
+    /// A client's configuration.
     ///
     /// # Errors
-    /// Nobody is trusted, or a certificate is of no use.
+    /// No certificate is trusted, or one cannot be used.
     pub fn client(&self) -> io::Result<Arc<ClientConfig>> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(self.roots()?)? {

@@ -1,8 +1,8 @@
 //! Where the contract is served and reached, on every adapter.
 //!
-//! Here: sockets, standard streams and child processes, by the adapters' own names for them. The
-//! rule guarded here: a transport is named once for threads and once for tasks, and nothing else
-//! of the contract knows which it is.
+//! Here: sockets, standard streams and child processes, by the adapters' own names for them. Each
+//! transport is named once for threads and once for tasks; outside this module nothing of the
+//! contract depends on the transport.
 
 use std::fmt;
 use std::io;
@@ -57,7 +57,7 @@ pub struct Web {
     pub address: String,
     /// From the first slash on.
     pub path: String,
-    /// The origins that a server lets in, over HTTP with CORS; empty for any, without.
+    /// The origins that a server lets in, over HTTP with CORS. Empty: any origin, without CORS.
     pub origins: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ impl fmt::Debug for Serving {
     }
 }
 
-/// A way to a peer that has been found.
+/// A peer that was reached.
 pub struct Reached {
     /// What calls it.
     pub caller: Box<dyn Caller>,
@@ -154,7 +154,7 @@ pub enum StartedChild {
 }
 
 impl StartedChild {
-    /// Says how it has ended, or ends within 200 ms.
+    /// Says how it has ended; `None` if it does not end within 200 ms.
     pub fn how_ended(&self) -> Option<String> {
         let waited = match self {
             Self::Threads(child) => child.wait(EXIT_TIMEOUT),
@@ -164,13 +164,13 @@ impl StartedChild {
         Some(format!("the server has ended: {status}"))
     }
 
-    /// Ends it, in good order if it does so within 2 s.
+    /// Ends its input, and kills it if it does not exit within 2 s.
     pub fn close(self) {
         let ended = match self {
             Self::Threads(child) => child.close(END_TIMEOUT),
             Self::Tasks(child, executor) => executor.block_on(child.close(END_TIMEOUT)),
         };
-        // A child that does not leave is killed, and how it ended is not ours to judge.
+        // How it ended is not reported.
         drop(ended);
     }
 }
@@ -282,7 +282,7 @@ pub fn start(
     })
 }
 
-/// Room for as many calls side by side as a driver may ask for.
+/// The options of an HTTP client that makes up to [`MAX_HTTP_CONNECTIONS`] calls at once.
 fn http_client(options: &ConnectionConfig) -> HttpClientConfig {
     let mut client = HttpClientConfig::from(options.config);
     client.max_connections = MAX_HTTP_CONNECTIONS;

@@ -40,13 +40,13 @@ impl fmt::Display for Failure {
 /// What the command line asks for.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Print the usage and leave in peace.
+    /// Print the usage and exit with code 0.
     Help,
     /// Serve at the target.
     Serve(Endpoint),
     /// Drive the peer at the target.
     Drive(Endpoint),
-    /// Stand between.
+    /// Relay between an editor or agent and a server.
     Relay(proxy::ConnectionConfig),
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
     }
 }
 
-/// The options that may stand before or behind a target.
+/// The options that may stand before or after a target.
 #[derive(Default)]
 struct Wanted {
     preset: Option<Config>,
@@ -124,7 +124,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Takes an option, with its value from behind it. False if the word is none of these.
+    /// Takes an option, with the value that follows it. False if the word is no such option.
     fn take(
         &mut self,
         word: &str,
@@ -210,7 +210,7 @@ pub(crate) fn help() -> String {
     )
 }
 
-/// Reads `TARGET`, and the options that may also stand behind it.
+/// Reads `TARGET`, and the options that may also stand after it.
 fn read_endpoint(
     mut arguments: impl Iterator<Item = String>,
     mut wanted: Wanted,
@@ -230,7 +230,7 @@ fn read_endpoint(
     config.dialect.lenient_responses |= wanted.lenient;
     dialect::raise_limits(&mut config);
     for limit in &wanted.limits {
-        // Read before, so it is understood.
+        // `read_limit` has checked it already.
         dialect::set_limit(&mut config, limit).map_err(Failure::new)?;
     }
     let tls = match target.is_tls() {
@@ -246,7 +246,7 @@ fn read_endpoint(
     })
 }
 
-/// Whether the words behind a target belong to its command.
+/// Whether the words after a target belong to its command.
 fn takes_a_command(target: &str) -> bool {
     target.starts_with("stdio:") && target.matches(':').count() >= 2
 }

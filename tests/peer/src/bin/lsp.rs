@@ -197,7 +197,7 @@ fn log(peer: &Peer, message: &str) {
         kind: MESSAGE_TYPE_LOG,
         message,
     };
-    // On the service's thread nothing may wait for room.
+    // This runs on the service's thread, where nothing may wait for room in the outbox.
     if let Err(error) = peer.try_notify("window/logMessage", &params) {
         write_line(format_args!("lsp: {message} ({error})"));
     }

@@ -160,7 +160,7 @@ impl Server {
         })
     }
 
-    /// Asks the client whatever it can be asked.
+    /// Asks the client the first thing that it can be asked: roots, elicitation or sampling.
     fn ask(&self, peer: &Peer, question: &str, request: &Request) -> Answer {
         let abilities = *self.abilities();
         let (method, params) = if abilities.roots {
@@ -222,8 +222,8 @@ fn run_progress(wanted: Progress, token: Option<OwnedJson>, request: &Request) -
                     write_line(format_args!("mcp: progress was not sent: {error}"));
                 }
             }
-            // Behind the report: the TypeScript SDK loses progress that comes in one read with
-            // the result, for it forgets the token at once and reads progress a moment later.
+            // The pause follows the report: the TypeScript SDK loses progress that comes in one read
+            // with the result, for it forgets the token at once and reads progress a moment later.
             if reply
                 .cancellation()
                 .wait(Duration::from_millis(wanted.delay_ms))
