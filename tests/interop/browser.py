@@ -1,4 +1,4 @@
-"""A browser, and pages of a good and of an evil origin in it, before every listener of ours."""
+"""Chromium, with pages of an allowed and of another origin, before every listener of ours but the Unix socket."""
 
 import http.server
 import json
@@ -20,8 +20,9 @@ FLAGS = [
     "--disable-sync", "--disable-default-apps", "--disable-extensions", "--no-proxy-server",
 ]
 
-# What a page can say without asking first: every body, each with every type that needs no preflight
-# and with none, by every way. A request that is refused, or a connection that ends, is what is hoped for.
+# A page sends calls to every target in every way that it has: bodies with every type that needs no
+# preflight, with none and with one that needs it, beacons, a form, URLs and WebSockets. Errors are
+# ignored: a refused request or a closed connection is what the case wants.
 EVIL = """<!doctype html><meta charset="utf-8"><script>
 const targets = TARGETS, call = '{"jsonrpc":"2.0","method":"update","params":[1]}';
 const lines = "\\r\\n" + call + "\\n" + call + "\\r\\nContent-Length: " + call.length + "\\r\\n\\r\\n" + call;
@@ -70,7 +71,7 @@ addEventListener("load", async () => {
 });
 </script><body></body>"""
 
-# What a page of an allowed origin says, and what it reads.
+# A page of an allowed origin calls, and reports the results.
 GOOD = """<!doctype html><meta charset="utf-8"><script>
 const [http, ws] = TARGETS;
 async function ask(method) {
@@ -108,7 +109,7 @@ def browser():
 
 
 class Page:
-    """A page with an origin of its own, which says when it has done all."""
+    """A page with an origin of its own, which posts to `/done` at its end."""
 
     def __init__(self):
         self.text, self.seen, self.done = "", None, threading.Event()
@@ -162,7 +163,7 @@ def listening(target, *options):
 
 
 def counted(target):
-    """How many notifications and requests a server has had that count."""
+    """How often the server has received the methods that it counts."""
     client = Client(target)
     return client.call("count")["result"]
 
@@ -173,7 +174,7 @@ def counted(target):
 def evil():
     page, friend = Page(), "http://app.example"
     plain = [listening(f"{scheme}://127.0.0.1:0") for scheme in ("tcp", "tcp+json", "tcp+lsp")]
-    # Anybody may open a WebSocket unless origins are named.
+    # Without --origin any page may open a WebSocket, so the WebSocket server names an origin.
     web = [listening("http://127.0.0.1:0/"), listening("http://127.0.0.1:0/", "--origin", friend),
            listening("ws://127.0.0.1:0/", "--origin", friend)]
     targets = [target for _, target in plain + web]
@@ -183,7 +184,7 @@ def evil():
     for target in targets:
         same(counted(target), 0)
     for process, _ in plain:
-        # The browser has been there.
+        # The browser did reach it: it reports the line of an HTTP request.
         process.stderr_line("HTTP")
     return f"{len(urls)} targets"
 

@@ -1,11 +1,11 @@
-"""What must have been seen of a foreign peer before it counts, in one vocabulary.
+"""The points that must be seen of a foreign peer before it counts, and their names.
 
 Every foreign program speaks the methods of tests/peer/README.md: a foreign server offers them, a
 foreign client calls them. So each fits the other, and antiphon's server and client besides.
 
 A foreign client prints `seen POINT` for each point that held and `ok` at the end. A foreign server
-is driven here, by the contract's client. A case names the points that the peer has; one more or
-one less seen fails it.
+is driven here, by the contract's client. A case names the points that the peer has, and fails if
+one of them is not seen, or another one is.
 """
 
 import time
@@ -33,7 +33,7 @@ TIMEOUT = 30
 
 
 def but(*absent):
-    """All points but those that the peer has no means for."""
+    """All points but those that the peer cannot do."""
     unknown = set(absent) - ALL
     assert not unknown, unknown
     return ALL - set(absent)
@@ -49,6 +49,7 @@ def shown(seen, wanted):
 
 def client_sees(command, wanted, env=None):
     """Runs a foreign client to its end; gives the points that it saw."""
+    # record.py, if it is asked for, goes before our program, wherever that stands in the command.
     ours = next((at for at, word in enumerate(command) if at and word in (PEER, LSP, MCP)), len(command))
     command = [*command[:ours], *between(command[ours:])] if ours < len(command) else command
     code, out, err = run_once(command, env={**node_env(), **(env or {})}, timeout=TIMEOUT)
@@ -63,7 +64,7 @@ def server_seen(client, wanted, cancelled=-32800, before=()):
     """Drives a foreign server through antiphon's client; gives the points that were seen.
 
     `cancelled` is what becomes of a cancelled call: an error code, or "cancelled" where the
-    dialect wants no answer.
+    dialect wants no answer. `before` names points that were seen already.
     """
     steps = {"position": position, "name": name, "error": error, "notification": notification,
              "batch": batch, "order": order, "text": text, "back": back,
@@ -144,7 +145,7 @@ def back(client):
 
 
 def count_becomes(client, wanted):
-    """A notification has no answer: over some transports it arrives when it likes."""
+    """Calls until the count is right: a notification has no answer, and may arrive after a later call."""
     deadline = time.monotonic() + 5
     while (counted := client.call("count", [])) != {"result": wanted}:
         assert "result" in counted and time.monotonic() < deadline, counted

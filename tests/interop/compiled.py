@@ -87,7 +87,7 @@ CPP = but("cancel", "back")
 
 @case("libjsonrpccpp as client of server unix", ("compiled:jsonrpccpp",))
 def cpp_client_unix():
-    # Behind a notification it waits for an empty line, which only its own server sends.
+    # After a notification it waits for an empty line, which only its own server sends.
     wanted = CPP - {"notification"}
     server = Server("unix")
     return client_sees([COMPILED / "jsonrpccpp", "client", "unix", server.address,
@@ -112,7 +112,7 @@ def cpp_server_unix():
 
 @case("libjsonrpccpp as client of server http", ("compiled:jsonrpccpp", "target:http"))
 def cpp_client_http():
-    # Behind a notification it takes no status but 200; ours is 204, and a knob of the rules.
+    # After a notification it takes no status but 200; ours is 204 unless HttpRules says otherwise.
     wanted = CPP - {"notification"}
     return client_sees([COMPILED / "jsonrpccpp", "client", "http", over("http"),
                         *sorted(wanted)], wanted)

@@ -15,7 +15,7 @@ NEEDS = ("jvm:Jsonrpc4j",)
 # Its client has no batches, and over HTTP no notifications; on a socket it asks one thing at a time.
 CLIENT = {"http": but("notification", "batch", "cancel", "back"),
           "tcp": but("batch", "order", "cancel", "back")}
-# On a socket it forgets what it has read behind a value, so it bears one message at a time.
+# On a socket it drops what it has read after a value, so it can take only one message at a time.
 SERVER = {"http": but("cancel", "back"), "tcp": but("notification", "order", "cancel", "back")}
 
 

@@ -1,4 +1,4 @@
-"""Language servers that nobody here wrote, each driven through `client` and through `proxy`.
+"""Language servers of other authors, and our own `lsp`, each driven through `client` and through `proxy`.
 
 A server counts when all six are seen: a non-empty hover, diagnostics for a planted error, an
 answered server-to-client request, an answered cancel, 1 MiB of text that is not ASCII in a
@@ -20,7 +20,7 @@ from wire import PATIENCE, Process, Timeout, temporary_folder
 
 SIX = {"hover", "diagnostics", "server request", "cancel", "1 MiB", "exit code 0"}
 MIB = 1 << 20
-START = 30.0
+START = 30.0  # seconds for the answer to initialize
 
 CAPABILITIES = {
     "general": {"positionEncodings": ["utf-16"]},
@@ -84,7 +84,7 @@ class ThroughClient:
         return answer.get("asked", 0) > 0
 
     def exit(self):
-        """Says exit; gives the server's exit code."""
+        """Says exit; gives the server's exit code, which the next operation's answer names."""
         self.notify("exit")
         answer = self.client.do("wait", 15, method="never", timeout_ms=10000)
         assert self.client.end() == 0
@@ -170,7 +170,7 @@ class ThroughProxy:
 
 
 def comment_of(prefix, size):
-    """Lines of comment of so many bytes, hardly one of them ASCII."""
+    """Lines of comment of at least so many bytes, most of them not ASCII."""
     line = prefix + " " + "äß€😀語" * 12 + "\n"
     return line * (size // len(line.encode()) + 1)
 
@@ -278,7 +278,7 @@ def ruff(route, folder):
     assert found[0]["range"]["start"]["line"] == lines, found
     editor.hover("large", lines + 1, 21, "unused-import")
     editor.seen.add("1 MiB")
-    # Busy with the large document, it finds the cancel in its queue.
+    # While it is busy with the large document, the request and its cancel wait in its queue.
     place = {"textDocument": {"uri": editor.uri("large")},
              "options": {"tabSize": 4, "insertSpaces": True}}
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""JSON-RPC libraries that nobody here wrote, over pipes and plain sockets, as clients and as servers."""
+"""JSON-RPC libraries of other authors, over pipes and plain sockets, as clients and as servers."""
 
 import shutil
 
@@ -27,7 +27,7 @@ def py(name):
 
 
 def burst(client, *params):
-    """Notifications before a result are told before it."""
+    """Notifications that were sent before a result arrive before it."""
     same(client.call("burst", *params), {"result": 50})
     for i in range(50):
         same(client.do("wait", method="tick", timeout_ms=1000), {"notification": [i]})
@@ -119,7 +119,7 @@ def json_rpc_2_0_server():
 
 # -- PyPI
 
-# Its error objects hold no data; the codes are looked at by the program itself.
+# Its error objects hold no data; peers/aiorpcx_client.py checks the codes.
 AIORPCX = {"v1": but("name", "error", "batch", "cancel"), "v2": but("error", "cancel")}
 
 # ONE-01 ONE-09
@@ -180,7 +180,7 @@ for package, module in (("python-lsp-jsonrpc", "pylsp_jsonrpc"),
     def pylsp_server(module=module):
         client = Client(f"stdio:lsp:{PYTHON}", str(PEERS_HERE / "pylsp_server.py"), module,
                         options=("--preset", "lsp"))
-        # What runs already cannot be cancelled in it.
+        # It cannot cancel a call that already runs.
         seen = server_seen(client, PYLSP - {"cancel"})
         burst(client, {"count": 50})
         assert client.end() == 0

@@ -13,7 +13,7 @@ TOOLS = TARGET / PROFILE / "examples" / "mcp_tools"
 
 
 def checks(command):
-    """Runs a foreign driver to its end; it prints how many checks it made."""
+    """Runs a foreign driver to its end, which prints `ok` and how many checks it made; says so."""
     code, out, err = run_once(command, env=node_env(), timeout=TIMEOUT)
     assert code == 0 and out.startswith(b"ok "), (code, out[-500:], err.decode()[-3000:])
     return f"{out.split()[1].decode()} checks"
@@ -68,7 +68,7 @@ def handshaken(*words):
 POINTS = but("position", "batch")
 
 
-# The errors of `mcp` hold no data; the code is looked at.
+# The errors of `mcp` hold no data; peers/rust/src/bin/rmcp_peer.rs checks the code.
 OF_MCP = but("position", "batch", "error")
 
 

@@ -124,6 +124,7 @@ def large(form):
     assert client.end() == 0
 
 
+# In bytes; `€😀ü` has nine.
 MIB_OF_TEXT = 1 << 20
 
 

@@ -194,7 +194,7 @@ def garbage(framing):
     lines = ["{nonsense", '{"jsonrpc":"2.0","id":99,"result":1}', '{"jsonrpc":"2.0"}']
     wire.send({"jsonrpc": "2.0", "id": 1, "method": "say", "params": {"lines": lines}})
     result_of(wire.json(), 1)
-    # The scripted server saw the refusals of its own nonsense.
+    # The scripted server reports the two errors that answer its malformed lines.
     told = [wire.json(), wire.json()]
     assert all(each["method"] == "unmatched" for each in told), told
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The server's contract over every form of TARGET, spoken to by sockets and pipes alone."""
+"""The server's contract over stdio, TCP and Unix sockets, spoken to without antiphon's own client."""
 
 import contextlib
 import json
@@ -379,7 +379,7 @@ def headers():
         wire.send_raw(b"Content-Length: nonsense\r\n\r\n{}")
         wire.ended()
         assert server.process.wait() != 2
-        # The end is explained; the line may come a moment behind the exit.
+        # The end is explained; the line may come a moment after the exit.
         server.process.stderr_line(".")
 
 

@@ -3,8 +3,8 @@
 
     record.py FOLDER PROGRAM [ARGUMENT…]
 
-Writes FOLDER/N.in and FOLDER/N.out, byte for byte, N being its process; ends as the program does. With
-ANTIPHON_RECORD=FOLDER the cases put it between the two sides of what they run over pipes.
+Writes FOLDER/N.in and FOLDER/N.out, byte for byte, where N is the id of its own process; ends as the
+program does. With ANTIPHON_RECORD=FOLDER the cases put it between the two sides of what they run over pipes.
 """
 
 import os

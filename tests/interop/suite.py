@@ -21,7 +21,7 @@ PYTHON = PEERS / "python" / "bin" / "python"
 MODULES = PEERS / "npm" / "node_modules"
 HERE = ROOT / "tests" / "interop"
 
-# Everything on another adapter: blocking, tokio, smol, async-std.
+# Our servers and clients on another adapter: tokio, smol or async-std.
 RUNTIME = ["--runtime", os.environ["ANTIPHON_RUNTIME"]] if "ANTIPHON_RUNTIME" in os.environ else []
 # What .ci/peers has built from tests/interop/peers.
 RUST = PEERS / "rust" / "debug"

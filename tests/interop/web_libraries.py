@@ -1,4 +1,4 @@
-"""JSON-RPC libraries that nobody here wrote, over HTTP and WebSocket, as clients and as servers."""
+"""JSON-RPC libraries of other authors, over HTTP and WebSocket, as clients and as servers."""
 
 from checklist import TIMEOUT, but, client_sees, same, server_seen
 from libraries import foreign_server, js, py
@@ -6,13 +6,13 @@ from raw_client import Client
 from suite import PEER, RUNTIME, case, rust
 from wire import Process, run_once
 
-# What each library has over which transport. None of them can cancel but pygls; over HTTP nobody
-# can be called back.
+# What most libraries have over a transport. Only pygls can cancel; over HTTP a client cannot be
+# called back.
 HTTP = but("cancel", "back")
 TWO_WAY = but("cancel")
 ONE_WAY = but("cancel", "back")
 
-# The adapters beside the one that everything else runs on.
+# The adapter that everything else runs on (None), and the other three.
 RUNTIMES = (None, "tokio", "smol", "async-std")
 
 
@@ -27,12 +27,12 @@ def served(target, *options):
 
 
 def over(scheme, *options):
-    """The URL of a server of ours; its path is what the libraries can say."""
+    """The URL of a server of ours, with a path that the libraries can use."""
     return served(f"{scheme}://127.0.0.1:0/" + ("rpc" if scheme == "http" else ""), *options)
 
 
 def seen_of(url, wanted, *options, **given):
-    """Drives a foreign server, and lets it go in good order."""
+    """Drives a foreign server; gives the client, still connected, and the points that were seen."""
     client = Client(url, options=options)
     seen = server_seen(client, wanted, **given)
     return client, seen

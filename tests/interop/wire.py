@@ -71,7 +71,7 @@ class Wire:
     # -- in
 
     def receive(self, timeout=PATIENCE):
-        """The next message; None at the end of input. Nothing is read before the first one."""
+        """The next message; None at the end of input. Nothing is read before the first call of this."""
         if self._reader is None:
             self._reader = threading.Thread(target=self._pump, daemon=True)
             self._reader.start()
@@ -96,6 +96,7 @@ class Wire:
         return message.text
 
     def nothing(self, seconds=0.15):
+        """Fails if a message comes, or the input ends, within so many seconds."""
         try:
             message = self.receive(seconds)
         except Timeout:
@@ -103,6 +104,7 @@ class Wire:
         raise AssertionError(f"unexpected: {message and message.text[:300]}")
 
     def ended(self, timeout=PATIENCE):
+        """Waits for the end of input; fails if a message comes before it."""
         message = self.receive(timeout)
         assert message is None, f"unexpected: {message.text[:300]}"
 

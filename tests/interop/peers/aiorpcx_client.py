@@ -1,6 +1,7 @@
 """aiorpcX as a client of `antiphon-peer server tcp://…`: aiorpcx_client.py v1|v2 PORT POINTS…
 
-Beside the points it looks at its own error objects, which hold no data, and at many callbacks.
+Beside the points it checks its error objects, which hold no data, and, with the point `back`, many
+callbacks.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ class Session(RPCSession):
     served = {}
 
     def default_framer(self):
-        # Its own limit is 1 000 000 bytes, of which it drops the rest in silence.
+        # By default it silently drops messages of more than 1 000 000 bytes.
         return NewlineFramer(8_000_000)
 
     def default_connection(self):

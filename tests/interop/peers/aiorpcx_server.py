@@ -14,7 +14,7 @@ service = foreign.Service()
 
 class Session(RPCSession):
     def default_framer(self):
-        # Its own limit is 1 000 000 bytes, of which it drops the rest in silence.
+        # By default it silently drops messages of more than 1 000 000 bytes.
         return NewlineFramer(8_000_000)
 
     def default_connection(self):

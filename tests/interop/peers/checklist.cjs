@@ -1,9 +1,9 @@
 // The points of ../checklist.py for clients in JavaScript: each prints `seen POINT` once it held.
 //
 // A client is an object: `call(method, params)` gives the result or throws the error object,
-// `notify(method, params)`, and, where the library has them, `batch(items)` (an answer an item,
-// `{result}` or `{error}`), `cancelled(method, params)` (the error of a call that was cancelled)
-// and `serve(method, function)`.
+// `notify(method, params)`, and, where the library has them, `batch(items)` (`{result}` or
+// `{error}` for each item that is no notification), `cancelled(method, params)` (the error of a
+// call that was cancelled) and `serve(method, function)`.
 'use strict';
 const assert = require('node:assert');
 

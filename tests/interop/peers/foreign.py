@@ -1,8 +1,9 @@
 """The points of ../checklist.py for foreign clients in Python, and the methods for foreign servers.
 
 A client is an object with coroutines: `call(method, params)` gives the result or raises `Failed`,
-`notify(method, params)`, and, where the library has them, `batch(items)` (an answer an item),
-`cancelled(method, params)` (raises like `call`) and `serve(method, function)`.
+`notify(method, params)`, and, where the library has them, `batch(items)` (a result or
+an error for each item that is no notification), `cancelled(method, params)` (raises like `call`) and
+`serve(method, function)`.
 """
 
 import asyncio
@@ -104,6 +105,7 @@ STEPS = {step.__name__: step for step in
 
 
 async def drive(client, points):
+    # Enough threads for the 100 calls of `order`, where a library waits in threads.
     asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(110))
     for point in points:
         await asyncio.wait_for(STEPS[point](client), TIMEOUT)

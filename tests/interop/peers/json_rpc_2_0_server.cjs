@@ -1,6 +1,6 @@
 // json-rpc-2.0 (npm) as a server, and over WebSocket and stdio as a client at the same time:
 //   node json_rpc_2_0_server.cjs http|ws|stdio
-// Prints its port, but over stdio.
+// Prints its port, except over stdio.
 'use strict';
 const http = require('node:http');
 const readline = require('node:readline');

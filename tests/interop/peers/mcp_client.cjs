@@ -48,7 +48,7 @@ async function session(capabilities, answer, work) {
       { signal: stop.signal }).catch((error) => error);
     setTimeout(() => stop.abort('enough'), 60);
     same((await slow) instanceof Error || (await slow) === 'enough', true);
-    // It is gone at the server too, and the next calls are served.
+    // After the cancel the next calls are served.
     const several = await Promise.all(Array.from({ length: 20 }, (_, i) =>
       client.callTool({ name: 'add', arguments: { a: i, b: 1 } })));
     same(several.map(text), Array.from({ length: 20 }, (_, i) => String(i + 1)));

@@ -1,5 +1,5 @@
-// Checks a document with the official meta-schema of OpenRPC: `openrpc_check.cjs FILE`. It has to be valid, and each of
-// ten documents that are broken on purpose has to be refused.
+// Checks a document with the official meta-schema of OpenRPC: `openrpc_check.cjs FILE`. It has to be valid, and ten
+// copies of it, each broken in another place, have to be refused.
 'use strict';
 
 const fs = require('fs');

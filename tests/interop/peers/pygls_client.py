@@ -12,7 +12,7 @@ import foreign
 
 
 def plain(value):
-    """pygls makes tuples with names of objects."""
+    """The dicts that pygls has turned into named tuples, as dicts again."""
     if hasattr(value, "_asdict"):
         return {name: plain(item) for name, item in value._asdict().items()}
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value

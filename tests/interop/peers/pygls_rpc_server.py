@@ -1,4 +1,4 @@
-"""pygls's JSON-RPC server: pygls_rpc_server.py stdio|tcp|ws. Prints its port, but over stdio."""
+"""pygls's JSON-RPC server: pygls_rpc_server.py stdio|tcp|ws. Prints its port, except over stdio."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ async def callback(params):
 
 
 class Announce(logging.Handler):
-    """It says in its log only which port it was given."""
+    """Prints the port, which the library tells only in its log."""
 
     def emit(self, record):
         if (found := re.match(r"Serving on \('[^']*', (\d+)\)", record.getMessage())):

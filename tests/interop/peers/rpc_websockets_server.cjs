@@ -1,6 +1,6 @@
 // rpc-websockets as a server: node rpc_websockets_server.cjs
-// Prints its port. `emit [n]` sends n of its events, which are no JSON-RPC messages, to whoever has
-// asked for them with `rpc.on ["tick"]`.
+// Prints its port. `emit [n]` sends n of its events, which are no JSON-RPC messages, to the clients
+// that have asked for them with `rpc.on ["tick"]`.
 'use strict';
 const { Server } = require('rpc-websockets');
 const service = require('./service.cjs');

@@ -21,7 +21,7 @@ async function open() {
   return [new rpc.StreamMessageReader(child.stdout), new rpc.StreamMessageWriter(child.stdin), child];
 }
 
-// What no other library tells of: order of notifications, 64 callbacks at once, subscriptions.
+// Beside the points: the order of notifications, 64 callbacks at once, subscriptions.
 async function more(conn) {
   const ticks = [], events = [];
   conn.onNotification('tick', (i) => ticks.push(i));

@@ -50,7 +50,7 @@ setTimeout(() => { console.error('timed out'); process.exit(1); }, 25000).unref(
   const change = (...contentChanges) => conn.sendNotification('textDocument/didChange', { textDocument, contentChanges });
   const at = (line, from, to, text) => ({
     range: { start: { line, character: from }, end: { line, character: to } }, text });
-  // Sent at once, behind the request for the configuration.
+  // Sent at once, while the server's request for the configuration is still open.
   conn.sendNotification('initialized', {});
   conn.sendNotification('textDocument/didOpen', { textDocument });
   same(await hover(0, 10), 'äpfel: 2');

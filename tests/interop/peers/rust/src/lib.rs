@@ -1,8 +1,8 @@
-//! What the programs share: the vocabulary of `../../checklist.py`.
+//! What the programs share: the calls and answers for the points of `../../checklist.py`.
 
 use serde_json::{Value, json};
 
-/// The method that a program was asked for is none of its own.
+/// The error code of a request for a method that does not exist.
 pub const METHOD_NOT_FOUND: i32 = -32601;
 
 /// More than 1 MiB, not ASCII.

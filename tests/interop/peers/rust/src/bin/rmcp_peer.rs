@@ -191,7 +191,7 @@ async fn cancel(session: &Session) -> Result<(), Failure> {
             .len()
     };
     let mut before = told();
-    // The reports end, or the deadline of the run does it.
+    // Waits until no more reports come. If they never end, the deadline of the run fails it.
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
         if told() == before {
