@@ -5,7 +5,7 @@
 
 Plays the committed cases through a build that counts, with the Rust that `coverage.txt` names (what
 a region is differs between compilers), and exits 1 if more regions are not reached than that file
-allows. The number there may only go down. --list prints each of them. Needs the component
+allows. The number there may only go down. --list prints each region that is not reached. Needs the component
 `llvm-tools` and exits 3 without it. A generic function that no target uses is not counted at all.
 """
 
@@ -66,7 +66,7 @@ def replay(toolchain, tools, folder):
 
 
 def regions(exported):
-    """How often each region of the core was reached, whichever types its function was made for."""
+    """How often each region of floors 0 to 3 was reached: the most of all types its function was made for."""
     reached = {}
     table = floors()
     for function in exported["data"][0]["functions"]:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The longest case of each target that is worth its time, in bytes, and its words.
+# The longest case of each target that is worth its time, in bytes (others: 768), and its dictionary (others: none).
 LONGEST = {"json": 1024, "frames": 512, "client": 1024, "server": 1024, "encode": 400}
 WORDS = {"json": "json", "frames": "messages", "client": "messages", "server": "messages", "encode": "messages"}
 # What a script exits with when a tool is missing and nothing was checked.
@@ -105,7 +105,7 @@ def fuzz(program, corpus, cpu_seconds, seed=0):
 
 
 def passes(program, case):
-    """Whether a target has nothing to say against one case."""
+    """Whether a target plays one case without a fault."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(case)
         file.flush()
@@ -158,6 +158,6 @@ def pack(name, folder):
 
 
 def minimise(program, folders, into):
-    """Adds to a folder, of many cases, the few that reach what its own do not."""
+    """Adds to the folder `into` those cases of `folders` that reach what its own do not."""
     command = [str(program), "-merge=1", "-use_counters=0", str(into), *map(str, folders)]
     subprocess.run(command, check=True, capture_output=True)

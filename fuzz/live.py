@@ -4,8 +4,8 @@
     fuzz/live.py [--seconds N] [--keep] [TARGET…]
 
 N seconds of the processor a target, 10 unless told. With --keep, the few cases that reach more than
-the committed ones are added to them; those made by hand stay. Needs a nightly Rust and `cargo install cargo-fuzz --locked`; exits 3
-without them. Exits 1 if anything was found, with the case and what it broke.
+the committed ones are added to them; the committed ones all stay. Needs a nightly Rust and `cargo install
+cargo-fuzz --locked`; exits 3 without them. Exits 1 if anything was found, with the case and what it broke.
 """
 
 import argparse

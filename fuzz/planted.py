@@ -5,8 +5,8 @@
 
 Builds with the feature `planted` and gives each target 300 seconds of the processor, one seed, no
 case to begin with. Prints how many executions, at which rate and with how many covered edges it
-took. What was found has to pass without the feature, or it is another fault. Exits 1 if a fault is
-not found, 3 if the engine is not there.
+took. The case that was found has to pass without the feature, or it shows another fault. Exits 1 if
+a planted fault is not found, 3 if the engine is not there.
 """
 
 import sys

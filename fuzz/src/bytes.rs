@@ -1,7 +1,7 @@
 //! Turns the bytes of a case into choices, from the front to the back.
 //!
-//! Rule: a choice uses a fixed, small number of bytes from the front, so that a changed byte
-//! changes one choice and little else.
+//! Rule: a choice, but for a text, uses a fixed, small number of bytes from the front, so that a
+//! changed byte changes one choice and little else.
 
 /// What is left of a case.
 pub(crate) struct Bytes<'a>(&'a [u8]);
@@ -20,6 +20,7 @@ impl<'a> Bytes<'a> {
         self.some().unwrap_or(0)
     }
 
+    /// The next byte; `None` once there is none.
     pub(crate) fn some(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -57,7 +58,8 @@ impl<'a> Bytes<'a> {
         std::mem::take(&mut self.0)
     }
 
-    /// A place among things of which few are used often: three of four times one near `hot`.
+    /// A number that names a thing: three times of four one of the four from `hot` on, so that few
+    /// things are used often.
     pub(crate) fn place(&mut self, hot: u8) -> u8 {
         match self.byte() {
             byte @ 0xC0.. => byte.wrapping_mul(37),

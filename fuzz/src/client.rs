@@ -1,4 +1,4 @@
-//! Invariant: whatever answers come, each call settles exactly once, the end comes last and once, and whole and split are the same.
+//! Invariant: whatever answers come, each call settles exactly once, the end comes last and once, and input gives the same whole and in pieces.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
 
 type Open = BTreeMap<CallId, u64>;
 
-/// Three things to ask, each in one of several ways.
+/// Makes three calls or batches, each in the way that its byte says. Gives the open calls.
 fn ask(conn: &mut Connection<u64>, calls: [u8; 3]) -> Open {
     let mut open = Open::new();
     for (tag, how) in (0..).zip(calls) {
@@ -69,7 +69,7 @@ fn ask(conn: &mut Connection<u64>, calls: [u8; 3]) -> Open {
     open
 }
 
-/// Says of the first call that it is not wanted, in one of two ways.
+/// Asks the peer to cancel the first call, or cancels it, or both, or neither, as `how` says.
 fn give_up(conn: &mut Connection<u64>, how: u8, open: &mut Open) {
     let Some((&call, _)) = open.first_key_value() else {
         return;
@@ -87,7 +87,7 @@ fn give_up(conn: &mut Connection<u64>, how: u8, open: &mut Open) {
     }
 }
 
-/// The planted fault does not hear of an answer to nobody that came in pieces.
+/// Whether the planted fault drops this event: an answer that fits no call and came in pieces.
 fn is_lost(event: &Event<'_, u64>, in_pieces: bool) -> bool {
     let Event::UnmatchedResponse(unmatched) = event else {
         return false;
@@ -129,7 +129,7 @@ fn receive(
                     assert_eq!(tag, Some(response.tag), "a call settles once");
                 }
                 Event::Request(request) => answer(&mut conn, request),
-                // The limit is for answers, and for none that acknowledges a notification.
+                // Neither a cancel nor the acknowledgement of a notification counts as unmatched.
                 Event::UnmatchedResponse(unmatched)
                     if matches!(unmatched.kind, UnmatchedKind::Cancel) => {}
                 Event::UnmatchedResponse(unmatched)

@@ -1,4 +1,4 @@
-//! Invariant: a conversation of the public generators comes to its end, is the same whole and in pieces, and each request in it gets its one answer.
+//! Invariant: a conversation of the public generators comes to its end, gives the same whole and in pieces, and each request in it gets an answer.
 
 use antiphon::generate::{Conversation, Splits};
 use antiphon::{Config, Connection, Event, Framing, Input};
@@ -15,7 +15,7 @@ const FRAMINGS: [Framing; 4] = [
 ];
 
 pub fn run(data: &[u8]) {
-    // A generator that runs out of bytes makes less.
+    // A generator may run out of bytes; then there is no conversation.
     let Ok((framing, splits, conversation)) = read(data) else {
         return;
     };
@@ -51,7 +51,8 @@ fn connection(config: Config) -> Connection<u64> {
     conn
 }
 
-/// The handler echoes. The planted fault forgets requests with an id of a certain spelling.
+/// Notes an event, and answers a request with its params. The planted fault forgets a request of a
+/// batch whose id is `1e0`.
 fn hear(conn: &mut Connection<u64>, event: Event<'_, u64>, said: &mut Vec<String>) {
     said.push(tell(&event));
     if let Event::Request(request) = event {
@@ -84,7 +85,7 @@ fn play(config: Config, conversation: &Conversation) -> Told {
     (said, written)
 }
 
-/// How many answers were written; none where messages are not told apart here.
+/// How many answers were written; `None` under other framings than lines.
 fn answers(framing: Framing, written: &[u8]) -> Option<usize> {
     if framing != Framing::Newline {
         return None;

@@ -147,7 +147,7 @@ fn progress() {
     }
 }
 
-/// Calls that wait together, as one message of any framing.
+/// Of four calls that wait, three leave joined in one batch, under any framing.
 fn joined() {
     for framing in [Framing::ContentLength, Framing::Newline, Framing::Messages] {
         let mut config = Config::new().max_joined_calls(3);
@@ -173,7 +173,7 @@ impl Serialize for Refusing {
     }
 }
 
-/// What an event says is said in words: no name of ours is among them.
+/// Each event that has a text says something, and an owned outcome says what the lent one says.
 pub(crate) fn in_words<T>(event: &Event<'_, T>) {
     let said = match event {
         Event::Response(response) => {
@@ -278,7 +278,7 @@ fn said_in_words() {
     ] {
         assert_eq!(error.is_over_limit(), is_over, "{error}");
     }
-    // What led to an error is told here, and by no error object.
+    // The cause of an error is known on this side, and no error object tells it.
     let cause = "the disk is full";
     let error = OwnedError::internal(cause.into());
     assert_eq!(error.as_error(), ErrorObject::internal_error());
@@ -374,8 +374,8 @@ fn answers_that_name_no_call() {
     assert!(bare.text().is_empty() && !bare.to_string().is_empty());
 }
 
-/// A format that knows nothing of raw JSON refuses it, and no key is raw JSON. Keys that serde_json
-/// treats in secret ways are refused wherever they stand, and only there.
+/// A format that knows nothing of raw JSON refuses it, and no key is raw JSON. The names that
+/// serde_json treats in secret ways are refused as keys, at any depth, and allowed as values.
 fn raw_json_elsewhere() {
     struct Printed<'a>(Json<'a>);
     impl fmt::Display for Printed<'_> {
@@ -416,7 +416,7 @@ fn raw_json_elsewhere() {
     frames_cut_short();
 }
 
-/// Whatever the end of the input leaves of a frame, it is said.
+/// Whatever part of a frame stands at the end of the input, the connection tells that it has closed.
 fn frames_cut_short() {
     let framings = [
         Framing::Newline,
@@ -447,7 +447,7 @@ fn frames_cut_short() {
             assert_eq!(conn.poll_batch_items(), None);
         }
     }
-    // One that cannot call has no calls to end.
+    // A connection whose tag has no values cannot call. It drains and closes all the same.
     let mut mute: Connection<Infallible> = Connection::new(Config::new());
     let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}\n");
     let Some(Event::Request(request)) = mute.poll_event(&mut input) else {
@@ -510,7 +510,7 @@ fn values_that_do_not_fit() {
     assert!(!error.detail().contains("secret"), "{}", error.detail());
 }
 
-/// What was not read for a while has its time for a message anew.
+/// After `restart_frame_time` a message that is half read has its whole time again.
 fn a_pause_while_a_message_comes() {
     let mut config = Config::new();
     config.timeouts.message_timeout = Some(Duration::from_millis(5));
@@ -531,7 +531,7 @@ fn id(text: &str) -> Id<'_> {
     Id::new(Json::parse_str(text).expect("JSON")).expect("a scalar")
 }
 
-/// Who takes nothing new says so with the code of the profile.
+/// A connection that drains refuses requests with the code of its profile.
 fn draining() {
     let mut config = Config::new();
     config.dialect.error_profile = ErrorProfile::WebSocketDraft;
@@ -570,7 +570,8 @@ fn half_a_frame() {
     assert!(matches!(event, Some(Event::Closed(closed)) if closed == why));
 }
 
-/// Less of a batch than was shown before tells nothing; another message ends a half-told one.
+/// An input with less of a batch than was shown before gives no event. Another message in the place
+/// of one that was half told ends that one.
 fn shown_otherwise() {
     let mut config = Config::new();
     config.dialect.null_id_error = NullIdError::FailAll;
@@ -616,7 +617,8 @@ fn an_exchange_without_an_answer() {
     assert!(matches!(settled.outcome, Outcome::Missing), "{owned:?}");
 }
 
-/// Numbers end, and are spelled in full at every length; prefixes are cut at a character.
+/// Call numbers run out, and are spelled in full at every length; a prefix of ids is cut to at most
+/// 64 bytes, between two characters.
 fn the_last_numbers() {
     let mut config = Config::new();
     config.first_call = (1 << 53) - 2;
@@ -666,7 +668,7 @@ fn the_last_numbers() {
     }
 }
 
-/// What has no JSON form is refused wherever it is given, and nothing is written of it.
+/// What has no JSON form is refused wherever it is given, and a connection sends nothing of it.
 fn unwritable() {
     struct Full;
     impl Write for Full {
@@ -709,8 +711,8 @@ fn unwritable() {
     assert!(serde_json::to_string(&std::collections::BTreeMap::from([(1, json)])).is_ok());
 }
 
-/// A call is given up, and a request answered, where it came up and nowhere else: not even where two
-/// connections have one number.
+/// A call can be cancelled, and a request answered, only on the connection that it belongs to: not
+/// even on another one with the same number.
 fn another_connections() {
     let mut config = Config::new();
     let mut made: Connection<u64> = Connection::new(config);
@@ -731,7 +733,7 @@ fn another_connections() {
     assert_eq!((other.calls_open(), made.cancel(call)), (1, Some(7)));
 }
 
-/// An error to all calls ends those that were open when it came, and no later one.
+/// An error for all calls ends those that were open when it came, and no later one.
 fn a_call_made_while_an_error_is_told() {
     let mut config = Config::new();
     config.dialect.null_id_error = NullIdError::FailAll;
@@ -848,7 +850,7 @@ fn heard<T: fmt::Debug, S: Settings>(
     (told, written)
 }
 
-/// Limits may be as large as numbers are. What is announced then is no less.
+/// Limits may be as large as numbers are. The announced bound is then the largest number.
 fn limits_without_end() {
     let mut config = Config::new();
     config.limits.max_open_calls = usize::MAX;
@@ -864,7 +866,7 @@ fn limits_without_end() {
     assert!(matches!(event, Some(Event::Response(told)) if told.tag == 7));
 }
 
-/// A large text that is written from where it stands, and one that is taken, are the same bytes.
+/// A large text is the same bytes whether `poll_transmit` shows it or `take_transmit` takes it.
 fn large_texts_in_place() {
     let request = r#"{"jsonrpc":"2.0","method":"m","params":[],"id":1}"#;
     let request_v1 = r#"{"method":"m","params":[],"id":1}"#;

@@ -49,8 +49,8 @@ fn config(bytes: &mut Bytes<'_>) -> Config {
         Framing::ContentLength,
         Framing::Concatenated,
     ]);
-    // What is given up before it has begun is answered without the service, so that only who
-    // drives the connection knows the place of that answer: cancels of the peer's have their tests.
+    // A request that is cancelled before its handler begins is answered without the service. The
+    // core alone cannot know which had begun, so cancels by the peer are left to other tests.
     config.dialect.cancel_receive = CancelStyle::None;
     config.dialect.cancel_send = *bytes.one(&[CancelStyle::None, CancelStyle::Lsp]);
     config.limits.max_message_bytes = 200;
@@ -84,7 +84,7 @@ pub(crate) enum Act {
         how: u8,
     },
     End,
-    /// The driver was polled, and looked at the time last.
+    /// The driver was polled, and looked at the time: only then may it end calls.
     Turn,
 }
 
@@ -133,9 +133,9 @@ impl Wake for Flag {
 
 struct Echo {
     notes: Shared<Notes>,
-    /// Whether handlers return their answers, or give them to responders. Those go at once and the
-    /// others with the next turn, so both in one run would come in an order that the core does not
-    /// know.
+    /// Whether handlers return their answers; else they give them to responders. A responder's answer
+    /// leaves at once and a returned one with the next turn, so with both in one run the answers would
+    /// have an order that the core does not know.
     returns: bool,
 }
 
@@ -221,8 +221,8 @@ struct World {
     settled: BTreeMap<usize, OwnedOutcome>,
     tag: usize,
     serial: u64,
-    /// How much had been written when the transport broke, or somebody left without a word. What
-    /// was not on its way by then may be missing.
+    /// How much had been written when the transport broke, or the connection was ended here. What
+    /// was not written by then may be missing.
     broken_at: Option<usize>,
 }
 
@@ -356,7 +356,7 @@ impl World {
         .into_bytes()
     }
 
-    /// Whether calls and notifications are still told to the core as they are made here.
+    /// Whether calls and notifications are still made, and noted for the core: until something ends.
     fn is_open(&self) -> bool {
         self.broken_at.is_none() && !with(&self.wire, |wire| wire.is_ended())
     }
@@ -399,9 +399,9 @@ impl World {
         }
     }
 
-    /// Lets time pass, while nothing can be read: which of an answer and a deadline comes first is
-    /// the driver's choice otherwise. It passes from timer to timer, for a clock that jumps over a
-    /// deadline has more time granted.
+    /// Lets time pass, while nothing can be read: else the driver would choose whether an answer or a
+    /// deadline comes first. It passes from timer to timer, for after a clock
+    /// that jumps over a deadline the driver grants more time.
     fn pass(&mut self, span: u64) {
         let granted = with(&self.wire, |wire| std::mem::take(&mut wire.read_grant));
         self.poll();
@@ -453,7 +453,7 @@ impl World {
             .driver
             .as_mut()
             .map(|driver| Pin::new(driver).poll(&mut Context::from_waker(&waker)));
-        // One that only lets callers go first ends no call yet: what can be read comes before.
+        // A turn without a look at the time ends no call yet: what can be read comes first.
         if self.clock.looks() > before {
             with(&self.notes, |notes| notes.acts.push(Act::Turn));
         }

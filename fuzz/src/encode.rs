@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     config.limits.max_method_bytes = 4096;
     config.limits.max_header_bytes = 4096;
     config.limits.max_id_bytes = 4096;
-    // Both ends have the same limit on batches, and only what is said is compared.
+    // Joined calls would arrive as a batch, which the far end's limit on batches may refuse.
     config.limits.max_joined_calls = 0;
     (
         config.limits.max_open_calls,
@@ -81,7 +81,7 @@ enum Any<'a> {
     UnitStruct,
     TupleStruct(Vec<Any<'a>>),
     Tuple(Vec<Any<'a>>),
-    /// What is shown piece by piece.
+    /// A text whose `Display` writes it piece by piece.
     Shown(Vec<&'a str>),
     /// A struct of one of serde_json's secret names, with this in it.
     Secret(bool, Vec<Any<'a>>),
@@ -280,7 +280,7 @@ impl Serialize for Any<'_> {
             Any::Disorder(value, how) => {
                 let mut map = to.serialize_map(None)?;
                 for bit in 0..4 {
-                    // A refusal may be ignored by whoever breaks the rules.
+                    // A type that breaks the rules may ignore a refusal, too.
                     let _ = match how >> bit & 1 {
                         0 => map.serialize_key("k"),
                         _ => map.serialize_value(value),
@@ -292,7 +292,8 @@ impl Serialize for Any<'_> {
     }
 }
 
-/// What was written of the value; the planted fault forgets the escape of one character.
+/// What was written of the value, or `None` if it was refused. The planted fault forgets the escape of
+/// one character.
 fn like_serde_json(value: &Any<'_>) -> Option<OwnedJson> {
     let ours = OwnedJson::from_value(value);
     if !value.is_plain() {
@@ -311,13 +312,13 @@ fn like_serde_json(value: &Any<'_>) -> Option<OwnedJson> {
             assert!(!format!("{error} {error:?} {:?}", error.kind()).is_empty());
             assert!(!error.message().contains('\u{0}') || error.message().is_empty());
         }
-        // 2^64 and beyond, and what serde_json cannot write as a key.
+        // One takes what the other refuses.
         (ours, theirs) => panic!("ours {ours:?}, theirs {theirs:?} of {value:?}"),
     }
     ours.ok()
 }
 
-/// A call and a notification read back as they were said, by one who speaks the same dialect.
+/// A call and a notification are read back as they were said, by a connection of the same dialect.
 fn call(config: Config, method: &str, value: &Any<'_>, written: Json<'_>) {
     let mut near: Connection<u64> = Connection::new(config);
     let called = near.call(method, value, None, 0).is_ok();
@@ -501,7 +502,7 @@ fn carry(from: &mut Connection<u64>, bytes: &mut Vec<u8>, mut each: impl FnMut(&
     assert!(rest.is_empty(), "what is written is whole");
 }
 
-/// An error object off the wire keeps its text, and one of ours has the form of the specification.
+/// An error object of ours is written in the form of the specification.
 fn errors(bytes: &[u8]) {
     let message = String::from_utf8_lossy(bytes);
     let made = OwnedError::new(-32000 - bytes.len() as i64, message.as_ref());

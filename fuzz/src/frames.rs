@@ -1,4 +1,4 @@
-//! Invariant: frames are the same whole and split, and never is more to be held than was announced.
+//! Invariant: frames are the same whole and split, and no more has to be held than was announced.
 
 use antiphon::{Cut, Framer, Framing};
 
@@ -90,7 +90,7 @@ fn cut(mut framer: Framer, stream: &[u8], steps: [usize; 2]) -> Vec<String> {
                     to - from < framer.max_input_bytes().max(1),
                     "too much is left"
                 );
-                // Fewer bytes than before, or none, change nothing.
+                // An input without bytes changes nothing.
                 if turn % 3 == 0 {
                     assert_eq!(framer.cut(&[], false), Ok(Cut::Incomplete { taken: 0 }));
                 }

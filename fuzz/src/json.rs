@@ -47,7 +47,7 @@ pub fn run(data: &[u8]) {
     whole(json, &node, data);
 }
 
-/// What serde_json ignores it does not check for UTF-8, nor does it count its depth.
+/// Compares with serde_json, which in a value that it ignores checks neither UTF-8 nor the depth.
 fn by_serde_json(data: &[u8], accepted: bool) {
     let text = data.strip_prefix("\u{feff}".as_bytes()).unwrap_or(data);
     let Ok(text) = std::str::from_utf8(text) else {
@@ -197,7 +197,7 @@ fn whole(json: Json<'_>, node: &Node, text: &[u8]) {
             assert!(again.is_some_and(|again| again.end == copied.as_str().len()));
             assert!(!copied.as_str().contains(['\n', '\r']));
         }
-        // The one thing that is JSON and is not written.
+        // A reserved key is the one thing that is JSON and is neither written nor read.
         Err(error) => {
             assert_eq!(error.kind(), antiphon::EncodeErrorKind::ReservedKey);
             let refused = json
@@ -206,7 +206,7 @@ fn whole(json: Json<'_>, node: &Node, text: &[u8]) {
             assert_eq!(refused.kind(), antiphon::DecodeErrorKind::ReservedKey);
         }
     }
-    // A type that refuses most texts, and one that takes what fits; serde_json is the judge.
+    // Decoded as any value, with serde_json as the judge; and below as a type that refuses most texts.
     let decoded = json.decode::<serde_json::Value>();
     let theirs = serde_json::from_slice::<serde_json::Value>(inside);
     match (decoded, theirs) {

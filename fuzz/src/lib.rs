@@ -1,6 +1,6 @@
-//! Fuzz targets, each a function from bytes to nothing that panics when its invariant is broken.
+//! Fuzz targets, each a function that takes bytes and panics when its invariant is broken.
 //!
-//! `fuzz_targets/` hands them to the fuzzing engine; [`replay`] plays every committed case through
+//! `fuzz_targets/` hands them to the fuzzing engine; `tests/replay.rs` plays every committed case through
 //! the same functions, without the engine and on any toolchain. How to run either stands in
 //! `README.md`.
 

@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::reference::Rules;
 use crate::run::{Hear, Op, Said, run as step};
 
-/// No run is longer.
+/// No run has more operations.
 const MAX_STEPS: usize = 200;
 
 pub fn run(data: &[u8]) {

@@ -57,7 +57,8 @@ fn config(bytes: &mut Bytes<'_>) -> Config {
     config.limits.max_batch_items = 4;
     config.limits.max_batch_calls = 4;
     config.limits.soft_max_outbox_bytes = 64 + usize::from(bytes.byte()) * 8;
-    // Deadlines of the wire are a fault of the wire: other targets have them.
+    // The wire is slow here, so these timeouts would end a connection to a peer that keeps to the
+    // rules. Other targets have them.
     (
         config.timeouts.message_timeout,
         config.timeouts.write_timeout,
@@ -87,7 +88,7 @@ struct Side {
     /// Ids of calls that were given up: only they may be answered late.
     given_up: BTreeSet<String>,
     held: Vec<Held>,
-    /// Calls to which silence may be the answer.
+    /// Calls whose cancel was asked for and may never be answered.
     asked: Vec<CallId>,
     eof_comes: bool,
     eof_told: bool,

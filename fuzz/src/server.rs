@@ -1,4 +1,4 @@
-//! Invariant: a request is answered exactly once under its id as it was written, a notification never, and every other answer is told of by an event.
+//! Invariant: a request is answered exactly once under its id as it was written, a notification never, and an event tells of every other answer, but for the two kinds that `account` names.
 
 use antiphon::{
     CancelAnswer, CloseReason, Closed, Config, Connection, ErrorObject, ErrorProfile, Event,
@@ -37,7 +37,8 @@ pub fn run(data: &[u8]) {
     alone(config, messages);
 }
 
-/// One message alone gets the same kind of answer from the function without a connection.
+/// The function without a connection answers any bytes with a JSON reply that says something, or with
+/// none.
 fn alone(config: Config, message: &[u8]) {
     let reply = antiphon::answer(config, message, |call| match call.method.len() % 3 {
         0 => Err(ErrorObject::method_not_found()),
@@ -75,7 +76,7 @@ impl Server {
     fn receive(&mut self, mut input: Input<'_>) {
         while let Some(event) = self.conn.poll_event(&mut input) {
             tell(&event);
-            // A driver may leave a message half way, and show the next.
+            // A driver may stop reading a message half way, and show the next.
             let is_left = self.ways & 8 == 8 && matches!(event, Event::Notification(_));
             match event {
                 Event::Request(request) => self.request(request),
@@ -174,7 +175,8 @@ impl Server {
             written.extend(said.into_iter().map(|reply| Said::of(reply, &frame)));
             frame.clear();
         }
-        // A cancel that asks for an answer may have the id of a request: its null is nobody's else.
+        // The null that answers a cancel may have the id of a request, too. Other results come first, so
+        // that it does not take the place of that request's.
         written.sort_by_key(|said| said.is_null);
         let mut automatic = Vec::new();
         for said in written {
@@ -188,8 +190,8 @@ impl Server {
             let place = automatic.iter().position(|other| other == code);
             automatic.swap_remove(place.expect("what is announced is sent"));
         }
-        // A request that its own batch cancels is answered without an event, and so is all that is
-        // answered in what was left half way: what was opened, and what is over a limit.
+        // Two kinds are answered without an event: a request that its own batch cancels, and in a
+        // message that was left half way the requests that were opened and what is over a limit.
         let cancelled = cancel_code(self.conn.config());
         let is_quiet = |code: &i64| *code == cancelled || self.ways & 8 == 8;
         assert!(
@@ -198,7 +200,8 @@ impl Server {
         );
     }
 
-    /// Takes an answer off those given; the code of one that the connection made itself.
+    /// Takes an answer off those given. If it is none of them, the connection made it itself: then this
+    /// gives its code, or `None` for a null.
     fn match_up(&mut self, said: Said) -> Option<i64> {
         let Said { id, code, is_null } = said;
         // A peer that counts braces gets those of an id escaped, too.

@@ -138,7 +138,7 @@ impl Side {
         };
     }
 
-    /// Takes what has settled, and holds what is so after every step.
+    /// Takes what has settled, and checks what must hold after every step.
     fn check(&mut self) {
         while let Some(settled) = self.session.poll_settled() {
             let is_lost = matches!(settled.outcome, OwnedOutcome::TimedOut);
@@ -308,11 +308,11 @@ impl World {
         self.sides.iter_mut().for_each(Side::check);
     }
 
-    /// Has both sides take their turns, ends their inputs, and lets time go by until all is over.
+    /// Has both sides take twenty turns, ends their inputs, and lets time go by until all is over.
     fn end(&mut self) {
         for turn in 0..MAX_TURNS {
             for at in [0, 1] {
-                // A write that never ends is bounded by time alone.
+                // All is written: a write that never ends would only be ended by its timeout.
                 self.sides[at].take_output();
                 self.write(at);
                 let side = &mut self.sides[at];

@@ -294,7 +294,8 @@ fn refusals(bytes: &mut Bytes<'_>) {
     corners::run(bytes.byte());
 }
 
-/// The announced bounds grow with the limits, and hold what a connection announces at once.
+/// The announced bounds grow with the limits; presets for HTTP and WebSocket have their framing; an
+/// unsent batch leaves no open call.
 fn memory(bytes: &mut Bytes<'_>) {
     let mut config = crate::config::config(bytes);
     let small = (config.max_memory_bytes(), config.max_input_bytes());

@@ -1,4 +1,4 @@
-//! Plays every committed case, and as many that are made up, through each target.
+//! Plays every committed case, and [`MADE_UP`] cases that are made up, through each target.
 //!
 //! Rule: a corpus never shrinks below the number that is committed with it.
 

@@ -5,8 +5,8 @@
     tests/mutants/run.py --again             the same, without what the last run caught in files unchanged since
     tests/mutants/run.py --files id calls    only mutants of files whose path contains a word; writes nothing
     tests/mutants/run.py --sample 40 --seed 7
-                                             so many mutants that SUMMARY.md does not list as survivors,
-                                             drawn by the seed; each must be caught
+                                             so many mutants that neither SUMMARY.md lists as survivors
+                                             nor reasons.txt explains, drawn by the seed; each must be caught
     tests/mutants/run.py --survivors         only those that SUMMARY.md lists as survivors; writes nothing
     tests/mutants/run.py --floors 5          only mutants of these floors; the others stand in SUMMARY.md as they stood
 
@@ -49,7 +49,7 @@ SERVICE_FLOOR = 5
 FLOORS = [0, 1, 2, 3, SESSION_FLOOR, SERVICE_FLOOR]
 # What we exit with when something cannot be fetched and nothing was run.
 SKIPPED = 3
-# How we name the protocol cases of one file.
+# All protocol cases of one file count as one test, whose name is the file's and ends so.
 CASES = ".txt"
 NOT_RUN = ("not run", "")
 NO_REASON = "**Not yet killed.**"
@@ -59,10 +59,11 @@ TESTS = ["api", "conformance", "interpreted", "memory", "model"]
 NOT_RUN_TESTS = "allocations::"
 # Together at most so many seconds of tests in the first run for a mutant, in the second, and so on.
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
-# A run may take so many times as long as without a mutant, and so many seconds on top; of the processor, and in all.
+# How much time of the processor a run may take: so many times as much as without a mutant, and so many seconds on top.
 MAX_TIMES, SECONDS_MORE = 4, 0.3
 # About what a process costs before its first test.
 PROCESS_SECONDS = 0.003
+# How long it may take by the clock: so many times the time above, and so many seconds on top.
 MAX_WAIT_TIMES, MAX_WAIT_SECONDS = 40, 60
 MAX_MEMORY_BYTES = 3 << 30
 MAX_BUILD_SECONDS = 1800
@@ -255,7 +256,7 @@ def build(with_fuzz):
 
 
 def copy_tree():
-    """Copies what is in the tree to where it is mutated; what is not needed there is not declared there."""
+    """Copies the tree to where it is mutated, with a manifest that declares only what is needed there."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True, capture_output=True,
                             check=True).stdout.split("\n")
     for folder, _, names in os.walk(os.path.join(COPY, "src")):

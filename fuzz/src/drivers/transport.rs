@@ -23,7 +23,7 @@ pub(crate) struct Wire {
     pub(crate) output: Vec<u8>,
     pub(crate) read_grant: usize,
     write_grant: usize,
-    /// So many calls fail for no reason first.
+    /// So many reads and writes fail as interrupted first.
     pub(crate) interrupts: usize,
     has_stalled: bool,
     is_ended: bool,
@@ -80,7 +80,7 @@ impl Wire {
         self.wake();
     }
 
-    /// Everything goes from here on, and then the peer leaves.
+    /// Everything can be read and written from here on, and then the input ends.
     pub(crate) fn heal(&mut self) {
         (self.read_grant, self.write_grant) = (1 << 40, 1 << 40);
         self.end();
@@ -157,7 +157,7 @@ impl Io for Pipe {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         with(&self.0, |wire| match (wire.write_fails, wire.write_grant) {
             (true, _) => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            // One that is written to its last granted byte is flushed with the next grant.
+            // Without a grant nothing is flushed.
             (false, 0) => wire.wait(cx),
             (false, _) => Poll::Ready(Ok(())),
         })

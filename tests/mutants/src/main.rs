@@ -25,13 +25,14 @@ use std::{env, fs};
 /// The last floor that is mutated as a whole.
 const MAX_FLOOR: u8 = 3;
 
-/// The rooms above it that are, too.
+/// The modules above it that are mutated, too.
 const ABOVE: [&str; 2] = ["session", "service"];
 
-/// Where calls are left out and rows of a `match` confused, too: what there is to forget in it is such.
+/// The module in which statements are left out, and values of arms exchanged, too: in it a forgotten call
+/// or a wrong row is the likely mistake.
 const WITH_ROWS: &str = "service";
 
-/// What the copy asks whether a mutant is awake.
+/// The module of the copy that says whether a mutant is awake.
 const AWAKE: &str = include_str!("awake.rs.in");
 
 fn main() -> ExitCode {
@@ -97,7 +98,7 @@ fn mutate(
     Ok(list)
 }
 
-/// The crate's root, which also holds what is asked whether a mutant is awake.
+/// The root of the copy, which also declares the module that says whether a mutant is awake.
 fn crate_root(text: &str) -> Result<String, String> {
     let marker = "#![no_std]\n#![deny(unsafe_code)]\n";
     if !text.contains(marker) {
@@ -108,7 +109,7 @@ fn crate_root(text: &str) -> Result<String, String> {
     Ok(text.replacen(marker, ours, 1) + "\n#[doc(hidden)]\nmod mutants;\n")
 }
 
-/// The floor of each module, as the table says that holds the imports.
+/// The floor of each module, from the text of `tests/repository/floors.rs`.
 fn floors(table: &str) -> Result<BTreeMap<String, u8>, String> {
     let mut floors = BTreeMap::new();
     for call in table.split("room(").skip(1) {
