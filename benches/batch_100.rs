@@ -1,4 +1,5 @@
-//! A batch of 100: ours from the first entry to the last result, theirs from the array to its answer.
+//! A batch of 100: between two connections from the first entry to the last result, and the server's part alone, from the
+//! array to its answer.
 
 use std::hint::black_box;
 

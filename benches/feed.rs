@@ -7,7 +7,7 @@ use std::hint::black_box;
 use antiphon::{Config, Connection, Event, Framing, Input, ReadBuffer};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-/// Shows the frame so many bytes at a time, and answers what it asks.
+/// Feeds the frame in pieces of a given length, and answers the request in it.
 fn show(conn: &mut Connection, buffer: &mut ReadBuffer, frame: &[u8], step: usize) {
     for part in frame.chunks(step) {
         buffer.spare()[..part.len()].copy_from_slice(part);

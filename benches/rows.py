@@ -21,14 +21,14 @@ ITEMS = ("01 req_small", "02 lsp_completion", "03 lsp_didchange_5k", "04 resp_sm
 
 @dataclass
 class Part:
-    """One figure: what to call it, who measures which names, and how they make it, round by round."""
+    """One figure: its label, the source and the names that are measured for it, and how it is computed of them, round by round."""
     label: str
     source: object
     names: list
     of: object = lambda value: value
     form: str = "{:.2f}"
     beside: list = field(default_factory=list)
-    anchor: float | None = None  # what it was on the machine of the limits
+    anchor: float | None = None  # the figure on the machine of the limits
 
 
 @dataclass
@@ -51,7 +51,7 @@ def ratio(label, source, ours, theirs, beside=(), anchor=None):
 
 
 def parse(label, item, source=sources.TIME, count=sources.COUNT):
-    """Reading an item against the best that serde_json can do by hand; instructions beside it."""
+    """Reading an item against serde_json with types written by hand; instructions beside it."""
     names = (f"parse {item}", f"serde {item}")
     return ratio(label, source, *names, beside=[ratio("instructions", count, *names)])
 
@@ -71,21 +71,21 @@ def instructions(item, name):
     return Part(item, sources.COUNT, [f"parse {name}"], form="{:.0f}")
 
 
-# Times say nothing across machines, nor across moments of one whose cores others share. So a limit in nanoseconds is met
-# by what a measured time is on the machine that the limits were taken on, where serde_json took so long for the same text
-# in the same way; what it is here stands beside it.
+# Times cannot be compared across machines, nor across moments of one whose cores others share. So a time that has a limit
+# in nanoseconds is converted to the machine of the limits: multiplied by what serde_json took there for this text, divided
+# by what it takes here in the same round. The time as measured here stands beside it.
 YARDSTICKS = {"01": ("serde 01 req_small", 153), "03": ("serde 03 lsp_didchange_5k", 2657)}
 
 
 def there(label, item, names, of=lambda nanos: nanos, say=lambda nanos: nanos, form="{:.0f}"):
-    """Nanoseconds on the machine of the limits, by the yardstick of an item, and beside them those of this one."""
+    """Nanoseconds on the machine of the limits, by the yardstick of an item; those of this machine beside them."""
     name, nanos = YARDSTICKS[item]
     here = Part("here", sources.TIME, names, lambda *times: say(of(*times)), form=form)
     return Part(label, sources.TIME, [*names, name], lambda *times: say(of(*times[:-1]) * nanos / times[-1]), form=form, beside=[here])
 
 
 def bookkeeping(label, open):
-    """A call that is made and given up costs so much more than a notification, the harness's own list taken off."""
+    """What a call that is made and given up costs more than a notification, without the harness's own list."""
     names = [f"call and give up, {open} open", "notify", f"turns, {open} open"]
     return there(label, "01", names, lambda call, told, turn: call - told - turn, form="{:.1f}")
 
@@ -111,13 +111,13 @@ def crowd(transport, runtimes):
 
 
 def typed(label, mode, runtimes):
-    """With router and typed client, against the plain service and `call`."""
+    """With router and typed client, against a plain service and `call`."""
     return [ratio(f"{runtime} {label}", sources.ECHO, f"antiphon {runtime} TCP, router and stub: {mode}", f"antiphon {runtime} TCP: {mode}")
             for runtime in runtimes]
 
 
 def picked(peer, transport="TCP"):
-    """A call of the crowd against the same by other software, in the same run."""
+    """A call of the crowd against the same with other software, in the same run."""
     return ratio(peer, sources.ECHO, f"antiphon tokio {transport}: crowd", f"{peer}: crowd")
 
 
@@ -133,13 +133,13 @@ def counted(label, name):
 
 
 def decoded(item):
-    """Reading an item and decoding its params or result against serde_json that does both at once; instructions beside it."""
+    """Reading an item and decoding its params or result, against serde_json that decodes as it reads; instructions beside it."""
     names = (f"read and decode {item}", f"read and decode {item} by serde_json")
     return ratio(item[:2], sources.TIME, *names, beside=[ratio("instructions", sources.COUNT, *names)])
 
 
 def bare(label, mode, anchor):
-    """What the bare transport itself costs here: the floor that all of these stand on."""
+    """What the bare transport itself costs here, which the ratios of rows 15 to 17 are multiples of."""
     return Part(label, sources.ECHO, [f"bare blocking TCP: {mode}"], anchor=anchor)
 
 
@@ -149,7 +149,7 @@ def by_hand(label, mode):
 
 
 def http(label, mode):
-    """HTTP, which there is one client and one server for."""
+    """HTTP, for which there is one client and one server."""
     return apart(f"{label},", "antiphon tokio HTTP", "bare hyper HTTP", mode)
 
 
@@ -170,7 +170,7 @@ def linear(framing):
 
 
 SERDE = "serde_json typed with raw values"
-# How far other software may be from what it was, before it is the floor that is another and not the software.
+# How far the ratio of other software may be from what it was; beyond that the bare transport costs something else here.
 MAX_APART = 0.30
 SETUP = Row(16, "set-up: other software, 64 in flight, against the bare transport", None, None, [
     ratio("jsonrpsee WebSocket", sources.ECHO, "jsonrpsee WebSocket: many", "bare tokio WebSocket: many", anchor=35),

@@ -1,4 +1,4 @@
-"""Who measures: each source builds a program, runs it, and gives the figures of every round by name.
+"""What measures: each source builds a program, runs it, and gives the figures of every round by name.
 
 A source that cannot run here raises `Missing`, with the reason; one that breaks, or takes longer than it may, `Failed`.
 """
@@ -21,7 +21,7 @@ EMBEDDED = HERE.parent / "tests" / "embedded"
 
 
 class Missing(Exception):
-    """Something that it takes is not there."""
+    """Something that the source needs is not installed here."""
 
 
 class Failed(Exception):
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 def run(command, seconds, folder=None, environment=None):
-    """What a program prints. It and all that it started end when its time is over."""
+    """What a program prints. When its time is over, it and all that it started are ended."""
     command = [str(word) for word in command]
     try:
         process = subprocess.Popen(command, cwd=folder, env={**os.environ, **(environment or {})}, text=True,
@@ -63,13 +63,13 @@ def need_target(target):
 
 
 def targets(folder, part=""):
-    """Where a folder of benches/ is built: each for itself, for their flags and features differ."""
+    """Where a folder of benches/ is built: each apart, for their flags and features differ."""
     base = os.environ.get("CARGO_TARGET_DIR")
     return (pathlib.Path(base).absolute() / folder if base else HERE / folder / "target") / part
 
 
 def build(folder, part="", environment=None):
-    """Builds it and gives the folder of its programs."""
+    """Builds a folder of benches/ and gives the folder of its programs."""
     command = ["cargo", "build", "-q", "--release", "--locked", "--target-dir", targets(folder, part)]
     run(command, BUILD_SECONDS, HERE / folder, environment)
     return targets(folder, part) / "release"
@@ -113,7 +113,7 @@ class Instructions(Source):
 
 class Time(Instructions):
     def take(self, names):
-        """Three rounds of each of five processes: one in sixteen has its memory where an operation is slow."""
+        """Three rounds of each of five processes: in one of sixteen, memory lies where an operation is slow."""
         taken = [rounds(run([self.built, "time", *names], RUN_SECONDS)) for _ in range(5)]
         return {name: [figure for process in taken for figure in process[name]] for name in taken[0]}
 
@@ -127,7 +127,7 @@ class Count(Instructions):
 class Allocations(Instructions):
     def take(self, names):
         need("valgrind")
-        # Some real peers escape the slash in a method's name, and an event then owns the name without escapes.
+        # Some real peers escape the slash in a method's name, and the event then holds a copy without escapes.
         ours = (figures[1] for name, figures in count(self.built).items()
                 if instructions.guarded(name) and "15 recorded" not in name)
         return {"most": [max(ours)]}
@@ -189,7 +189,7 @@ class Counts(Source):
 
 
 class Wasm(Source):
-    """benches/wasm: in time under Node, or in the fuel of an interpreter."""
+    """benches/wasm: time under Node, or fuel of an interpreter."""
 
     def __init__(self, option):
         super().__init__()

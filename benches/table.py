@@ -11,8 +11,9 @@ middle of its rounds; one whose middle half spreads by more than 10 % is measure
 marked with ~, and its row is unsettled unless both ends of the spread give the same verdict. What cannot be measured here
 is SKIPPED, with the reason. With CARGO_TARGET_DIR, all that is built goes into folders in it.
 
-Rows 15 to 17 hold code against a kernel. Their limits come from a machine on which other software cost so many times the
-bare transport; where that is off by more than 30 %, the floor is another one, and those rows say so beside their verdict.
+Rows 15 to 17 are our code's time as a multiple of the bare transport's, which is the kernel's. On the machine of their
+limits other software cost known multiples, too; where one is off by more than 30 %, the bare transport costs something else
+here, and those rows say so beside their verdict.
 
 Exit code 1: a must is missed, or something broke. 2: wrong usage. It takes about ten minutes once everything is built.
 """
@@ -33,7 +34,7 @@ ATTEMPTS = 3
 
 
 class Figure:
-    """A figure and how sure it is."""
+    """A figure and its spread."""
 
     def __init__(self, part, measured):
         values = sorted(part.of(*values) for values in zip(*(measured[name] for name in part.names)))
@@ -52,7 +53,7 @@ def with_beside(parts):
 
 
 def figures(chosen):
-    """Part to figure, or to the exception that says why there is none. What is noisy is measured again."""
+    """By the id of a part: its figure, or the exception that says why there is none. What is noisy is measured again."""
     known = {}
     waiting = list(with_beside([part for row in chosen for part in row.parts]))
     for attempt in range(ATTEMPTS):
@@ -83,7 +84,7 @@ def judge(row, value):
 
 
 def verdict(row, found):
-    """Of the worst part. Beside the point for a row without limits."""
+    """The verdict of the worst part; a row without limits has none."""
     missing = [figure for figure in found if isinstance(figure, sources.Missing)]
     if row.must is None and row.target is None:
         return f"SKIPPED: {missing[0]}" if missing else "–"
@@ -103,7 +104,7 @@ def verdict(row, found):
 
 
 def setup(known):
-    """What of other software is not what it was: nothing, if the floor is the one that the limits are for."""
+    """Which other software costs another multiple of the bare transport than it did; empty if the limits are for this floor."""
     apart = []
     for part in rows.SETUP.parts:
         figure = known.get(id(part))
@@ -113,7 +114,7 @@ def setup(known):
 
 
 def why(figure):
-    """Why there is none; nothing if there is one."""
+    """Why there is no figure; empty if there is one."""
     if isinstance(figure, Figure):
         return ""
     return f" {'FAILED' if isinstance(figure, sources.Failed) else 'SKIPPED'}: {figure}"
@@ -180,13 +181,13 @@ def main(words):
             only = numbers(words[at + 1])
             del words[at:at + 2]
         except ValueError:
-            # Said by what is left in the words.
+            # The words stay, so the usage is printed below.
             pass
     if set(words) - {"--keep"}:
         print(__doc__, file=sys.stderr)
         return 2
     def is_chosen(row):
-        # What is held against a transport is held against other software, too.
+        # The check of the set-up belongs to every row that is against a bare transport.
         is_wanted = only is None or row.at in only
         return is_wanted or row is rows.SETUP and any(one.is_against_transport for one in rows.ROWS if one.at in only)
     chosen = [row for row in sorted(rows.ROWS, key=lambda row: (row.at, str(row.number))) if is_chosen(row)]

@@ -16,7 +16,7 @@
     reason = "each program that includes the corpus uses a part of it"
 )]
 
-// Its tests run where it stands.
+// The tests of this module run in tests/support.
 #[allow(unused_imports)]
 #[path = "../../tests/support/src/random.rs"]
 mod random;

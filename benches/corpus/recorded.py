@@ -5,8 +5,9 @@
     benches/corpus/recorded.py FOLDER
 
 Of each direction of each conversation in turn one message is taken, as it stood, at most 16, so that none outweighs the
-others, and 500 in all: single messages of version 2.0 of at most 16 KiB, none twice. What names this machine is put into other words of the same kind,
-and the ids of answers are numbered, so that each can be the answer to an open call; nothing else is changed.
+others, and at most 500 messages and 300 000 bytes in all: single messages of version 2.0 of at most 16 KiB, none twice. What
+names this machine is replaced by other words of the same kind, and the ids of answers are numbered, so that each can be the
+answer to an open call; nothing else is changed.
 """
 
 import json
@@ -24,7 +25,7 @@ ANSWER_ID = re.compile(r'"id"\s*:\s*(?:\d+|"(?:[^"\\]|\\.)*")')
 
 
 def messages(data):
-    """The messages of a stream, whose framing its first bytes tell."""
+    """The messages of a stream, whose framing is told by the first bytes of each."""
     while data:
         if data[:15].lower() == b"content-length:" or data[:13].lower() == b"content-type:":
             head, _, rest = data.partition(b"\r\n\r\n")
@@ -58,7 +59,7 @@ def usable(body):
     is_fit = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and len(text) <= MAX_MESSAGE_BYTES
     if not is_fit or not {"method", "result", "error"} & set(message):
         return None
-    # What cannot be said of it after renaming: an id of another place of the text.
+    # An answer in which several places look like its id cannot be renumbered.
     is_answer = "method" not in message
     if is_answer and (message.get("id") is None or len(ANSWER_ID.findall(text)) != 1):
         return None

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how what a call, a connection and a byte cost grows with how many there are; says whether it is as promised.
+"""Measures how the cost of a call, a connection and a byte grows with their number; says whether it is as promised.
 
 usage: run.py                 measures, prints the verdicts; exits 1 if one is broken
        run.py --keep          the same, and writes curves.csv and curves.svg
@@ -7,8 +7,8 @@ usage: run.py                 measures, prints the verdicts; exits 1 if one is b
 
 Flat is what is promised of a call while others are open, of a connection's memory while there are others, and of a byte that
 comes alone; linear of the worst inputs, whose counts are those of tests/linear. Judged are instructions, which callgrind
-counts the same every time, and bytes, which an allocator counts; nanoseconds are shown beside them, for caches have a say in
-those, and no promise is made. Exit code 1: a promise is broken. 3: there is no valgrind.
+counts the same every time, and bytes, which an allocator counts; nanoseconds are shown beside them, which depend on the caches,
+and no promise is made of those. Exit code 1: a promise is broken. 3: there is no valgrind.
 """
 
 import csv
@@ -23,15 +23,15 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINEAR = HERE.parent.parent / "tests" / "linear"
-# The largest cost of a flat curve, in that of its cheapest point.
+# The largest cost of a flat curve, as a multiple of its smallest.
 MAX_FLAT = 1.25
-# Doubling the input, as in tests/linear.
+# The most that doubling the input may multiply the cost by, as in tests/linear.
 MAX_DOUBLING = 2.2
 SAID = re.compile(r"times (\d+) (nanoseconds|bytes) (\d+)")
 TENS = [10 ** n for n in range(7)]
 QUICK = {"calls": [1, 1000, 100_000], "frames": [64, 1024, 16_384], "connections": [1, 100, 1000]}
 FULL = {"calls": TENS, "frames": [64 << n for n in range(0, 15, 2)], "connections": TENS[:5]}
-# Name: what is run, in what it is shown, whether its point is judged, and the words of the plot.
+# Name, and the arguments of the program with the size left out.
 CURVES = [
     ("a call and its answer, in order", "calls {} in-order"),
     ("a call and its answer, in any order", "calls {} any-order"),
@@ -56,7 +56,7 @@ def said(command):
 
 
 def point(binary, words):
-    """Unit to cost of one time, at one size."""
+    """Unit to the cost of one repetition, at one size."""
     times, unit, cost = said([binary, *words])
     costs = {unit: cost / times}
     if unit == "nanoseconds":
@@ -64,13 +64,13 @@ def point(binary, words):
             said(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
                   "--toggle-collect=*measured*", str(binary), *words])
             total = re.search(r"^totals: (\d+)", pathlib.Path(folder, "out").read_text(), re.M)
-            # Counted is one message whole, timed is a slice of it.
+            # Of frames the whole message is counted, and only a slice of it is timed.
             costs["instructions"] = int(total[1]) / (int(words[1]) if words[0] == "frames" else times)
     return costs
 
 
 def measure(binary, sizes):
-    """Rows: curve, unit, size, cost of one."""
+    """Rows: curve, unit, size, cost of one repetition."""
     rows = []
     for name, words in CURVES:
         for size in sizes[words.split()[0]]:

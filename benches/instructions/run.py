@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Counts what the core costs in instructions, and holds it to the committed figures.
+"""Counts what the core costs in instructions, and compares it with the committed figures.
 
 usage: run.py                 count, compare with figures.txt, fail when one is more than 2 % above it
        run.py --write         count, and commit to the result: writes figures.txt
        run.py --show          count, and print everything, serde_json beside ours
        run.py --prove         show that the guard notices one more pass over the bytes: fails if it does not
 
-What the targets say of these counts, and of the times, is in the table of benches/table.py.
+benches/table.py compares these counts, and the times, with the targets.
 
 The counts are callgrind's, so they repeat, but another compiler gives other counts: figures.txt names the one it was made
-with, and the guard skips aloud when this one differs, or when valgrind is missing. A figure that falls by more than 2 % is
-no failure, but is said, for it is to be written down.
+with, and the guard prints SKIPPED when this one differs, or when valgrind is missing. A figure that falls by more than 2 % is
+no failure, but is printed, for it is to be written down.
 """
 
 import glob
@@ -25,7 +25,7 @@ FIGURES = os.path.join(HERE, "figures.txt")
 TOLERANCE = 0.02
 # A few instructions more or less in an operation of thirty are not worth a red line.
 SLACK = 2.0
-# What decoding a text may cost of what serde_json takes for it: the text has been looked at already.
+# What decoding a text may cost against serde_json on the same text, for reading has checked the text before.
 MAX_DECODE = 1.10
 
 

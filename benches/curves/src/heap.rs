@@ -1,4 +1,4 @@
-//! The allocator that counts, as in all programs that measure.
+//! The counting allocator, as in all programs that measure.
 
 #[path = "../../counting/mod.rs"]
 mod counting;

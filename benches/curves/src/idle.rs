@@ -1,4 +1,4 @@
-//! What a connection holds that has been asked once, has answered, and waits for more.
+//! The memory of a connection that has had one request, has answered it, and waits for more.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::heap::held;
 
 const ASKED: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":[1],\"id\":1}\n";
 
-/// A driver's share: the connection and its buffer, which it gives back while nothing comes.
+/// What a driver holds: the connection and its read buffer, whose memory it gives back while nothing comes.
 struct Driven {
     conn: Connection<u64>,
     buffer: ReadBuffer,
@@ -46,7 +46,7 @@ impl Driven {
     }
 }
 
-/// So many connections of the core.
+/// A number of connections of the core.
 pub(crate) fn core(count: usize) {
     let mut all = Vec::with_capacity(count);
     let before = held();
@@ -55,7 +55,7 @@ pub(crate) fn core(count: usize) {
     println!("times {count} bytes {}", heap + count * size_of::<Driven>());
 }
 
-/// A transport that brings one request, takes what is written, and is quiet then. It holds nothing of its own.
+/// A transport that brings one request, takes what is written, and then stays silent. It holds nothing on the heap.
 struct Quiet {
     left: &'static [u8],
     written: Arc<AtomicUsize>,
@@ -68,7 +68,7 @@ impl AsyncRead for Quiet {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.left.is_empty() {
-            // Nothing will ever come, so nobody is to be woken.
+            // Nothing more comes, so there is no waker to keep.
             return Poll::Pending;
         }
         let n = self.left.len().min(into.remaining());
@@ -105,7 +105,7 @@ impl Service for One {
     }
 }
 
-/// So many connections that the tokio adapter serves, each a task.
+/// A number of connections that the tokio adapter serves, each a task.
 pub(crate) fn tokio(count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -115,7 +115,7 @@ pub(crate) fn tokio(count: usize) {
         let written = Arc::new(AtomicUsize::new(0));
         let answer = b"{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n".len();
         let mut peers = Vec::with_capacity(count + 1);
-        // One is there already: what all share is not counted.
+        // One connection is there already, so what all share is not counted.
         peers.push(served(&written));
         settle(&written, answer).await;
         let before = held();

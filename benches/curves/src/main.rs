@@ -1,12 +1,12 @@
-//! Costs one thing at one size, for `run.py` to put many of them on a curve.
+//! Measures the cost of one thing at one size; `run.py` makes curves of many of these.
 //!
 //!   antiphon-curves calls OPEN in-order|any-order     a call and its answer while others are open
-//!   antiphon-curves frames BYTES                       a message of so many bytes, fed byte by byte
-//!   antiphon-curves connections COUNT core|tokio       the memory of so many connections
+//!   antiphon-curves frames BYTES                       a message of BYTES bytes, fed byte by byte
+//!   antiphon-curves connections COUNT core|tokio       the memory of COUNT connections
 //!
-//! `calls` and `frames` print how many times they did it and the nanoseconds of the quickest round or slice; what a
-//! counter of instructions is to watch is `measured`, once. `connections` prints bytes. Rule: whatever is
-//! made ready beforehand is not measured.
+//! `calls` and `frames` print how often they did it and the nanoseconds of the quickest round or slice; a counter of
+//! instructions watches the function `measured`, which runs it once. `connections` prints bytes. Rule: preparation is
+//! not measured.
 
 mod heap;
 mod idle;
@@ -18,16 +18,16 @@ use std::time::Instant as Clock;
 
 use antiphon::{Config, Connection, Event, Input, Instant, ReadBuffer};
 
-/// How many calls are measured at once: enough to lose what surrounds them.
+/// How many calls are measured at once: enough that the cost of the loop around them does not show.
 const CALLS: usize = 1024;
 const ROUNDS: usize = 11;
-/// How many bytes that come one by one are timed at once.
+/// How many bytes, fed one by one, are timed at once.
 const SLICE: usize = 4096;
 
-/// A connection on which so many calls are open all the time, and the answers to those that are to settle.
+/// A connection on which a fixed number of calls is open all the time, and the answers that settle some of them.
 struct Calls {
     conn: Connection<u64>,
-    /// One behind the other, each a line.
+    /// One after the other, each a line.
     answers: Vec<u8>,
     made: u64,
 }
@@ -35,7 +35,7 @@ struct Calls {
 impl Calls {
     fn open(open: usize, in_order: bool) -> Self {
         let mut calls = Self::without_answers(open);
-        // Which numbers the calls will have is seen on another connection, which does the same.
+        // Another connection that does the same tells which numbers the calls will have.
         let mut other = Self::without_answers(open);
         let mut waiting: VecDeque<u64> = (1..open as u64).collect();
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -72,7 +72,7 @@ impl Calls {
 
     fn call(&mut self) -> u64 {
         self.made += 1;
-        // Deadlines come as they do when every call has the same span.
+        // Deadlines are in the order of the calls, as when every call has the same timeout.
         let deadline = Instant::from_millis(30_000 + self.made);
         let called = self.conn.call("m", &[1u32], Some(deadline), self.made);
         let waiting = self.conn.poll_transmit().map_or(0, <[u8]>::len);
@@ -114,7 +114,7 @@ fn calls(open: usize, in_order: bool) {
             from = calls.turn(from);
         }
     };
-    // Once unmeasured: tables have their size, and code is where it will be.
+    // Once unmeasured, so that tables have their size and code is in the caches.
     batch(&mut calls);
     measured(|| batch(&mut calls));
     let mut quickest = u128::MAX;
@@ -126,7 +126,7 @@ fn calls(open: usize, in_order: bool) {
     println!("times {CALLS} nanoseconds {quickest}");
 }
 
-/// A notification of about so many bytes, as a line.
+/// A notification of about `bytes` bytes, as a line.
 fn line(bytes: usize) -> Vec<u8> {
     let head = "{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":[\"";
     let tail = "\"]}\n";
@@ -158,7 +158,7 @@ fn frames(bytes: usize) {
     assert_eq!(feed(&mut conn, &mut buffer, &message), 1, "one message");
     let told = measured(|| feed(&mut conn, &mut buffer, &message));
     assert_eq!(told, 1, "one message");
-    // In slices, so that what else the machine does falls between some of them.
+    // In slices, so that some of them are free of what else the machine does.
     let mut quickest = f64::INFINITY;
     for _ in 0..ROUNDS {
         for slice in message.chunks(SLICE) {

@@ -1,8 +1,8 @@
-//! What is written by hand for this one service: serde_json, a struct for each message, a loop over a socket.
+//! The echo service written by hand: serde_json, a struct for each message, a loop over a socket.
 //!
 //! Rule: it does what the service needs to be right here and nothing else. There are no limits, deadlines,
-//! errors, cancels or notifications, ids are numbers, an answer is known by its place in a list, and a line is shorter than
-//! the buffer. So it says what one pays above a bare transport for serde_json and nothing that a peer needs besides; it is
+//! errors, cancels or notifications, ids are numbers, an answer is found by its place in a list, and a line is shorter than
+//! the buffer. So it says what serde_json alone costs above a bare transport, without anything else that a peer needs. It is
 //! no bound for other parsers.
 
 use std::cell::Cell;
@@ -86,7 +86,7 @@ fn answer(line: &[u8], out: &mut Vec<u8>) -> Outcome<()> {
     Ok(())
 }
 
-/// What has come of a stream of lines.
+/// What was read of a stream of lines.
 struct Received {
     buf: Vec<u8>,
     end: usize,
@@ -103,7 +103,7 @@ impl Received {
         }
     }
 
-    /// Waits for more, and gives `take` each line that is whole then. False at the end of the stream.
+    /// Waits for more, and gives `take` each line that is complete then. False at the end of the stream.
     fn lines(
         &mut self,
         stream: &mut TcpStream,

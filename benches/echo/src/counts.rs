@@ -4,7 +4,7 @@
 //!   counts      the table
 //! ```
 //!
-//! Calls are made one at a time, and by a crowd: see `Mode` in `row.rs`. What is counted begins after a thousand calls.
+//! Calls are made one at a time, and by a crowd: see `Mode` in `row.rs`. Counting begins after a thousand rounds.
 #![allow(
     dead_code,
     reason = "the modules of `echo` are measured here by counting alone"
@@ -35,7 +35,7 @@ use row::{Mode, Outcome, Row};
 use runtime::Runtime;
 use service::Echo;
 
-/// How many rounds are counted, and how many come before.
+/// How many rounds are counted; as many come before them, uncounted.
 const ROUNDS: usize = 1000;
 
 static WRITES: AtomicU64 = AtomicU64::new(0);
@@ -72,7 +72,7 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Prints how much more there is of something after each call of a mode than before, over many.
+/// Prints by how much a call of a mode raises `count`, the mean of many.
 fn show(row: &mut Row, mode: Mode, what: &str, count: impl Fn() -> u64) -> Outcome<()> {
     let mut times = Vec::with_capacity(2 * ROUNDS);
     row.lane.run(mode, ROUNDS, &mut times)?;

@@ -1,5 +1,5 @@
-//! The transports alone, over streams: the bytes of the same requests, as many in a write, come back as they are; and
-//! either side of that by itself, for the other to be ours.
+//! The bare transports, over streams: the bytes of the same requests, as many in a write, come back as they are; and
+//! either side of that alone, where the other is ours.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -83,7 +83,7 @@ pub(crate) mod blocking {
         Ok(near)
     }
 
-    /// A port whose first connection `serve` has.
+    /// Opens a port, and gives its first connection to `serve`.
     pub(crate) fn listen(serve: impl FnOnce(TcpStream) + Send + 'static) -> Outcome<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -128,7 +128,7 @@ pub(crate) mod blocking {
     }
 }
 
-/// The same words for the streams of two runtimes.
+/// Defines the same functions for the streams of two runtimes.
 macro_rules! streams {
     ($stream:ty, $connect:path) => {
         struct Near<S> {
@@ -150,7 +150,7 @@ macro_rules! streams {
             Ok(near)
         }
 
-        /// A port whose first connection `serve` has.
+        /// Opens a port, and gives its first connection to `serve`.
         pub(crate) fn listen<F: Future<Output = ()> + Send>(
             runtime: &Runtime,
             serve: impl FnOnce($stream) -> F + Send + 'static,

@@ -1,4 +1,4 @@
-//! WebSockets alone: tungstenite on both sides, or on one of them for the other to be ours.
+//! Bare WebSockets: tungstenite on both sides, or on one of them where the other is ours.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,14 +36,14 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
 }
 
 /// The room for what is read. tungstenite zeroes it before each read, which with the 128 KiB of its default takes nearly as
-/// long as an echo over TCP; what comes in a round has room in less.
+/// long as an echo over TCP; this is enough for what comes in a round.
 const READ_BYTES: usize = 16 * 1024;
 
 fn rules() -> Option<WebSocketConfig> {
     Some(WebSocketConfig::default().read_buffer_size(READ_BYTES))
 }
 
-/// What a far side says to a message.
+/// What a far side answers to a message.
 fn reply(far: Far, message: Message) -> Message {
     match far {
         Far::Echo => message,
@@ -61,7 +61,7 @@ fn messages(far: Far, mode: Mode) -> (Vec<Message>, Vec<String>) {
     (sent, replies(far, mode))
 }
 
-/// A socket that can be asked for what has come without waiting.
+/// A socket that can be read without waiting, too.
 struct Socket {
     stream: TcpStream,
     waits: bool,

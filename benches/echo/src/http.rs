@@ -1,5 +1,5 @@
-//! HTTP/1.1 on tokio: bare hyper, antiphon on both sides, as the server of bare hyper, as the client of bare hyper. Many at
-//! once are as many connections.
+//! HTTP/1.1 on tokio: bare hyper, antiphon on both sides, as the server of bare hyper, as the client of bare hyper. Requests
+//! that are in flight together have a connection each.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 use crate::service::Echo;
 use crate::side::{Far, Ours, answer, replies, same};
 
-/// Longer than any row waits for its turn.
+/// When the server closes an idle connection: later than any row waits for its turn.
 const IDLE_TIME: Duration = Duration::from_secs(600);
 
 pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
@@ -63,13 +63,13 @@ async fn serve(listener: TcpListener, far: Far) {
                 TokioIo::new(stream),
                 service_fn(|request| echo(request, far)),
             );
-            // The client has let go.
+            // An error here means that the client is gone.
             let _ = served.await;
         });
     }
 }
 
-/// Connections of bare hyper to whatever server.
+/// Connections of bare hyper to a server of either kind.
 struct Hyper {
     runtime: Runtime,
     senders: Vec<SendRequest<Full<Bytes>>>,
@@ -83,7 +83,7 @@ async fn senders(address: SocketAddr) -> Outcome<Vec<SendRequest<Full<Bytes>>>> 
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, conn) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // The end of a connection is told to whoever sends next.
+        // If the connection ends, the next send fails.
         tokio::spawn(async { drop(conn.await) });
         senders.push(sender);
     }
@@ -118,7 +118,7 @@ fn near(runtime: Runtime, address: SocketAddr, far: Far) -> Outcome<Box<dyn Lane
 async fn server() -> Outcome<(SocketAddr, Running)> {
     let server = TcpServer::bind("127.0.0.1:0").await?;
     let mut rules = HttpRules::new();
-    // A connection that has not asked yet is not cut either, however long the rows before it take.
+    // Nor is a connection closed that has not asked yet, however long the rows before it take.
     rules.first_byte_timeout = IDLE_TIME;
     rules.idle_timeout = IDLE_TIME;
     let options = HttpConfig::from(Config::new()).with_rules(rules);

@@ -7,8 +7,8 @@
 //!
 //! Rule: the other side is a socket of the standard library, which holds nothing
 //! of the heap, so that what is counted belongs to one side; and nothing is counted before the heap
-//! has come to rest, for a server lets go of its connections on a thread of its own, after those who
-//! have measured them. Stacks of threads and the kernel's buffers are not of the heap.
+//! has come to rest, for a server frees its connections on a thread of its own, later than the
+//! measurement that used them ends. Stacks of threads and the kernel's buffers are not of the heap.
 
 #[path = "../../counting/mod.rs"]
 mod counting;
@@ -30,23 +30,23 @@ use runtime::Runtime;
 use service::Echo;
 
 mod row {
-    /// What can go wrong, all of which ends the program.
+    /// Any error ends the program.
     pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 }
 use row::Outcome;
 
-/// How many connections are opened; their number divides what they hold together.
+/// How many connections are opened; what they hold together is divided by their number.
 const CONNECTIONS: usize = 200;
 
 const REQUEST: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"hello\"],\"id\":1}\n";
 const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"result\":\"hello\",\"id\":1}\n";
 
-/// How long nothing may change until the heap is at rest, and how long that is awaited.
+/// For how long the heap must not change to count as at rest, and how long that is awaited.
 const REST_TIME: Duration = Duration::from_millis(50);
 const REST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is held once nobody takes or lets go of anything any more.
+/// The bytes held once nothing is allocated or freed any more.
 fn held_at_rest() -> Outcome<i64> {
     let deadline = Instant::now() + REST_TIMEOUT;
     let mut held = counting::held();
@@ -60,9 +60,9 @@ fn held_at_rest() -> Outcome<i64> {
     Err("the heap does not come to rest".into())
 }
 
-/// Prints what each of the connections holds that `open` opens and uses, while they are open.
+/// Opens and uses connections by `open`, and prints what each of them holds while they are open.
 fn show<C>(name: &str, open: impl Fn() -> Outcome<C>) -> Outcome<()> {
-    // What is made once, and not for each connection.
+    // The first makes what is made only once.
     let first = open()?;
     let before = held_at_rest()?;
     let mut all = Vec::with_capacity(CONNECTIONS);
@@ -132,7 +132,7 @@ fn core() -> Outcome<()> {
     })
 }
 
-/// The same words for two crates. The server's runtime is one that only this thread's end ends.
+/// Defines the same functions for two crates. The server has a runtime of its own on a thread that ends with the measurement.
 macro_rules! on {
     ($name:ident, $adapter:ident, $runtime:expr, $title:literal) => {
         fn $name() -> Outcome<()> {

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Of 10 000 requests one takes its handler 20 ms, on the pool, and one carries 1 MiB there and back; the times are those of
-//! the small ones. First the most is measured that the server can do, 256 at once; then it is asked half and 0.9 of that a
-//! second. A time runs from when its request was due (`load.rs`). `waited` is for how many writes an answer waited at the
-//! most: those that were not done when it was given, and came before the one that carried it (`recorder.rs`). With 1 it
-//! waits for the one that was under way and for no other. For that the server has a stream that remembers; for the times
-//! it has the socket itself.
+//! the small ones. First the highest rate of the server is measured, with 256 requests outstanding; then it is asked half and
+//! 0.9 of that a second. A time runs from when its request was due (`load.rs`). `waited` is the largest number of writes that
+//! an answer waited for: those that were not done when it was given, and came before the one that carried it (`recorder.rs`).
+//! With 1 it waited for the one that was under way and for no other. To count them the server has a stream that records its
+//! writes; for the times it has the socket itself.
 //!
 //! The load needs the machine for itself: a thread that sends, one that reads, and those of the server.
 #![forbid(unsafe_code)]
@@ -23,7 +23,7 @@ mod recorder;
 mod runtime;
 
 mod row {
-    /// What can go wrong, all of which ends the program.
+    /// Any error ends the program.
     pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 }
 
@@ -43,13 +43,13 @@ use runtime::Runtime;
 /// How long the slow handler takes.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// How much of the most is asked for.
+/// Which shares of the highest rate are asked for.
 const SHARES: [f64; 2] = [0.5, 0.9];
 
 /// What the server did: when each answer was given, and its writes.
 #[derive(Clone, Default)]
 struct Record {
-    /// Whether there is to be one. Without, the server has the socket itself, as it usually has.
+    /// Whether anything is recorded. If not, the server has the socket itself, as it usually has.
     is_kept: bool,
     answered: Arc<Mutex<Vec<(u64, Instant)>>>,
     writes: Arc<Mutex<Writes>>,
@@ -63,7 +63,7 @@ impl Timed {
         if request.method() == "slow" {
             request.defer().spawn(|reply| {
                 thread::sleep(SLOW);
-                // The end of the program may come first.
+                // It fails if the connection ends first.
                 drop(reply.ok("late"));
             });
             return Ok(Answer::deferred());
@@ -72,7 +72,7 @@ impl Timed {
             let (_, text): (u64, &str) = request.params()?;
             return Ok(text.into());
         }
-        // Only a responder tells when the answer was given.
+        // Only with a responder is it known when the answer was given.
         let reply = request.defer();
         let (number, text): (u64, &str) = request.params()?;
         if let Err(error) = reply.ok(text) {
@@ -107,7 +107,7 @@ fn config() -> Config {
     let mut config = Config::new();
     config.limits.max_message_bytes = 4 << 20;
     config.limits.max_outbox_bytes = 256 << 20;
-    // What becomes due while the server stands still is served, not refused.
+    // Requests that come while the server stands still are served, not refused.
     config.limits.max_open_requests = 1 << 20;
     config
 }
@@ -162,7 +162,7 @@ struct Figures {
     waited: usize,
 }
 
-/// A round: the most that the server does in a second, then the figures at each share of it.
+/// A round: the highest rate of the server, then the figures at each share of it.
 fn round(serve: Serve, span: Duration, is_kept: bool) -> Outcome<(f64, [Figures; 2])> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let socket = TcpStream::connect(listener.local_addr()?)?;
@@ -187,7 +187,7 @@ fn round(serve: Serve, span: Duration, is_kept: bool) -> Outcome<(f64, [Figures;
         (first, from) = (first + run.answers.len() as u64, end(&run));
     }
     socket.shutdown(std::net::Shutdown::Both)?;
-    // A connection that is cut may end with an error.
+    // The connection is cut here, so it may end with an error.
     drop(server.join().map_err(|_| "the server's thread ended")?);
     Ok((rate, all))
 }

@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 
 use crate::row::Outcome;
 
-/// Of so many requests one is for a slow handler and one carries a large message.
+/// One of this many requests is for the slow handler, and one carries the large message.
 const EVERY: u64 = 10_000;
 
 /// The large message.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Answers that may be outstanding while the most is looked for that the server can do.
+/// How many answers may be outstanding while the highest rate is measured.
 const WINDOW: u64 = 256;
 
-/// So many are put into one write at the most.
+/// The most requests in one write.
 const BURST: u64 = 1024;
 
-/// For so long nothing may come.
+/// After this long without a byte the run fails.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What a request is.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Small,
@@ -56,7 +56,7 @@ fn request(number: u64, large: &str, out: &mut Vec<u8>) -> std::io::Result<()> {
     )
 }
 
-/// An answer: whose, when it had come, and at which byte of the stream it ends.
+/// An answer: the number of its request, when it had come, and at which byte of the stream it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) number: u64,
@@ -69,11 +69,11 @@ pub(crate) struct Answer {
 pub(crate) enum Pace {
     /// As soon as there is room.
     Most,
-    /// So many in a second.
+    /// This many in a second.
     Rate(f64),
 }
 
-/// What came of it.
+/// A load and the answers to it.
 pub(crate) struct Run {
     pub(crate) began: Instant,
     pub(crate) answers: Vec<Answer>,
@@ -86,7 +86,7 @@ impl Run {
     }
 }
 
-/// Asks for so long, from request `first` on, and waits for all answers.
+/// Asks for the length of `span`, from request `first` on, and waits for all answers.
 pub(crate) fn run(
     socket: &TcpStream,
     pace: Pace,

@@ -1,19 +1,19 @@
-//! What an echo costs, in processor time and in waiting: every adapter and transport of antiphon
+//! What an echo costs, in processor time and in latency: every adapter and transport of antiphon
 //! beside the bare transport, with the same bytes in as many writes, and beside other software.
 //!
 //! ```text
 //!   echo [--slot MS] [--rounds N] [--rows NAME]... [--raw yes]    the table, or with --raw the figures of every round
-//!   echo --profile NAME --mode one|many|batch --count N           one row, so many requests, no clock
+//!   echo --profile NAME --mode one|many|batch --count N           one row, N rounds, no clock
 //! ```
 //!
-//! With `--one-thread yes` tokio and smol have the calling thread alone.
+//! With `--one-thread yes` tokio and smol have only the calling thread.
 //!
-//! A NAME stands for every row whose name begins so. A row of antiphon is on both sides, or says which side is ours;
-//! the other one is then bare.
+//! A NAME stands for every row whose name begins with it. In a row of antiphon both sides are ours, or the name says which
+//! one is; the other is then bare.
 //!
-//! Rule: client and server are both inside, on one core, so that processor time
+//! Rule: client and server are in one process, on one core, so that processor time
 //! can be compared; rows take turns, so that what disturbs one disturbs its neighbours; and every
-//! answer is looked at.
+//! answer is checked.
 #![forbid(unsafe_code)]
 
 mod by_hand;
@@ -77,7 +77,7 @@ fn arguments() -> Outcome<Arguments> {
     Ok(given)
 }
 
-/// All rows that are wanted. Only those are set up.
+/// Sets up the rows that are wanted, and no others.
 fn rows(wanted: &[String]) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     floors::add(&mut rows, wanted)?;

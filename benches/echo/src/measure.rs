@@ -8,12 +8,12 @@ use nix::unistd::Pid;
 
 use crate::row::{Mode, Outcome, Row};
 
-/// What came out for one row and mode: medians over the rounds.
+/// The figures of one row and mode: of one round, or the medians of all.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Figures {
     /// Processor time of both sides for one request, in microseconds.
     pub(crate) cpu: f64,
-    /// The same against the row's floor in the same round.
+    /// The same as a multiple of the row's floor in the same round.
     pub(crate) ratio: Option<f64>,
     /// Requests in a second.
     pub(crate) rate: f64,
@@ -47,11 +47,11 @@ fn cpu() -> Outcome<Duration> {
     Ok(Duration::from_micros(u64::try_from(micros)?))
 }
 
-/// How many turns a row has in a round. A machine that others use is slower for some hundredths of a second now and then,
-/// which many short turns share with the floor.
+/// How many turns a row has in a round. A machine that others use is slower for some hundredths of a second now and then;
+/// with many short turns that falls on a row and its floor alike.
 const TURNS: u32 = 8;
 
-/// Lets every row have its turns in every round, each next to one of its floor: what disturbs a machine then disturbs both.
+/// Gives every row its turns in every round, each next to one of its floor: what disturbs the machine then disturbs both.
 pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Samples>> {
     let mut samples = vec![[const { Vec::new() }; Mode::ALL.len()]; rows.len()];
     let mut floors: Vec<_> = rows.iter().map(|row| row.floor).collect();
@@ -83,7 +83,7 @@ pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcom
     Ok(samples)
 }
 
-/// Adds a sample to each of the rows, which are a floor and those that are compared with it.
+/// Adds a sample to each of these rows: a floor and those that are compared with it.
 fn take_turns(by_turns: Vec<(&mut Row, &mut Samples)>, mode: Mode, slot: Duration) -> Outcome<()> {
     let mut by_turns: Vec<_> = by_turns
         .into_iter()
@@ -116,9 +116,9 @@ struct Taken {
 }
 
 impl Taken {
-    /// As many echoes, or bursts of them, as fit into the slot.
+    /// Runs as many rounds as fit into the slot.
     fn turn(&mut self, row: &mut Row, mode: Mode, slot: Duration) -> Outcome<()> {
-        // Warms up what has been idle, and tells how many fit.
+        // These rounds warm up what has been idle, and tell how many fit.
         let mut warm = Vec::new();
         row.lane.run(mode, 2, &mut warm)?;
         warm.clear();

@@ -1,4 +1,4 @@
-//! antiphon, over streams and WebSocket: on both sides, as the server of a bare client, as the client of a bare server.
+//! The rows of antiphon over streams and WebSocket: both sides, the server of a bare client, the client of a bare server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::side::{Far, Ours};
 use crate::typed::{Way, WordsClient, router, router_on_threads};
 use crate::{floors, floors_ws};
 
-/// A path for a socket, which nobody else has.
+/// A path for a socket that no other process uses.
 fn socket(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("antiphon-echo-{name}-{}", std::process::id()))
 }
@@ -51,7 +51,7 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
             (", client", Ours::Client),
             (", client in a task", Ours::ClientInTask),
         ] {
-            // Elsewhere it is in one always, or never.
+            // Elsewhere there is no choice: the client always has a task of its own, or never.
             let has_choice = name.ends_with("TCP") && !name.contains("blocking");
             if ours == Ours::ClientInTask && !has_choice {
                 continue;
@@ -80,7 +80,7 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     unix("antiphon smol Unix", "bare smol Unix", smol::unix)
 }
 
-/// Who calls, by hand or by its typed client.
+/// A peer that calls by the method's name, or by a typed client.
 #[derive(Clone)]
 struct Caller {
     peer: Peer,
@@ -211,7 +211,7 @@ impl<R> Lane for Threads<R> {
         Ok(())
     }
 
-    /// A typed call is waited for where it is made: a thread has one at a time, or a batch.
+    /// A typed call on a thread waits for its answer: there is one at a time, or a batch.
     fn can(&self, mode: Mode) -> bool {
         mode != Mode::Many || self.caller.way == Way::Plain
     }
@@ -231,7 +231,7 @@ impl<R> Threads<R> {
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..CROWD_THREADS).map(|_| scope.spawn(work)).collect();
             all.into_iter().try_for_each(|one| {
-                // A thread that panicked has said why.
+                // A thread that panicked has printed why.
                 one.join()
                     .unwrap_or_else(|_| Err("a caller panicked".into()))
             })
@@ -266,7 +266,7 @@ impl<R> Threads<R> {
     }
 }
 
-/// A peer on an async runtime. Where it can be, the connection is driven by the task that calls, as a bare one is.
+/// A peer on an async runtime. With a driver, the task that calls runs the connection, as it does with a bare one.
 struct Tasks<R> {
     runtime: Runtime,
     caller: Caller,
@@ -275,7 +275,7 @@ struct Tasks<R> {
     _running: R,
 }
 
-/// Calls by hand on tokio.
+/// A lane on tokio that calls by the method's name.
 #[allow(dead_code, reason = "not every program that measures asks for it")]
 pub(crate) fn lane<R: 'static>(runtime: Runtime, peer: Peer, running: R) -> Box<dyn Lane> {
     Box::new(Tasks {
@@ -286,7 +286,7 @@ pub(crate) fn lane<R: 'static>(runtime: Runtime, peer: Peer, running: R) -> Box<
     })
 }
 
-/// The same words for two crates.
+/// Defines the same functions for two crates.
 macro_rules! on {
     ($name:ident, $adapter:ident, $runtime:expr, $floor:ident, $listen_ws:ident, $near_ws:ident) => {
         mod $name {
@@ -338,7 +338,7 @@ macro_rules! on {
                     runtime.block_on(async {
                         let link = Link::tcp(address).await?;
                         Ok::<_, std::io::Error>(match ours {
-                            // What people write.
+                            // As `connect` makes it: with a task of its own.
                             Ours::ClientInTask | Ours::Both => {
                                 (connect(link, Config::new(), ()), None)
                             }
@@ -426,7 +426,7 @@ impl<R> Lane for Tasks<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let caller = &self.caller;
         let began = Instant::now();
-        // A crowd's tasks begin at once.
+        // The tasks of a crowd are started before they are awaited.
         let crowd = (mode == Mode::Crowd).then(|| {
             let task = |caller: Caller| async move {
                 for _ in 0..rounds {

@@ -1,10 +1,10 @@
-//! Other JSON-RPC software, each as its own documentation has it, on the same runtime.
+//! Other JSON-RPC software, each used as its own documentation shows, on the same runtime.
 //!
 //! Each of these clients reads its connection in a task of its own. One call in flight is made by the thread that
-//! waits, as the bare transports make it; 64 are made by a task on the worker, beside the client's own, but over HTTP,
-//! where the bare client's connections have tasks, too. Made by the waiting thread, the 64 answers would each wake it,
-//! which costs some of this software more than all it does; and the figures that the set-up is checked against come out
-//! as they were only so.
+//! waits, as the bare transports make it; 64 are made by a task on the worker, beside the client's own task (over HTTP by
+//! the waiting thread, for there the bare client's connections have tasks, too). If the waiting thread made the 64, each
+//! answer would wake it, which costs some of this software more than all else it does; and the figures that the set-up is
+//! checked against were measured in this way.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -84,12 +84,12 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     )
 }
 
-/// Nothing but the errors that `?` turns into a box.
+/// Any error, boxed by `?`.
 type Failed = Box<dyn Error>;
-/// The same where a task may end with it.
+/// The same, for the result of a task.
 pub(crate) type TaskFailed = Box<dyn Error + Send + Sync>;
 
-/// Looks at an answer.
+/// Checks an answer.
 pub(crate) fn checked(word: &str) -> Result<(), TaskFailed> {
     check(word).map_err(|failed| failed.to_string().into())
 }
@@ -110,7 +110,7 @@ impl Caller {
     }
 }
 
-/// Does `round` as often as is said, and adds how long each took.
+/// Does `round` as often as `rounds` says, and adds how long each took.
 fn run_rounds<F>(
     runtime: &Runtime,
     caller: Caller,
@@ -138,7 +138,7 @@ where
     Ok(())
 }
 
-/// Runs rounds of `ask`: alone, by so many at once, or by a crowd of tasks.
+/// Runs rounds of `ask`: one, or as many as the mode has at once, or by a crowd of tasks.
 pub(crate) fn run<F>(
     runtime: &Runtime,
     mode: Mode,
@@ -158,7 +158,7 @@ where
     })
 }
 
-/// [`MANY`] tasks, each of which asks so often, one after the other.
+/// Runs [`MANY`] tasks, each of which asks `rounds` times, one after the other.
 fn run_crowd<F>(
     runtime: &Runtime,
     rounds: usize,
@@ -322,7 +322,7 @@ impl Lane for Karyon {
     }
 }
 
-/// A port that nobody listens at, for servers that do not say where they listen.
+/// A port that nothing listens at, for servers that do not tell their port.
 pub(crate) fn free_port() -> Outcome<u16> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     Ok(listener.local_addr()?.port())
@@ -337,7 +337,7 @@ pub(crate) async fn tcp_pair() -> Outcome<(TcpStream, TcpStream)> {
     Ok((near, far))
 }
 
-/// The request, as async-lsp has it.
+/// The request, as async-lsp defines requests.
 enum EchoRequest {}
 
 impl lsp_types::request::Request for EchoRequest {
@@ -349,7 +349,7 @@ impl lsp_types::request::Request for EchoRequest {
 struct AsyncLsp {
     runtime: Runtime,
     server: ServerSocket,
-    /// Without it the server's loop has nothing to wait for.
+    /// It is kept, for the server's loop waits for events from it, too.
     _client: ClientSocket,
 }
 
@@ -453,7 +453,7 @@ fn tower_lsp() -> Outcome<Box<dyn Lane>> {
 }
 
 impl TowerLsp {
-    /// Sends `text` and reads until `wanted` has come so many times.
+    /// Sends `text` and reads until `wanted` has come `times` times.
     fn ask(&mut self, text: &str, wanted: &str, times: usize) -> Outcome<()> {
         let near = &mut self.near;
         self.runtime.block_on(async {

@@ -1,6 +1,6 @@
-//! The server's side of a socket that remembers its writes: up to which byte of the stream each reached, and when it was done.
+//! A stream of the server that records its writes: up to which byte of the stream each reached, and when it was done.
 //!
-//! Rule: what a write leaves over belongs to it, however often the socket has to be asked.
+//! Rule: a write that the socket takes in part is one write, however many calls the rest of it needs.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// One write, with what it left over at first.
+/// One write, with the rest of it that the socket did not take at first.
 #[derive(Debug)]
 struct Begun {
-    /// The byte of the stream behind its last.
+    /// Where it ends: the number of bytes of the stream up to its last.
     end: u64,
     done: Option<Instant>,
 }
@@ -51,7 +51,7 @@ impl Writes {
     }
 }
 
-/// A stream whose writes are remembered.
+/// A stream whose writes are recorded.
 pub(crate) struct Recorder<S> {
     stream: S,
     writes: Arc<Mutex<Writes>>,
@@ -62,7 +62,7 @@ impl<S> Recorder<S> {
         Self { stream, writes }
     }
 
-    /// Lets `write` try to write so many bytes, and remembers what came of it.
+    /// Lets `write` try to write `len` bytes, and records how many it wrote.
     fn write_with<R>(
         &mut self,
         len: usize,

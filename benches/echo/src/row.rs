@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-/// What can go wrong, all of which ends the program.
+/// Any error ends the program.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// How many requests are under way at once.
@@ -15,7 +15,7 @@ pub(crate) const CROWD_THREADS: usize = 16;
 /// How many requests a batch has.
 pub(crate) const BATCH: usize = 100;
 
-/// The same as a literal, for what is made of it when the program is built.
+/// [`WORD`] as a literal, for texts that are made of it when the program is built.
 macro_rules! word {
     () => {
         "hello"
@@ -23,7 +23,7 @@ macro_rules! word {
 }
 pub(crate) use word;
 
-/// What the requests carry, and the answers.
+/// What the requests and the answers carry.
 pub(crate) const WORD: &str = word!();
 
 /// How the requests are made.
@@ -35,8 +35,8 @@ pub(crate) enum Mode {
     Many,
     /// One message with [`BATCH`] requests at a time.
     Batch,
-    /// [`MANY`] tasks, or [`CROWD_THREADS`] threads, each of which calls and awaits in a loop, over one connection: what
-    /// most programs have. For the bare transports it is [`Many`](Self::Many).
+    /// [`MANY`] tasks, or [`CROWD_THREADS`] threads, each of which calls and awaits in a loop, over one connection, as in
+    /// most programs. For the bare transports it is [`Many`](Self::Many).
     Crowd,
 }
 
@@ -56,7 +56,7 @@ impl Mode {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// The requests of one round.
+    /// How many requests one round has.
     pub(crate) fn requests(self) -> usize {
         match self {
             Self::One => 1,
@@ -68,17 +68,17 @@ impl Mode {
 
 /// A client and its server.
 pub(crate) trait Lane {
-    /// Does so many rounds, and puts the time of each into `times`.
+    /// Does `rounds` rounds, and adds the time of each to `times`.
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()>;
 
-    /// Whether it can do so at all.
+    /// Whether it can do rounds of this mode.
     fn can(&self, mode: Mode) -> bool {
         let _ = mode;
         true
     }
 }
 
-/// A lane, and what has to be there for it.
+/// A lane, and something that has to live as long.
 pub(crate) struct With<K>(pub(crate) Box<dyn Lane>, pub(crate) K);
 
 impl<K> Lane for With<K> {
@@ -94,7 +94,7 @@ impl<K> Lane for With<K> {
 /// A line of the table.
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// The name of the row that moves the same bytes and does nothing else; its own for those.
+    /// The name of the bare row that moves the same bytes and does nothing else; a bare row has its own name here.
     pub(crate) floor: &'static str,
     pub(crate) lane: Box<dyn Lane>,
 }
@@ -130,13 +130,13 @@ pub(crate) fn requests(mode: Mode) -> Vec<String> {
     }
 }
 
-/// The same as the bytes of one write.
+/// The requests of one round as the bytes of one write.
 pub(crate) fn lines(mode: Mode) -> Vec<u8> {
     let lines = requests(mode).into_iter().map(|line| line + "\n");
     lines.collect::<String>().into_bytes()
 }
 
-/// Whether an answer is the one that was wanted.
+/// An error unless the answer is the one that was wanted.
 pub(crate) fn check(found: &str) -> Outcome<()> {
     if found == WORD {
         return Ok(());
@@ -144,7 +144,7 @@ pub(crate) fn check(found: &str) -> Outcome<()> {
     Err(format!("the echo was {found:?}").into())
 }
 
-/// Adds the time of each of the rounds of a crowd, which has none to itself.
+/// Adds the time of each round of a crowd: the mean, for its rounds run together.
 pub(crate) fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
     let each = began.elapsed() / u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
     times.extend(std::iter::repeat_n(each, rounds));

@@ -1,4 +1,4 @@
-//! What else one would take for calls between programs, where the other side need not speak JSON-RPC: tonic and tarpc.
+//! What one would use for calls between programs where the other side need not speak JSON-RPC: tonic and tarpc.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     })
 }
 
-/// The message of both directions.
+/// The message in both directions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Word {
     #[prost(string, tag = "1")]

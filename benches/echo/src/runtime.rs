@@ -1,7 +1,7 @@
 //! The async runtimes: the calling thread, and one worker for all tasks, or the calling thread alone.
 //!
-//! Rule: every row has the same, bare or not. A worker is what the figures were taken with that the targets
-//! rest on, and what an ordinary program has; a thread alone saves the waking of another and makes bare rows look better.
+//! Rule: every row has the same, bare or not. The figures that the targets rest on were taken with a worker, and an
+//! ordinary program has one; with a single thread no other has to be woken, which makes bare rows look better.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 
 use crate::row::Outcome;
 
-/// Where smol's tasks run: on whatever thread waits for one.
+/// Where smol's tasks run: on the worker, or on the thread that waits for one.
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
 /// Whether tasks have a thread of their own.
@@ -43,7 +43,7 @@ impl Runtime {
     }
 
     pub(crate) fn smol() -> Self {
-        // It was chosen before if this is not the first.
+        // From the second runtime on this changes nothing.
         set_executor(Executor::Other(|task| TASKS.spawn(task).detach()));
         static WORKER: Once = Once::new();
         if HAS_WORKER.load(Ordering::Relaxed) {
@@ -62,7 +62,7 @@ impl Runtime {
         }
     }
 
-    /// What a task of its own comes to; the calling thread waits for it.
+    /// Runs a future in a task of its own and gives its output; the calling thread waits for it.
     pub(crate) fn run_task<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -73,7 +73,7 @@ impl Runtime {
         }
     }
 
-    /// What tasks of their own come to, for a future that waits for all of them.
+    /// Starts futures in tasks of their own; what is returned waits for the outputs of all.
     pub(crate) fn spawn_all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         tasks: Vec<F>,

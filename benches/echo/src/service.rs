@@ -1,4 +1,4 @@
-//! The service that every table here asks: it answers with the one string that it was asked with.
+//! The service that every table here calls: it answers with the one string that it was called with.
 
 use antiphon_tokio::{Answer, OwnedError, Peer, Request, Service};
 

@@ -1,13 +1,13 @@
-//! One side of an echo with nothing of JSON-RPC in it: what is wanted of a far side, and how it is made.
+//! One side of an echo without a JSON-RPC library: what a far side is to send back, and how that is made.
 //!
 //! Rule: a bare side moves the same bytes in as few writes as it can, and looks at no more of them than it
-//! must. To answer, which a client of ours needs, is to know each request by its head and to write a line around its id.
+//! must. A client of ours needs answers: for these a bare side finds each request by its head, and writes a line around its id.
 
 use memchr::memmem;
 
 use crate::row::{BATCH, Mode, Outcome, lines, requests, word};
 
-/// What a far side gives back.
+/// What a far side sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Far {
     /// The bytes as they came.
@@ -46,7 +46,7 @@ pub(crate) fn answer(messages: &[u8], out: &mut Vec<u8>) {
             continue;
         };
         out.extend_from_slice(&HEAD);
-        // Mostly the id and its bracket are in the next few bytes, and to copy as many each time takes no call.
+        // Mostly the id and its bracket are in the next few bytes, and to copy a fixed number of them takes no call.
         let few = id.first_chunk::<8>();
         let end = few.and_then(|few| Some((few, end_of(few)?)));
         rest = if let Some((few, end)) = end {
@@ -61,7 +61,7 @@ pub(crate) fn answer(messages: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes there are up to the first bracket, with it.
+/// The number of bytes up to the first bracket and with it.
 fn end_of(id: &[u8]) -> Option<usize> {
     id.iter().position(|byte| *byte == b'}').map(|at| at + 1)
 }
@@ -134,7 +134,7 @@ pub(crate) fn replies(far: Far, mode: Mode) -> Vec<String> {
     asked.into_iter().map(reply).collect()
 }
 
-/// The same as the bytes of a stream.
+/// The replies of one round as the bytes of a stream.
 pub(crate) fn reply_lines(far: Far, mode: Mode) -> Vec<u8> {
     match far {
         Far::Echo => lines(mode),
@@ -145,7 +145,7 @@ pub(crate) fn reply_lines(far: Far, mode: Mode) -> Vec<u8> {
     }
 }
 
-/// What came back is what was wanted; answers may come in any order.
+/// An error unless the bytes that came back are those that were wanted; answers may come in any order.
 pub(crate) fn same(far: Far, wanted: &[u8], back: &[u8]) -> Outcome<()> {
     let results = |bytes| memmem::find_iter(bytes, b"\"result\":\"").count();
     let is_other_order = || {

@@ -23,17 +23,17 @@ pub(crate) fn print(rows: &[Row], measured: &[Measured]) {
     }
 }
 
-/// What other software cost with 64 in flight, against the bare transport, where the targets come from.
+/// What other software cost with 64 in flight, as a multiple of the bare transport, on the machine of the targets.
 const ANCHORS: [(&str, f64); 3] = [
     ("jsonrpsee WebSocket", 35.0),
     ("async-lsp duplex", 24.0),
     ("karyon_jsonrpc TCP", 104.0),
 ];
 
-/// How far from it is the same.
+/// How far a multiple may be from that and still count as the same.
 const MAX_APART: f64 = 0.30;
 
-/// Whether this set-up measures what that one did.
+/// Prints for each of `ANCHORS` whether it costs here what it cost there.
 pub(crate) fn print_anchors(rows: &[Row], measured: &[Measured]) {
     for (name, anchor) in ANCHORS {
         let at = rows.iter().position(|row| row.name == name);

@@ -7,13 +7,13 @@ use crate::service::Echo;
 /// How the service is written, and how it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As one function of a request, by `call` with the name of the method.
+    /// As one function of a request; called by `call` with the name of the method.
     Plain,
-    /// As a trait of methods behind a router, by its typed client.
+    /// As a trait of methods behind a router; called by the trait's typed client.
     Typed,
 }
 
-/// For tasks.
+/// The service for tasks.
 #[antiphon_tokio::service]
 pub(crate) trait Words {
     async fn echo(&self, word: String) -> Result<String, OwnedError>;
@@ -25,7 +25,7 @@ impl Words for Echo {
     }
 }
 
-/// For threads.
+/// The service for threads.
 #[antiphon_blocking::service]
 pub(crate) trait WordsOnThreads {
     fn echo(&self, word: String) -> Result<String, OwnedError>;

@@ -1,6 +1,6 @@
-//! Params and results on their way into a caller's type: `Json::decode` beside serde_json on the same text.
+//! Params and results decoded into a caller's type: `Json::decode` beside serde_json on the same text.
 //!
-//! The type reads everything and keeps nothing, which is the least that a type can cost: what decoding adds shows most.
+//! The type reads everything and keeps nothing, which is the least that a type can cost, so that the cost of decoding shows most.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use crate::corpus::Item;
 use crate::operations::{Named, Operation, PART, times};
 
-/// The params and results of each item, by itself and by serde_json in turn.
+/// The params and results of each item, by antiphon and by serde_json in turn.
 pub fn all(corpus: &[Item]) -> Vec<Named> {
     let by = |item: &Item, by_serde| {
         let texts: Vec<OwnedJson> = item.messages.iter().flat_map(|text| bodies(text)).collect();
@@ -50,7 +50,7 @@ struct Decode {
     texts: Vec<OwnedJson>,
     times: usize,
     by_serde: bool,
-    /// Where the next run begins: a part of the mix at a time.
+    /// Where in the messages the next run begins: it decodes a part of the mix.
     next: usize,
 }
 

@@ -30,7 +30,7 @@ use operations::{Named, Operation};
 #[inline(never)]
 fn measured_run(operation: &mut dyn Operation) {
     operation.run();
-    // Without something behind it the call would become a jump, which callgrind does not see return.
+    // If nothing followed, the call would become a jump, and callgrind would not see it return.
     black_box(());
 }
 

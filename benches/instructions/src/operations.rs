@@ -1,6 +1,6 @@
 //! The operations that are counted and timed. Each goes through the public API and nothing else.
 //!
-//! Rule: what is measured is what a driver does on every message, and what it does only to go on (answering
+//! Rule: what is measured is what a driver does on every message. What the measurement needs to go on (answering
 //! the requests that were read, opening the calls to be settled) is done outside the measured part.
 
 use std::collections::VecDeque;
@@ -25,17 +25,17 @@ use crate::tables::{CallAndGiveUp, HashAndHeap, RUN, Turns};
 
 /// Something that is measured.
 pub trait Operation {
-    /// Does it [`count`](Self::count) times.
+    /// Does the operation [`count`](Self::count) times.
     fn run(&mut self);
     /// Makes ready for the next run, unmeasured.
     fn between(&mut self) {}
     /// Makes ready for a turn, unmeasured.
     fn turn(&mut self) {}
-    /// How often one run does it.
+    /// How often one run does the operation.
     fn count(&self) -> u64;
 }
 
-/// A name, and what it stands for.
+/// An operation and its name.
 pub struct Named {
     pub name: String,
     pub operation: Box<dyn Operation>,
@@ -49,7 +49,7 @@ const FRAMINGS: [Framing; 4] = [
 ];
 const FAR: Option<Instant> = Some(Instant::from_millis(1 << 40));
 
-/// Reading each item, by itself and by serde_json in turn.
+/// Reading each item, by a `Reader` and by serde_json in turn.
 pub fn reading(corpus: &[Item]) -> Vec<Named> {
     let mut reading = Vec::new();
     for item in corpus {
@@ -206,12 +206,12 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     all
 }
 
-/// Item by item to what it says, by itself.
+/// Reading an item, message by message, by a `Reader`.
 struct Read {
     messages: Vec<String>,
     times: usize,
     reader: Reader,
-    /// Where the next run begins: as many of the mix are read in a run as are received in one.
+    /// Where in the messages the next run begins: it reads as many of the mix as are received in a run.
     next: usize,
 }
 
@@ -240,7 +240,7 @@ impl Operation for Read {
                     .reader
                     .read(black_box(text))
                     .expect("the corpus is valid");
-                // Looked at where it stands, as by a `match`: a copy would be the loop's, not the reader's.
+                // By reference, as in a `match`: a copy would be the loop's cost and not the reader's.
                 while black_box(&messages.next()).is_some() {}
             }
         }
@@ -255,8 +255,8 @@ impl Operation for Read {
     }
 }
 
-/// Item by item through `poll_event`. Calls go to a server, answers to a client that has asked: between the runs the
-/// server answers, and new clients ask.
+/// Receiving an item, message by message, through `poll_event`. Requests go to a server, answers to a client that has called:
+/// between the runs the server answers, and new clients call.
 struct Receive {
     messages: Vec<Message>,
     times: usize,
@@ -264,7 +264,8 @@ struct Receive {
     clients: Vec<Connection>,
     tokens: Vec<ReplyToken>,
     decodes: bool,
-    /// Where the next run begins: a part of the mix at a time, for a server with thousands of requests open is none.
+    /// Where in the messages the next run begins: it receives a part of the mix, for no usual server has thousands of
+    /// requests open.
     next: usize,
 }
 
@@ -273,11 +274,11 @@ pub const PART: usize = 500;
 
 struct Message {
     text: String,
-    /// The id of an answer.
+    /// The id, if the message is an answer.
     answers: Option<u64>,
 }
 
-/// So many messages are read at a time, or the whole mix.
+/// How often a run repeats an item: the smaller the oftener.
 pub fn times(item: &Item) -> usize {
     match item.bytes() {
         _ if item.messages.len() > 1 => 1,
@@ -312,7 +313,7 @@ impl Receive {
 
     fn config(first_call: u64) -> Config {
         let mut config = Config::new().framing(Framing::Messages);
-        // The mix has more requests than a connection serves at once by default; 1 MiB is its limit by default.
+        // By default a connection serves fewer requests at once than the mix has, and takes messages up to 1 MiB.
         config.limits.max_open_requests = 1 << 13;
         config.limits.max_message_bytes = 2 << 20;
         config.first_call = first_call;
@@ -363,7 +364,7 @@ impl Operation for Receive {
     }
 
     fn between(&mut self) {
-        // The last in first out, so that the table of requests is used as a stack of few slots.
+        // The last request is answered first, so that the table of requests is used as a stack of few slots.
         while let Some(token) = self.tokens.pop() {
             self.server.respond(token, ()).expect("it is open");
             self.server.consume_transmit(usize::MAX);
@@ -379,7 +380,7 @@ impl Operation for Receive {
             for _ in 0..self.times {
                 let mut client = Self::client(first, last);
                 assert_eq!(client.calls_open() as u64, last - first + 1);
-                // What reading needs on the heap is taken by the first message.
+                // The first message allocates what reading needs on the heap.
                 let unmatched = br#"{"jsonrpc":"2.0","result":1,"id":0}"#;
                 assert!(client.poll_event(&mut Input::message(unmatched)).is_some());
                 self.clients.push(client);
@@ -452,7 +453,7 @@ impl Operation for Serde {
     }
 }
 
-/// A line to its event, and the turn of the loop that finds nothing more.
+/// From a line to its event, and the turn of the loop that finds nothing more.
 struct Dispatch {
     line: String,
     conn: Connection,
@@ -484,7 +485,7 @@ impl Operation for Dispatch {
     }
 }
 
-/// A request to its answer.
+/// From a request to its answer.
 struct Answer {
     conn: Connection,
     answering: Answering,
@@ -493,7 +494,7 @@ struct Answer {
 
 enum Answering {
     ByHand(fn(&mut Connection, RequestRef<'_>)),
-    /// It finds the method by its name.
+    /// The router, which finds the method by its name.
     Router(LocalRouter),
 }
 
@@ -511,7 +512,7 @@ impl Answer {
         }
     }
 
-    /// Nothing comes in and goes out.
+    /// A request without params, answered with null.
     fn ping(is_routed: bool) -> Self {
         let answering = match is_routed {
             true => Answering::Router(Self::router()),
@@ -524,7 +525,7 @@ impl Answer {
         Self::new(answering, line)
     }
 
-    /// Two numbers come in and their sum goes out, past an interceptor where there is a router.
+    /// Two numbers as params, answered with their sum; where there is a router, past an interceptor.
     fn add(is_routed: bool) -> Self {
         let answering = match is_routed {
             true => {
@@ -667,7 +668,7 @@ impl Operation for RoundTrip {
             let mut input = show(self.framing, &self.wire);
             while let Some(event) = self.server.poll_event(&mut input) {
                 if let Event::Request(request) = event {
-                    // Dispatch: the handler is found by the method, and gives the params back.
+                    // Dispatch: the method is compared, and the handler gives the params back.
                     let known = matches!(request.method.as_ref(), "subtract" | "add");
                     self.server
                         .respond(request.token, request.params.filter(|_| known))
@@ -703,7 +704,7 @@ enum Body {
     Small,
     /// Params that are text already.
     Json(OwnedJson),
-    /// The same, large, at the place whose turn it is.
+    /// The same, large, at one place of memory in each turn.
     Placed(Placed),
     List,
 }
@@ -725,7 +726,7 @@ impl Encode {
             tags: ["a", "b"],
         };
         let mut config = Config::new().framing(framing);
-        // What an emptied output keeps is its soft limit: 1 MiB is to be reused as the others are.
+        // An emptied output keeps at most its soft limit: so 1 MiB is reused as the others are.
         config.limits.soft_max_outbox_bytes = 4 << 20;
         Self {
             body,
@@ -762,7 +763,7 @@ fn write(
 impl Operation for Encode {
     fn run(&mut self) {
         let (times, conn) = (self.times(), &mut self.conn);
-        // What is written is at hand before, as the text that serde_json writes and the one that is copied.
+        // What is written is chosen before the loop, as it is for serde_json and for the copy.
         match &self.body {
             Body::Small => write(times, conn, "textDocument/hover", &(42, 23)),
             Body::Json(json) => write(times, conn, "subtract", json.as_json()),
@@ -785,7 +786,7 @@ impl Operation for Encode {
     }
 }
 
-/// The same small frame by a struct and serde_json: the body into one buffer, then header and body into another.
+/// The small frame by a struct and serde_json: the body into one buffer, then header and body into another.
 struct SerdeEncode {
     params: Box<serde_json::value::RawValue>,
     body: Vec<u8>,
@@ -832,7 +833,7 @@ impl Operation for SerdeEncode {
     }
 }
 
-/// The request of item 01 with Content-Length, table of calls and all.
+/// The request of item 01 with Content-Length, its place in the table of calls included.
 struct EncodeRequest {
     params: OwnedJson,
     conn: Connection<u64>,
@@ -880,7 +881,7 @@ impl Operation for EncodeRequest {
     }
 }
 
-/// The same by a struct.
+/// The same request by a struct and serde_json.
 struct SerdeRequest {
     like: SerdeEncode,
     id: u64,
@@ -972,21 +973,21 @@ impl Operation for Copy {
     }
 }
 
-/// A large text that is at another place in its page in each turn. How long it takes to copy depends on where both ends
-/// lie, by a factor of two, so that a figure of one place is a figure of that place.
+/// A large text that is at another place in its page in each turn. How long it takes to copy depends, by a factor of two, on
+/// where source and destination lie, so a figure of one place would be true of that place only.
 struct Placed {
     text: Json<'static>,
-    /// The same text in all places, once there have been turns.
+    /// The same text in all places, from the first turn on.
     places: Option<&'static [Json<'static>]>,
     turns: usize,
 }
 
-/// How many places there are, and how far each is from the one before: in all of a page, and of a line of the cache.
+/// How many places there are, and how far each is from the one before: so they are spread over a page, and over a cache line.
 const PLACES: usize = 32;
 const STEP: usize = 4096 + 128 + 16;
 
-/// All places of the texts that have had turns; whoever has the same text has the same places. They last as long as the
-/// program, so that what is measured can hold a text that is borrowed.
+/// All places of the texts that have had turns; operations with the same text share its places. They last as long as the
+/// program, so that an operation can hold a borrowed text.
 static PLACED: Mutex<Vec<&'static [Json<'static>]>> = Mutex::new(Vec::new());
 
 impl Placed {
@@ -1010,7 +1011,7 @@ impl Placed {
     }
 }
 
-/// The outputs of the last turns: what is new is somewhere else then, in other pages of memory.
+/// The outputs of the last turns, kept so that a new one lies in other pages of memory.
 struct Kept<T>(VecDeque<T>);
 
 impl<T> Default for Kept<T> {
@@ -1049,8 +1050,8 @@ fn places(text: Json<'_>) -> &'static [Json<'static>] {
     texts
 }
 
-/// Calls with a deadline. The difference to `notify`, and that of `settle` to `unmatched`, is what the table of calls
-/// costs: row 12.
+/// Calls with a deadline. What they cost more than `notify`, and `settle` more than `unmatched`, is the table of calls:
+/// row 12.
 struct CallOnly {
     conn: Connection<u64>,
 }
@@ -1084,7 +1085,7 @@ impl Operation for CallOnly {
     }
 }
 
-/// Gives up every open call: the last ones are the newest.
+/// Answers every open call, the newest first.
 fn settle_all(conn: &mut Connection<u64>) {
     let mut reply = Vec::new();
     let mut number = conn
@@ -1105,8 +1106,8 @@ fn answer(reply: &mut Vec<u8>, number: u64) {
     write!(reply, r#"{{"jsonrpc":"2.0","result":19,"id":{number}}}"#).expect("a vector takes all");
 }
 
-/// What a call is held against: a method that the compiler knows would be judged and copied as it is compiled here, where
-/// all is compiled into one, and not in a call, which is too large for that.
+/// What a call is compared with. If the compiler knew the method here, it would check and copy the name ahead, which it
+/// cannot do in a call, which is too large to be inlined.
 struct NotifyOnly {
     conn: Connection<u64>,
 }
@@ -1209,7 +1210,7 @@ impl Operation for CallAndSettle {
         for _ in 0..32 {
             let call: CallId = self.conn.call("quick", (), FAR, 0).expect("there is room");
             self.conn.consume_transmit(usize::MAX);
-            // The answer is written by hand: `write!` would cost as much as what is measured.
+            // The answer is put together by hand: `write!` would cost as much as the operation.
             self.reply.clear();
             self.reply
                 .extend_from_slice(br#"{"jsonrpc":"2.0","result":1,"id":"#);
@@ -1234,7 +1235,7 @@ impl Operation for CallAndSettle {
     }
 }
 
-/// The deadline of one of a thousand calls, put off.
+/// Putting off the deadline of one of a thousand calls.
 struct MoveDeadline {
     conn: Connection<u64>,
     calls: Vec<CallId>,
@@ -1326,7 +1327,7 @@ impl Operation for PassDeadline {
     }
 }
 
-/// A frame shown byte by byte, or whole.
+/// A frame given byte by byte, or whole.
 struct Feed {
     frame: Vec<u8>,
     step: usize,

@@ -1,5 +1,4 @@
-//! Rows 12 and 13: our table of calls, through a connection, and one as it is usually made, of a hash map and a heap
-//! of deadlines.
+//! Rows 12 and 13: our table of calls, through a connection, and a usual one, made of a hash map and a heap of deadlines.
 //!
 //! Rule: both settle open calls at random and make others, while time goes by and deadlines come due; and the
 //! usual table does no more than a table must. Ids are numbers, the tag is a word, and the heap is lazy: a call that
@@ -16,14 +15,14 @@ use hashbrown::HashMap;
 
 use crate::operations::Operation;
 
-/// How many calls settle in a run. What is due is looked for behind them, as a driver does once a turn.
+/// How many calls settle in a run. Expired deadlines are looked for after them, as a driver does once a turn.
 pub const RUN: usize = 256;
 
-/// As far as any deadline lies ahead, in nanoseconds.
+/// How far ahead every deadline lies, in nanoseconds.
 const SPAN: u64 = 30_000_000_000;
 
-/// How much time goes by from call to call, in nanoseconds: a quarter of a million calls a second, however many are open. When its
-/// deadline comes a call has settled long since, unless a million are open, and then eight times as long ago as calls live.
+/// How much time goes by from call to call, in nanoseconds: a quarter of a million calls a second, however many are open. With
+/// a million open a call lives 4 s on average, so nearly all have settled when their deadline comes.
 const APART: u64 = 4_000;
 
 /// The open calls, and which of them settle in the next run: any of them, each as likely as the others.
@@ -46,13 +45,13 @@ impl<T: Copy> Open<T> {
         }
     }
 
-    /// When the next call is due.
+    /// Moves time on to the next call, and gives its deadline.
     fn deadline(&mut self) -> u64 {
         self.now += APART;
         self.now + SPAN
     }
 
-    /// Chooses, and has the chosen part of the list at hand: that it is somewhere in memory is the harness's own, for an
+    /// Chooses, and loads the chosen part of the list into the cache: to wait for it is a cost of the harness only, for an
     /// answer brings its id along.
     fn choose(&mut self) {
         let (len, mut seed) = (self.calls.len() as u64, self.seed);
@@ -68,7 +67,7 @@ impl<T: Copy> Open<T> {
         }
     }
 
-    /// How many runs it takes until as many deadlines come due as are set; none from the second time on.
+    /// How many runs it takes until as many deadlines come due as are set; 0 from the second time on.
     fn runs_to_warm(&mut self) -> u64 {
         if mem::replace(&mut self.is_warm, true) {
             return 0;
@@ -77,7 +76,7 @@ impl<T: Copy> Open<T> {
     }
 }
 
-/// Runs it unmeasured, until what it keeps is as it stays.
+/// Runs it unmeasured, until what it holds grows no more.
 fn warm(operation: &mut dyn Operation, runs: u64) {
     for _ in 0..runs {
         operation.run();
@@ -85,7 +84,7 @@ fn warm(operation: &mut dyn Operation, runs: u64) {
     }
 }
 
-/// Calls of a connection with a deadline. What it costs beside a notification is the table: to put a call into it, to
+/// Calls of a connection with a deadline. What they cost more than a notification is the table: to put a call into it, to
 /// find it again and take it out, and the deadline that is set and dropped.
 pub struct CallAndGiveUp {
     conn: Connection<u64>,
@@ -127,7 +126,7 @@ impl Operation for CallAndGiveUp {
             self.open.calls[at] = self.call();
         }
         self.conn.handle_timeout(Instant::from_nanos(self.open.now));
-        // Few are: nearly all have settled when their deadline comes.
+        // Few calls expire: nearly all have settled when their deadline comes.
         let mut input = Input::none();
         while let Some(event) = self.conn.poll_event(&mut input) {
             black_box(event);
@@ -148,7 +147,7 @@ impl Operation for CallAndGiveUp {
     }
 }
 
-/// The same list of calls and the same order without a connection: what of the operation above is the harness.
+/// The same list of calls and the same order without a connection: the harness's part of the operation above.
 pub struct Turns(CallAndGiveUp);
 
 impl Turns {
@@ -178,8 +177,8 @@ impl Operation for Turns {
     }
 }
 
-/// What an open call with a deadline holds of the heap besides its tag, at so many open. (The list of their ids is the
-/// harness's own.)
+/// What an open call with a deadline holds of the heap besides its tag, with `open` calls open. (The list of their ids is
+/// the harness's own.)
 pub fn held_by_a_call(open: usize, held: fn() -> i64) -> f64 {
     let before = held();
     let calls = CallAndGiveUp::new(open);
@@ -189,8 +188,8 @@ pub fn held_by_a_call(open: usize, held: fn() -> i64) -> f64 {
     all as f64 / open as f64 - size_of::<u64>() as f64
 }
 
-/// A map and a heap, for calls that a connection sends without keeping them: as notifications. So the memory that they wait for is
-/// waited for as long as in a peer, where what is done for a call is not done for the next while this one waits.
+/// A map and a heap, for calls that a connection sends without keeping them: as notifications. With sending in between, the
+/// processor waits for the memory of each call alone, as in a peer, and cannot work on the next call meanwhile.
 pub struct HashAndHeap {
     conn: Connection<()>,
     calls: HashMap<u64, (u64, u64), foldhash::fast::FixedState>,
@@ -237,13 +236,13 @@ impl Operation for HashAndHeap {
             black_box(self.calls.remove(&black_box(self.open.calls[at])));
             self.open.calls[at] = self.call();
         }
-        // Most of what comes due is of calls that have settled.
+        // Most deadlines that come due belong to calls that have settled.
         while let Some(Reverse((deadline, id))) = self.deadlines.peek().copied() {
             if deadline > self.open.now {
                 break;
             }
             self.deadlines.pop();
-            // Its call may have been given a later one, as one can with ours.
+            // The call may have got a later deadline, as one can give it with ours.
             let is_due = |&(_, due): &(u64, u64)| due <= self.open.now;
             if self.calls.get(&id).is_some_and(is_due) {
                 black_box(self.calls.remove(&id));

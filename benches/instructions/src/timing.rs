@@ -6,10 +6,9 @@ use std::time::Duration;
 use crate::clock::{TURNS, Watch};
 use crate::operations::Named;
 
-/// Rounds, and how long a turn is at least, after as long a time in which it is not measured: what is foretold and what lies
-/// in the caches is the operation's own by then. What goes over megabytes needs twenty runs after others that did. Rounds
-/// are few, for what is asked next is another process: how its stack lies to its heap makes an operation a quarter slower
-/// in one of sixteen.
+/// Rounds, and how long a turn is at least. Before it the operation runs for as long unmeasured, until branch predictors and
+/// caches are filled by it alone; one that goes over megabytes needs twenty runs for that. Rounds are few, for several
+/// processes are measured: in one of sixteen, stack and heap lie so that an operation is a quarter slower.
 const ROUNDS: usize = 3;
 const SLOT: Duration = Duration::from_micros(1500);
 

@@ -1,4 +1,4 @@
-//! What the machine can do with the same bytes without understanding any.
+//! What the machine can do with the same bytes without reading them as JSON.
 
 use std::hint::black_box;
 

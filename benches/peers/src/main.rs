@@ -1,4 +1,4 @@
-//! What reading a message costs with other software, beside antiphon: one corpus, one process, one allocator, turns taken.
+//! What reading a message costs with other software, beside antiphon: one corpus, one process, one allocator, by turns.
 //!
 //! ```text
 //! antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]... [--items 01,02…] [--raw yes]
@@ -10,7 +10,7 @@
 //!
 //! Rule: rows take turns in every round, so that what disturbs one disturbs its neighbours; a reader
 //! is given the text as it would get it from a socket, and must say what kind of message it is; default features, default
-//! limits and public API only; and a figure that spreads by more than a tenth says so.
+//! limits and public API only; and a figure that spreads by more than a tenth is marked.
 
 #[path = "../../clock/mod.rs"]
 mod clock;
@@ -58,7 +58,7 @@ pub trait Reader {
 pub struct Row {
     pub name: &'static str,
     pub reader: Box<dyn Reader>,
-    /// It understands nothing: a limit of the machine.
+    /// It does not read JSON: a limit of the machine.
     pub is_limit: bool,
 }
 
@@ -122,7 +122,7 @@ fn pass(reader: &mut dyn Reader, texts: &[Text]) -> bool {
 
 /// Nanoseconds a message in one turn, over passes that take the slot together.
 fn sample(row: &mut Row, watch: &mut Watch, texts: &[Text], slot: Duration) -> f64 {
-    // Small items many times over, so that the clock does not show.
+    // Small items many times over, so that the time for reading the clock does not show.
     let times = (4000 / texts.len() / (1 + texts[0].bytes.len() / 100)).clamp(1, 64);
     while watch.total() < slot {
         watch.run(|| {

@@ -1,4 +1,4 @@
-//! The readers: antiphon, what one would write by hand, and other software by its own message types.
+//! The readers: antiphon, what one would write by hand over a JSON library, and other software with its own message types.
 //!
 //! Where a crate keeps the type private that its loop reads into, the same is built of its public parts.
 
@@ -106,7 +106,7 @@ impl Reader for Antiphon {
                     black_box(notification);
                     Some(Kind::Notification)
                 }
-                // A notification that the connection acts on itself, or finds nothing to act on.
+                // A cancelling notification: the connection has acted on it, or there was nothing to cancel.
                 Event::Cancelled(cancelled) => {
                     black_box(cancelled);
                     Some(Kind::Notification)
@@ -117,7 +117,7 @@ impl Reader for Antiphon {
                     black_box(unmatched);
                     Some(Kind::Notification)
                 }
-                // Nobody asked for the answers of the corpus: they are found to be unmatched.
+                // The answers of the corpus belong to no open call.
                 Event::UnmatchedResponse(unmatched) => {
                     black_box(unmatched);
                     Some(Kind::Response)
@@ -130,7 +130,7 @@ impl Reader for Antiphon {
 
     fn between(&mut self) {
         while let Some(token) = self.tokens.pop() {
-            // One that was cancelled is answered all the same.
+            // A request that was cancelled is answered all the same.
             drop(self.conn.respond(token, ()));
             self.conn.consume_transmit(usize::MAX);
         }
@@ -158,7 +158,7 @@ fn value(text: &[u8], _: Kind) -> Option<Kind> {
     Some(kind)
 }
 
-/// Its server tries a request and then a notification; its client is sent answers. A batch is split first.
+/// Its server tries to read a request and then a notification; its client reads answers. A batch is split first.
 fn jsonrpsee(text: &[u8], expected: Kind) -> Option<Kind> {
     use jsonrpsee_types::{Notification, Request, Response};
     if expected == Kind::Response {
@@ -247,7 +247,7 @@ fn async_lsp(text: &[u8], _: Kind) -> Option<Kind> {
     Some(kind)
 }
 
-/// A client of nodes: it is sent answers; its request type is read by servers of tests.
+/// A client of Ethereum nodes: it reads answers; its request type is read by servers in tests.
 fn alloy(text: &[u8], expected: Kind) -> Option<Kind> {
     use alloy_json_rpc::{Request, Response};
     match expected {
@@ -294,7 +294,7 @@ fn jsonrpc_core(text: &[u8], expected: Kind) -> Option<Kind> {
     kind
 }
 
-/// The same types by hand over sonic-rs, with its lazy values.
+/// Types written by hand as those over serde_json, but over sonic-rs, with its lazy values.
 fn sonic(text: &[u8], _: Kind) -> Option<Kind> {
     use sonic_rs::LazyValue;
     use std::borrow::Cow;
@@ -328,7 +328,7 @@ fn sonic(text: &[u8], _: Kind) -> Option<Kind> {
     Some(kind(&message))
 }
 
-/// Its tape, which it makes of a copy, for it writes over its input.
+/// The tape of simd-json. It is made of a copy of the message, for simd-json overwrites its input.
 struct SimdJson {
     copy: Vec<u8>,
     buffers: simd_json::Buffers,
@@ -349,7 +349,7 @@ impl Reader for SimdJson {
         self.copy.extend_from_slice(text);
         let tape = simd_json::to_tape_with_buffers(&mut self.copy, &mut self.buffers).ok()?;
         black_box(tape);
-        // A tape does not say what the message is; finding its members comes on top.
+        // A tape does not tell the kind of a message; so its members have to be found as well.
         Some(expected)
     }
 }
@@ -357,7 +357,7 @@ impl Reader for SimdJson {
 fn jiter(text: &[u8], _: Kind) -> Option<Kind> {
     use jiter::{Jiter, Peek};
     fn message(jiter: &mut Jiter<'_>, is_known: bool) -> Option<Kind> {
-        /// Whether a name is `method`, and whether it is `id`.
+        /// Whether a member's name is `method`, and whether it is `id`.
         fn known(name: &str) -> (bool, bool) {
             (name == "method", name == "id")
         }

@@ -3,10 +3,10 @@
 use crate::corpus::Item;
 use crate::{Cell, Row};
 
-/// What the ratios are against: the best that serde_json can do by hand.
+/// The reader that the ratios are against: serde_json with types written by hand.
 pub const YARDSTICK: &str = "serde_json typed";
 
-/// A figure that spreads by more is marked.
+/// A figure that spreads by more than this is marked.
 const MAX_SPREAD: f64 = 0.10;
 
 fn middle(mut values: Vec<f64>) -> f64 {
@@ -14,7 +14,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// How far the middle half of the rounds lies apart, against the middle.
+/// The width of the middle half of the rounds, as a share of the median.
 fn spread(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -100,7 +100,7 @@ pub fn print(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
     }
 }
 
-/// Reader, item and the nanoseconds of every round, with tabs between. What a reader cannot read has no line.
+/// Reader, item and the nanoseconds of every round, with tabs between. An item that a reader cannot read has no line.
 pub fn print_raw(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
     for (row, cells) in rows.iter().zip(cells) {
         for (item, cell) in corpus.iter().zip(cells) {

@@ -67,13 +67,13 @@ pub extern "C" fn count(index: usize) -> u32 {
     with(index, |named| named.operation.count() as u32).unwrap_or(0)
 }
 
-/// Where the name of an operation stands.
+/// The address of the name of an operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn name(index: usize) -> *const u8 {
     with(index, |named| named.name.as_ptr()).unwrap_or(std::ptr::null())
 }
 
-/// How long that name is, in bytes.
+/// The length of that name, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn name_len(index: usize) -> usize {
     with(index, |named| named.name.len()).unwrap_or(0)

@@ -4,7 +4,7 @@
 //! usage: antiphon-bench-wasm-count MODULE
 //!
 //! Columns: a message read by itself, received within a conversation, read by serde_json; and the
-//! first two as parts of the third.
+//! first two divided by the third.
 //!
 //! Rule: only `run` is counted; what makes ready for it is not.
 
@@ -32,7 +32,7 @@ impl Host {
         Ok(Self { store, instance })
     }
 
-    /// Calls a function that is given an index, and gives what it cost besides.
+    /// Calls a function with an index, and gives its result and what it cost.
     fn call(&mut self, name: &str, index: i32) -> Result<u64, Error> {
         let function: TypedFunc<i32, ()> = self.instance.get_typed_func(&self.store, name)?;
         let before = self.store.get_fuel()?;
