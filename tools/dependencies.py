@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the dependencies to what does not need a tool. Licences, sources and doubles are in deny.toml.
+"""Checks the rules about dependencies that need no further tool. Licences, sources and duplicates are in deny.toml.
 
     tools/dependencies.py [MANIFEST…]     default: the workspace's
 
-What the core may need at run time is three crates. Cryptography and C code are the caller's choice: no package brings them, and no
-published crate links what is for tests. Prints how many packages were looked at, and a line for each that does not comply.
+At run time the core may need three crates. Cryptography and C code are the caller's choice: no package depends on them. No
+published crate links what is for tests. Prints a line for each fault, and how many packages passed and failed.
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 CORE = {"serde", "serde_json", "smallvec"}
 CORE_OPTIONAL = {"arbitrary", "schemars"}
 
-# A program that wants them brings them: a rustls configuration carries its cryptography. `ring` is for tests.
+# A program that wants one of these adds it: a rustls configuration contains its cryptography. `ring` is for tests.
 FORBIDDEN = {"openssl", "openssl-sys", "native-tls", "aws-lc-sys"}
 ONLY_FOR_TESTS = {"ring", "rcgen", "proptest", "criterion", "tokio-test"}
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Measures the house: how much code stands where, what tunes it, and which files lead in a circle.
+"""Measures the source: how much code each area has, how often it is tuned, and which files use each other in a circle.
 
     tools/house.py [CHECKOUT]     prints `name value` lines
     tools/house.py --check        compares the figures with the bounds in tools/house.txt
     tools/house.py --cycles       prints the circles of imports, and each import that closes one
     tools/house.py --self-test    tries all of this on small made-up crates
 
-A line of code is neither blank nor a comment, and stands neither in a folder `tests`, a file
-`tests.rs` nor a module under `#[cfg(test)]`. A circle is a group of files of one crate of which each
-leads to each other by names it uses; `imports.py` says how names are followed. A module and the
-modules below it are files like any others.
+A line of code is neither blank nor a comment, and is neither in a folder `tests`, a file
+`tests.rs` nor a module under `#[cfg(test)]`. A circle is a group of files of one crate in which each
+file uses every other, directly or through others; `imports.py` says how names are followed. A module
+and the modules below it are files like any others.
 
---check exits 1 if a figure is above its bound, and ends with `N passed, M failed`. A crate without a
-bound for its circles may have none.
+--check exits 1 if a figure is above its bound, and ends with `N passed, M failed`. A crate that has no
+bound for its circles may have no circle.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SHIPPED = ["src", "adapters", "macros", "cli"]
 AREAS = {"core": "src", "adapters": "adapters", "macros": "macros", "cli": "cli"}
 NOT_SHIPPED = {"tests", "target", "examples", "benches"}
-# What the shells have beside their engines: transports, and what serves by name above them.
+# Files of the two crates that are not part of their engines: transports, and what is built on the engines.
 NO_ENGINE = re.compile(r"/src/(.*/)?(transport|tls|http|server|client|router|websocket)(/|\.rs)")
 MARKS = [r"inline\(always\)", r"\brare\(\)", r"#\[cold\]"]
 LONG_LINES = 600
@@ -54,7 +54,7 @@ def main(words):
 
 
 class House:
-    """A checkout, and what can be counted in it."""
+    """A checkout and its figures."""
 
     def __init__(self, root):
         self.root = root
@@ -63,7 +63,7 @@ class House:
         return os.path.join(self.root, *names)
 
     def files(self, *areas):
-        """The source files of these areas that are shipped."""
+        """The shipped source files of these areas."""
         for area in areas:
             for folder, folders, names in os.walk(self.path(area)):
                 folders[:] = sorted(set(folders) - NOT_SHIPPED)
@@ -80,7 +80,7 @@ class House:
         return ["adapters/" + name for name in names if os.path.isdir(os.path.join(folder, name))]
 
     def crates(self):
-        """The folder of each crate that is shipped, by its name here."""
+        """The folder of each shipped crate, by the name it has in the figures."""
         named = {"core": ""} | {name: name for name in self.adapters() + ["macros", "cli"]}
         return {name: folder for name, folder in named.items() if os.path.isdir(self.path(folder, "src"))}
 
@@ -151,7 +151,7 @@ def code_lines(path):
 
 
 def closing(uses, groups):
-    """The imports, from file to file, that lie on a circle."""
+    """The imports, as pairs of files, whose two files are in one circle."""
     group_of = {file: number for number, group in enumerate(groups) for file in group}
     pairs = {(use.source, use.target) for use in uses}
     return {pair for pair in pairs if pair[0] in group_of and group_of[pair[0]] == group_of.get(pair[1])}
@@ -177,7 +177,7 @@ def read_bounds(text):
 
 def check(figures, text):
     bounds = read_bounds(text)
-    # What stands in no circle need not be listed.
+    # A crate without circles need not be listed.
     bounds |= {name: 0 for name in figures if name.startswith("cycles ") and name not in bounds}
     passed = failed = 0
     for name, bound in bounds.items():
@@ -196,16 +196,16 @@ def check(figures, text):
     return 1 if failed else 0
 
 
-# The self-test: crates as small as they can be, file by file.
+# The crates of the self-test, file by file.
 
-# What is defined where is hidden behind the root and an alias, and the way back stands in an expression.
+# One way leads through the root and an alias, and the way back is a path in an expression.
 HIDDEN = {
     "lib.rs": "mod a;\nmod b;\nmod index;\npub use index::Thing;\n",
     "a.rs": "use crate::Thing as Other;\npub fn f(_: &Other) {}\n",
     "b.rs": "pub struct Thing;\nimpl Thing {\n    fn g(&self) { crate::a::f(self) }\n}\n",
     "index.rs": "pub use super::b::*;\n",
 }
-# By way of an imported module, and of a module that names itself.
+# One way leads through an imported module, the other through `self` in a group.
 BY_MODULE = {
     "lib.rs": "mod a;\nmod b;\n",
     "a/mod.rs": "use super::b;\npub(crate) mod inner;\npub fn f() -> b::B { b::B }\n",
@@ -227,7 +227,7 @@ BY_MACRO = {
     "a.rs": "macro_rules! made { () => { $crate::b::B } }\nfn f() {}\n",
     "b.rs": "pub struct B;\nfn f() { made!(); }\n",
 }
-# An index, tests, comments, strings and another crate's names lead nowhere.
+# Re-exports, tests, comments, strings and another crate's names are no uses.
 INNOCENT = {
     "lib.rs": "mod a;\nmod b;\npub use a::A;\npub use b::B;\n",
     "a.rs": "use crate::B;\npub struct A(B);\n",

@@ -1,12 +1,13 @@
-"""Which file of a crate uses which other, by resolving every path in it, and the circles among them.
+"""Finds which files of a crate use which others, by resolving every path in them, and the circles among them.
 
 Not a command: `tools/house.py --cycles` prints what is found here.
 
 A name is followed to the file that *defines* it: through `use`, renaming, groups, globs and
 re-exports, whether the path begins with `crate`, `super`, `self`, a module beside it or an imported
-module, and whether it stands in a `use` or in the middle of an expression. So an index that only
-re-exports what is below it uses nothing, and hides nothing. Comments, strings and what is compiled
-for tests only do not count. Methods are found by type and not by path, so a call of one is no use.
+module, and whether it is in a `use` or in the middle of an expression. So a module that only
+re-exports what is below it (an index) uses nothing, and hides nothing. Comments, strings and what is
+compiled only for tests do not count. Methods are found by type and not by path, so a call of one is
+no use.
 """
 
 import collections
@@ -25,7 +26,7 @@ TOKEN = re.compile(r"""
   | (?P<sign>::|=>|->|.)
 """, re.X | re.S)
 ITEMS = {"fn", "struct", "enum", "union", "trait", "type", "const", "static"}
-# What may stand before the word that says what an item is.
+# The words that may come before the keyword of an item.
 MODIFIERS = {"pub", "async", "const", "unsafe", "extern", "default"}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -35,7 +36,7 @@ Use = collections.namedtuple("Use", "source target name line")
 
 
 class Module:
-    """A module: its file, what its names mean, and the paths that stand in it."""
+    """A module: its file, what its names mean, and the paths in it."""
 
     def __init__(self, path, file, parent):
         self.path, self.file, self.parent = path, file, parent
@@ -43,13 +44,13 @@ class Module:
         self.children = {}
         self.imports = collections.defaultdict(list)  # by name: paths
         self.globs = []
-        self.uses = []      # (path, line, is it passed on)
+        self.uses = []      # (path, line, the name it is re-exported by or None)
         self.mentions = []  # (path, line) in code
-        self.words = {}     # where each single word stands
+        self.words = {}     # the line of each single word
 
 
 def tokens(text):
-    """The words and signs of a source text, without comments and without what strings say."""
+    """The words and signs of a source text, without comments and the contents of strings."""
     found, at, line = [], 0, 1
     while at < len(text):
         match = TOKEN.match(text, at)
@@ -75,7 +76,7 @@ def end_of_comment(text, at):
 
 
 def end_of_group(found, at):
-    """Behind the bracket that closes the one at this place."""
+    """The place after the bracket that closes the one at `at`."""
     depth = 0
     for place in range(at, len(found)):
         if found[place].text in CLOSING:
@@ -88,7 +89,7 @@ def end_of_group(found, at):
 
 
 def without_tests(found):
-    """Leaves out what stands under `#[cfg(test)]`, or under `all(…)` with it."""
+    """Leaves out items under `#[cfg(test)]`, or under `all(…)` with `test` in it."""
     kept, at = [], 0
     while at < len(found):
         if found[at].text == "#" and at + 1 < len(found) and found[at + 1].text == "[":
@@ -103,7 +104,7 @@ def without_tests(found):
 
 
 def end_of_item(found, at):
-    """Behind the item, field, variant, arm or statement that begins here."""
+    """The place after the item, field, variant, arm or statement that begins at `at`."""
     while found[at].text == "#":
         at = end_of_group(found, at + 1)
     first = at
@@ -128,7 +129,7 @@ def end_of_item(found, at):
 
 
 def read_use(found, at, before):
-    """The paths of a `use` tree that begins here, each with its last name's other name, and its end."""
+    """The paths of the `use` tree that begins at `at`, each with the name it imports, and the place after the tree."""
     path, paths = list(before), []
     while True:
         token = found[at]
@@ -153,7 +154,7 @@ def read_use(found, at, before):
 
 
 class Crate:
-    """All modules of a crate, from its root file on."""
+    """All modules of a crate."""
 
     def __init__(self, folder):
         self.folder, self.modules, self.macros = folder, {}, {}
@@ -172,7 +173,7 @@ class Crate:
         return module
 
     def read_body(self, module, found):
-        """Takes the items of a module; what is within them may name something, and import it."""
+        """Takes the items of a module, and the names and imports within them."""
         at, depth = 0, 0
         while at < len(found):
             token = found[at]
@@ -202,7 +203,7 @@ class Crate:
         is_passed_on = at > 0 and found[at - 1].text in ("pub", ")")
         line = found[at].line
         if found[at + 1].text in ("::", "$"):
-            # Another crate, whatever is called like it here.
+            # The path of another crate, even if something here has the same name.
             while found[at].text != ";":
                 at += 1
             return at
@@ -262,7 +263,7 @@ class Crate:
         return found
 
     def resolve(self, module, path, seen=frozenset()):
-        """What a path in a module means. Nothing if it leads out of the crate."""
+        """What a path in a module means: (file, name) of items, and modules. Empty if it leads out of the crate."""
         path = collections.deque(path)
         first = path.popleft()
         if first == "crate":
@@ -281,7 +282,7 @@ class Crate:
             for target in now:
                 if isinstance(target, Module):
                     inner |= self.look_up(target, name, seen) or self.macro_named(name)
-            # What follows an item is its own: a variant, an associated function.
+            # A name after an item belongs to the item: a variant, an associated function.
             now = inner or {target for target in now if not isinstance(target, Module)}
         return now
 
@@ -302,7 +303,7 @@ class Crate:
 
         for module in self.modules.values():
             for path, line, passed_on in module.uses:
-                # An index passes on what is below it. It uses it if its own code says the name.
+                # An index re-exports names from below it. It uses one only if its own code has the name.
                 is_index = passed_on is not None and (passed_on, False) not in module.words
                 add(module, path, line, is_index)
             for path, line in module.mentions:
@@ -324,7 +325,7 @@ class Crate:
 
 
 def circles(uses):
-    """The groups of files in which each leads to each other."""
+    """The groups of files in which each uses every other, directly or through others."""
     graph = collections.defaultdict(set)
     for use in uses:
         graph[use.source].add(use.target)

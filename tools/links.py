@@ -2,11 +2,11 @@
 """Checks the links of every page: each relative link leads to a file that is there, each anchor to a heading in it.
 
     tools/links.py               checks the pages that git knows
-    tools/links.py --self-test   tries that on small pages made for it
+    tools/links.py --self-test   checks small pages made up for it
 
-It also wants README, the adapters' READMEs and each page of docs and the guide to be run by tests/guide, each page of
-the guide to be in its summary, and no fewer links and pieces of Rust than there were. Ends with `N passed, M failed`;
-exits with 1 if something is wrong.
+It also checks that tests/guide runs README, the adapters' READMEs and each page of docs and the guide, that each page
+of the guide is in its summary, and that there are no fewer links and pieces of Rust than before. Ends with
+`N passed, M failed`; exits with 1 if something is wrong.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# How many relative links, and pieces of Rust that are run as tests, there are at least: these may only grow.
+# The least number of relative links, and of pieces of Rust that are run as tests: these may only grow.
 LINKS_MIN = 71
 RUST_MIN = 40
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]*)\)|^ *\[[^\]]+\]: +(\S+)", re.M)

@@ -29,7 +29,7 @@ def faults_of(package):
         if name not in texts:
             yield f"{name} is missing"
     for name in LICENCES:
-        # Where links are not followed, the package would hold the name of a file.
+        # If a symbolic link is not followed, the package has the path of the file instead of its text.
         if name in texts and texts[name] != (ROOT / name).read_bytes():
             yield f"{name} is not the one of the repository"
     for name in texts:

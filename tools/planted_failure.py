@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Shows that proptest-regressions/model.txt receives a failure that the model test finds, and replays it.
+"""Shows that a failure which the model test finds is written to proptest-regressions/model.txt, and is replayed from there.
 
     tools/planted_failure.py
 
-The model test runs in an empty folder with a copy of that file. With MODEL_MISHEARS set it mishears what the connection
-says, which is the planted fault. It finds the fault by chance and adds a line to the file. Without any new random case
-(PROPTEST_CASES=0) that line alone makes the test fail again. Without the line it passes, fault and all; with the line
-and without the fault it passes too. Then a line that the test adds is worth committing. Exit code 0: all of this is so.
-1: some of it is not.
+The model test runs in an empty folder with a copy of that file. With MODEL_MISHEARS set it misreads the connection's
+events, which is the planted fault. It finds the fault by chance and adds a line to the file. Without any new random case
+(PROPTEST_CASES=0) that line alone makes the test fail again. Without the line it passes in spite of the fault; with the
+line and without the fault it passes too. If so, a line that the test adds is worth committing. Exit code 0: all of this
+is so. 1: some of it is not.
 """
 import json
 import os
@@ -35,7 +35,7 @@ def program():
 
 
 def fails(model, folder, cases, mishears=True):
-    """Whether the test fails with so many new random cases, the old lines read first; and the seconds it took."""
+    """Whether the test fails with `cases` new random cases, after those of the file; and the seconds it took."""
     env = dict(os.environ, PROPTEST_CASES=str(cases), RUST_BACKTRACE="0")
     env.pop("MODEL_MISHEARS", None)
     if mishears:

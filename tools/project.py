@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what only a host of projects reads, and what nobody would notice until then.
+"""Checks the files that only the code host reads, and lists that would otherwise go stale unnoticed.
 
     tools/project.py
 
@@ -42,7 +42,7 @@ def printed(*command):
 
 
 def listed(script):
-    """What a script of ours says it has, by group."""
+    """What `SCRIPT --list` prints, by group."""
     lines = printed("bash", script, "--list").splitlines()
     return {group: words.split() for group, words in (line.split(": ") for line in lines)}
 
@@ -56,7 +56,7 @@ PACKAGES = [package for package in json.loads(printed(
 
 
 def commands(text):
-    """The commands of a workflow, each with every line of its job's matrix put in."""
+    """The commands of a workflow; one that uses its job's matrix once for every line of the matrix."""
     for job in re.split(r"^  (?=\w+:\n)", text, flags=re.M):
         rows = re.findall(r"^ +- ([a-z0-9_ ]+)$", job, re.M)
         for command in re.findall(r"\brun: (.*)", job):
@@ -152,11 +152,11 @@ def enums():
 
 
 def names():
-    """Looks in docs/api for public types of one crate that share a name. A facade shows two crates."""
+    """Looks in docs/api for public types of one crate that share a name. A facade re-exports two other crates."""
     def types(package):
         shown = re.findall(r"^(?:#\[\w+\] )?pub (?:struct|enum|trait|type|union) (\w+(?:::\w+)*)", read(f"docs/api/{package}.txt"),
                            re.M)
-        # A type of a trait is no type of its own: what stands before its name begins with a capital.
+        # An associated type of a trait does not count: the name before it begins with a capital.
         return sorted({path for path in shown if not path.startswith("core::") and not path.split("::")[-2][:1].isupper()})
 
     core, net = types("antiphon"), types("antiphon-net")
@@ -165,7 +165,7 @@ def names():
         paths = types(package)
         if "<<antiphon::*>>" in text:
             chosen = set(re.findall(r"^pub use \w+::(\w+)$", text, re.M))
-            # A type of a module comes with its module.
+            # A facade re-exports whole modules, with the types in them.
             paths += core + [path for path in net if path.split("::")[1] in chosen]
         seen = {}
         for path in paths:

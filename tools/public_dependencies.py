@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OURS = {"std", "core", "alloc"}
-# The dependency that brings a crate which is none itself.
+# Crates that are no dependencies themselves, by the dependency that re-exports or needs them.
 THROUGH = {
     "serde_core": "serde", "rustls_pki_types": "rustls", "http": "tungstenite", "socket2": "antiphon-net",
     "antiphon-websocket": "antiphon-net",
@@ -43,7 +43,7 @@ def paths_in(node):
 
 
 def shown(api, dependencies):
-    """The dependencies that show in the API, each with an example."""
+    """The dependencies that appear in the API, each with an example."""
     found = {}
     for item in api["index"].values():
         made = item["inner"].get("impl", {})

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds tools/requirements.txt: for every requirement id of the catalogue the tests that hold it.
+"""Checks and writes tools/requirements.txt: for every requirement id of the catalogue the tests that hold it.
 
     tools/requirements.py OUTPUT…    checks the map against the output of the test runs that are
                                      given; a file that does not exist stands for no run
@@ -9,7 +9,7 @@
     tools/requirements.py --ids CATALOGUE
                                      checks that the map has the ids of the catalogue, and no others
 
-The ids stand in a comment line right above a test: `// MSG-07 SER-04` above `fn name` in Rust,
+The ids are in a comment line right above a test: `// MSG-07 SER-04` above `fn name` in Rust,
 `# MSG-07` above `== title` in tests/conformance, tests/suite/scripts and tests/regressions/wire, and
 above a case in tests/interop. An id is held when a test names it, pending otherwise.
 
@@ -52,7 +52,7 @@ CHAPTERS = {
     "WSK": 15, "CON": 12, "GEN": 13, "OBS": 10, "SEC": 15, "TST": 21, "EXA": 12, "USE": 25,
 }
 ID = re.compile(r"\b[A-Z]{3}-\d{2}\b")
-# A run of the tests that was broken off leaves hundreds of faults, which would hide why it was.
+# An interrupted run of the tests leaves hundreds of faults, which would hide its cause.
 FAULTS_SHOWN = 20
 RUST_FOLDERS = ("src", "macros", "tests", "adapters", "fuzz")
 
@@ -208,7 +208,7 @@ def read_words():
 
 
 def book(lines):
-    """The page about requirements, and what is wrong with what it is made of."""
+    """The page about requirements, and what is wrong with the file of words."""
     titles, words, faults = read_words()
     page = BOOK_HEAD.format(held=sum(1 for names in lines.values() if names), all=len(all_ids()))
     for id in all_ids():
@@ -234,7 +234,7 @@ def ran(outputs):
                 kinds.add("interop")
                 names.add("interop: " + match[1])
             elif re.match(r"SKIPPED \d+ ", line):
-                # An interop case whose peer is not installed: skipped aloud, and counted there.
+                # An interop case whose peer is not installed: that run prints and counts it.
                 kinds.add("interop")
                 names.add("interop: " + line.split(" ", 2)[2].rsplit(": ", 1)[0])
     return names, kinds
@@ -269,7 +269,7 @@ def check(outputs):
     held = sum(1 for names in lines.values() if names)
     if held < floor:
         faults.append(f"{held} ids are held, and {floor} were: one went back to pending")
-    # A new test is entered by --propose, or nobody would notice when it goes.
+    # A new test has to be entered by --propose, or its removal would go unnoticed.
     for name, ids in tests.items():
         for id in ids:
             if id not in wanted:

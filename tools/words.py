@@ -14,7 +14,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ITEM = re.compile(r"^\s*pub (?:const |async |unsafe )*(?:fn|struct|enum|trait|type|mod|static) (\w+)|^\s*pub (\w+):")
-# What is generated, or tells old names.
+# Generated files, and tests.
 NOT_READ = re.compile(r"^docs/(api/|requirements\.md)|/tests/")
 FOUND = {
     r"\b[Ww]hoever\b": "whoever waits",
