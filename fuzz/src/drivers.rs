@@ -1,4 +1,4 @@
-//! Invariant: over a transport that splits, stalls, fails and is cut, a driven connection says and writes what the core alone does; no wake-up is lost, every call settles, and nothing is leaked.
+//! Invariant: over a transport that splits, stalls, fails and is cut, a driven connection delivers the events and writes the bytes that the core alone does; no wake-up is lost, every call settles, and nothing is leaked.
 
 mod alone;
 mod transport;

@@ -1,4 +1,4 @@
-//! Invariant: any value is written byte for byte as serde_json writes it, and a message that was written reads back as what was said.
+//! Invariant: any value is written byte for byte as serde_json writes it, and a message that was written reads back as what was given to be written.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Invariant: frames are the same whole and split, and no more has to be held than was announced.
+//! Invariant: a stream gives the same frames whole and in pieces, and less than `max_input_bytes` has to be kept between pieces.
 
 use antiphon::{Cut, Framer, Framing};
 

@@ -1,4 +1,4 @@
-//! Invariant: the scanner accepts what an independent reader and serde_json accept, and every span, name and id in it is theirs.
+//! Invariant: the scanner accepts what an independent reader and serde_json accept, and finds the same spans, names and ids as they do.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Invariant: whatever a driver, its program and its peer do, in any order, a connection says and writes what the reference model says.
+//! Invariant: whatever a driver, its program and its peer do, in any order, a connection delivers the events and writes the bytes that the reference model does.
 
 use antiphon::{ErrorProfile, Framing, MissingResponseId, NullIdError, Role};
 

@@ -1,4 +1,4 @@
-//! Invariant: two peers that keep to the rules never misunderstand each other, whatever the wire does to their timing: every call settles exactly once and with its own answer, and once the wire heals all of them do.
+//! Invariant: two peers that keep to the rules never misunderstand each other, whatever the wire does to their timing: every call settles exactly once and with its own answer, and all of them settle once the wire loses nothing any more.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     for _ in 0..MAX_STEPS {
         let Some(which) = bytes.some() else { break };
         let (op, side) = (which % 16, usize::from(which >> 4 & 1));
-        // Swarm: what is off in this run is never done.
+        // Swarm testing: an operation that is off in this run is never done.
         if off >> op & 1 == 0 {
             world.step(op, side, hot, &mut bytes);
             world.check();
@@ -309,7 +309,7 @@ impl World {
     fn hear(&mut self, side: usize, event: Event<'_, u64>) {
         let (now, is_cut) = (self.now, self.is_cut);
         let here = &mut self.sides[side];
-        // A close after an orderly end gives up what was still being answered.
+        // After an orderly end, a close still cancels the requests that are being answered.
         let is_last_word = matches!(event, Event::Cancelled(_));
         assert!(!here.ended || is_last_word, "after the end: {event:?}");
         match event {
@@ -433,7 +433,7 @@ impl World {
                 for side in &mut self.sides {
                     side.give_up_asked();
                 }
-                // What is left waits for a deadline, or has a peer that has left.
+                // A call that is open now waits for its deadline, or the other side has ended.
                 let left = |side: &Side| side.ended || side.eof_told || side.open.is_empty();
                 let is_left = self.sides.iter().any(|side| side.ended || side.eof_told);
                 assert!(
@@ -484,6 +484,7 @@ impl Side {
                 assert_eq!(tag, open.tag, "the answer of another call");
             }
             Outcome::Err(error) => {
+                // The error of `answer`, two kinds of cancelled (-32001, -32800), busy, and internal.
                 let known = [7, -32001, -32002, -32603, -32800];
                 assert!(known.contains(&error.code()), "{error:?}");
             }

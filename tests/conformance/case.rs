@@ -23,9 +23,9 @@ pub(crate) struct Case {
     pub(crate) whole_only: bool,
     /// Never as whole messages, because the case is about the stream.
     pub(crate) stream_only: bool,
-    /// How many exchanges must differ from what strict 2.0 does.
+    /// How many exchanges at least must differ from what strict 2.0 does.
     pub(crate) differs_from_strict: Option<usize>,
-    /// What it rests on; `None` for a case of this library alone.
+    /// The rule it rests on; `None` for a case of this library alone.
     pub(crate) basis: Option<Basis>,
     pub(crate) steps: Vec<Step>,
 }
@@ -127,7 +127,7 @@ fn read(file: &File) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Adds what one line says. A rule that was named before keeps what was said of it.
+/// Adds what one line says. A rule that an earlier case named keeps its note, clause, kind and role.
 fn add(case: &mut Case, line: &Line, rules: &BTreeMap<String, Basis>) -> Result<(), String> {
     let (number, rest) = (line.number, line.rest.as_str());
     if line.only.is_some() {

@@ -1,6 +1,6 @@
 //! `config` lines to a [`Config`]: a preset by name, then `knob=value` words.
 //!
-//! The table of [`KNOBS`] names every field of `Config` and, unless it is a number or a span, every
+//! The table of [`KNOBS`] names every field of `Config` and, unless it is a number or a duration, every
 //! value; `coverage` checks that a case shows the effect of each.
 
 use core::time::Duration;
@@ -15,7 +15,7 @@ use antiphon::{
 /// One field of `Config`, by name.
 pub(crate) struct Knob {
     pub(crate) name: &'static str,
-    /// All values; empty for a number or a span.
+    /// All values; empty for a number or a duration.
     pub(crate) values: &'static [&'static str],
     set: fn(&mut Config, &str) -> bool,
     pub(crate) get: fn(&Config) -> String,

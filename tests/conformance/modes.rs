@@ -13,6 +13,7 @@ use super::player::{Feed, Observed, framed, play};
 const MAX_EVERY_CUT_BYTES: usize = 500;
 /// A case of more bytes than this does not arrive byte by byte.
 const MAX_SINGLE_BYTES: usize = 300_000;
+/// How often a case is cut at random, each time by another seed.
 const RANDOM_CUTS: u64 = 6;
 
 /// Plays a case in all modes. Gives how often it was played, or what went wrong.

@@ -7,7 +7,7 @@ use antiphon::{
     Outcome, RefusedCause,
 };
 
-/// One thing that was shown, as a line.
+/// One event that was observed, as a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) line: String,

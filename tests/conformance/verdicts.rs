@@ -1,7 +1,7 @@
 //! Compares this library and serde_json on every JSON text of the cases: accepted or refused.
 //!
-//! Where the two differ, the difference stands in [`DIFFERENCES`] with the clause and the reason. The
-//! test fails if one is not there, and if no text shows one any more.
+//! Where the two differ, the difference is listed in [`DIFFERENCES`] with the clause and the reason. The
+//! test fails if a difference is not listed, and if a listed one is shown by no text any more.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::case::{Action, Case, Piece};
 
-/// There are at least so many texts. The number may only grow.
+/// The least number of texts. It may only grow.
 const TEXTS_MIN: usize = 2100;
 
-/// What serde_json says of a text, whether we accept it, and who is right and why.
+/// Words of serde_json's error for a text, whether we accept the text, and who is right and why.
 const DIFFERENCES: &[(&str, bool, &str)] = &[
     (
         "recursion limit exceeded",
@@ -42,7 +42,7 @@ const DIFFERENCES: &[(&str, bool, &str)] = &[
     ),
 ];
 
-/// The texts of a case: the messages that arrive, but not raw bytes, and the messages that are sent.
+/// The texts of a case: the messages that arrive (without raw bytes) and the messages that are sent.
 fn texts(case: &Case) -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     for step in &case.steps {

@@ -197,6 +197,7 @@ def garbage(framing):
     # The scripted server reports the two errors that answer its malformed lines.
     told = [wire.json(), wire.json()]
     assert all(each["method"] == "unmatched" for each in told), told
+    # The proxy itself reports each of the server's three lines, and the editor's, on stderr.
     for _ in range(3):
         process.stderr_line("")
 

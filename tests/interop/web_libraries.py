@@ -7,7 +7,7 @@ from suite import PEER, RUNTIME, case, rust
 from wire import Process, run_once
 
 # What most libraries have over a transport. Only pygls can cancel; over HTTP a client cannot be
-# called back.
+# called back, and over WebSocket only some libraries can be (TWO_WAY).
 HTTP = but("cancel", "back")
 TWO_WAY = but("cancel")
 ONE_WAY = but("cancel", "back")

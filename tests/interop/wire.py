@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 
+# How long any wait may take, in seconds.
 PATIENCE = 10.0
 
 

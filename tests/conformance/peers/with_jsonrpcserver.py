@@ -38,6 +38,6 @@ for name in ("update", "notify_hello", "notify_sum"):
     method(nothing, name=name)
 
 for line in sys.stdin.buffer:
-    # The library takes text, so bytes that are none are replaced before it sees them.
+    # The library takes text, so bytes that are not UTF-8 are replaced.
     if line.strip() and (answer := dispatch(line.decode("utf-8", "replace"))):
         print(answer, flush=True)

@@ -37,7 +37,7 @@ pub trait Caller {
     /// One was not sent.
     fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal>;
 
-    /// Tells the peer something.
+    /// Sends the peer a notification.
     ///
     /// # Errors
     /// It was not sent.
@@ -63,16 +63,16 @@ pub enum Called {
     Ended(OwnedOutcome),
     /// It was cancelled, and nothing more comes.
     GivenUp,
-    /// Its own exchange failed; others may do better.
+    /// Only the HTTP exchange of this call failed; others may succeed.
     Failed(String),
 }
 
-/// Why nothing came of an operation.
+/// Why an operation has no outcome.
 #[derive(Debug)]
 pub enum Refusal {
     /// It was refused here, or there is no connection any more.
     Unsent(SendError),
-    /// Its own exchange failed; others may do better.
+    /// Only the HTTP exchange of this operation failed; others may succeed.
     Failed(String),
 }
 
@@ -101,7 +101,7 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// For so many calls. Until a call has ended, its end is `Aborted`.
+    /// For this many calls. Until a call has ended, its end is `Aborted`.
     pub fn new(calls: usize) -> Self {
         Self {
             ends: (0..calls)
@@ -163,7 +163,7 @@ pub(crate) fn fill(batch: &BatchBuilder, items: &[Item<'_>]) -> Result<Vec<Handl
     Ok(handles)
 }
 
-/// Takes the outcomes of a batch out of what gathered them.
+/// Takes the outcomes of a batch's calls out of the collector, in the order of the calls.
 pub(crate) fn outcomes_of(
     (handles, mut outcomes): (Vec<Handle<()>>, Collector),
 ) -> Vec<OwnedOutcome> {

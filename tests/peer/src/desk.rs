@@ -12,7 +12,7 @@ use antiphon_net::{Answer, Notification, Request};
 use crate::log::say;
 
 /// How many notifications are kept for a later `wait`; the oldest are dropped first. Requests are
-/// counted for so many methods.
+/// counted for at most as many methods.
 const MAX_KEPT: usize = 10_000;
 /// How many bytes of notifications are kept.
 const MAX_KEPT_BYTES: usize = 64 << 20;
@@ -60,7 +60,7 @@ impl Desk {
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on a request for the method is answered so. False if the connection has ended.
+    /// From now on a request for the method is answered with this result. False if the connection has ended.
     pub fn will_answer(&self, method: &str, result: OwnedJson) -> bool {
         let mut state = self.lock();
         let is_open = state.closed.is_none();
@@ -91,7 +91,7 @@ impl Desk {
         Answer::deferred()
     }
 
-    /// Keeps a notification until somebody waits for it.
+    /// Keeps a notification until an operation waits for it.
     pub fn keep(&self, notification: &Notification) {
         let method = notification.method();
         let params = notification.raw_params().map(Json::to_owned_json);

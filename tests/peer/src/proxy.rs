@@ -279,7 +279,7 @@ impl End {
         self.conn.poll_transmit().is_none() && self.pipe.is_idle()
     }
 
-    /// Hands waiting output to the writer, or drops it if nobody can write it any more.
+    /// Hands waiting output to the writer, or drops it if the pipe is closed. Reads on if there is room.
     fn pump(&mut self) {
         if !self.pipe.is_open() {
             self.conn.consume_transmit(usize::MAX);
@@ -392,7 +392,7 @@ fn pass_back(response: ResponseRef<'_, ReplyToken>, to: &mut Connection<ReplyTok
             say(format_args!("an invalid answer: {}", invalid.reason));
             ErrorObject::new(antiphon::codes::INTERNAL_ERROR, "The answer was invalid")
         }
-        // Given up in `pass_cancel`: the request is over, and its token with it.
+        // By the deadline of `pass_cancel`: the request is over, and its token with it.
         Outcome::TimedOut => return,
         _ => ErrorObject::new(antiphon::codes::INTERNAL_ERROR, "The server has ended"),
     };
