@@ -95,7 +95,7 @@ fn is_lost(event: &Event<'_, u64>, in_pieces: bool) -> bool {
     crate::PLANTED && in_pieces && matches!(unmatched.kind, UnmatchedKind::Unknown(_))
 }
 
-/// A 1.0 peer may answer a notification with a null under a null id: nobody's fault.
+/// A 1.0 peer may answer a notification with a null under a null id, which is no fault.
 fn is_acknowledgement(config: Config, kind: &UnmatchedKind<'_>) -> bool {
     let is_null =
         matches!(kind, UnmatchedKind::NullId(antiphon::Outcome::Ok(result)) if result.is_null());

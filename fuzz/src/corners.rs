@@ -41,7 +41,7 @@ pub(crate) fn run(which: u8) {
     }
 }
 
-/// Each setter sets its field and no other.
+/// Setters that are given a preset's values make the preset's settings.
 fn setters() {
     let wanted = Config::lsp();
     let config = Config::new()
@@ -100,7 +100,7 @@ fn setters() {
     assert_eq!(config.timeouts, wanted.timeouts);
 }
 
-/// What dialects say of progress, read back.
+/// Progress as each dialect writes it is read back.
 fn progress() {
     fn json(text: &[u8]) -> Json<'_> {
         Json::parse(text).expect("JSON")
@@ -301,7 +301,7 @@ fn said_in_words() {
     .map(|read| read.expect_err("it does not fit").to_string());
     let said = [missing, surplus, unknown, repeated, wrong];
     assert!(said.iter().all(|said| said.contains(' ')), "{said:?}");
-    // A handler that gives up what nobody has cancelled says so in its dialect.
+    // A request that its handler cancels and its peer has not is answered with a code of the profile.
     for (profile, code) in [
         (ErrorProfile::Antiphon, -32001),
         (ErrorProfile::WebSocketDraft, -32001),
@@ -375,7 +375,7 @@ fn answers_that_name_no_call() {
 }
 
 /// A format that knows nothing of raw JSON refuses it, and no key is raw JSON. The names that
-/// serde_json treats in secret ways are refused as keys, at any depth, and allowed as values.
+/// serde_json uses for itself are refused as keys, at any depth, and allowed as values.
 fn raw_json_elsewhere() {
     struct Printed<'a>(Json<'a>);
     impl fmt::Display for Printed<'_> {
@@ -632,7 +632,7 @@ fn the_last_numbers() {
     conn.cancel(named);
     let refused = conn.set_deadline(named, None).expect_err("it is over");
     assert!(format!("{refused}").contains("not open"));
-    // Each spelling of a number, up to the first of the next.
+    // From the last number before ids are written in another way, to the first two after it.
     for most in [9, 9_999_999, 99_999_999, 9_999_999_999_999] {
         config.first_call = most;
         let mut conn: Connection<u64> = Connection::new(config);
@@ -770,7 +770,7 @@ fn braces_that_make_a_batch_too_large() {
     assert_eq!(call.number(), 1);
 }
 
-/// What ends within a byte-order mark, and is not shown again, was cut short.
+/// A stream that ends within a byte-order mark was cut short, even if its last input is empty.
 fn a_mark_cut_short() {
     let mut framer = Framer::new(Framing::Detect, 10, 10);
     let begun = framer.cut(b"\xEF\xBB", false);

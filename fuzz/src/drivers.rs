@@ -33,7 +33,7 @@ pub fn run(data: &[u8]) {
     let hot = bytes.byte();
     for _ in 0..MAX_STEPS {
         let Some(which) = bytes.some() else { break };
-        // Swarm: what is off in this run is never done.
+        // Swarm testing: an operation that is off in this run is never done.
         if off >> (which % 16) & 1 == 0 {
             world.step(which % 16, hot, &mut bytes);
             world.poll();
@@ -112,7 +112,7 @@ pub(crate) fn with<V, R>(shared: &Shared<V>, act: impl FnOnce(&mut V) -> R) -> R
     act(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Set when somebody is woken.
+/// Set when the driver is woken.
 pub(crate) struct Flag(AtomicBool);
 
 impl Flag {
@@ -168,7 +168,7 @@ impl Service for Echo {
             }
             _ => reply.ok(params.as_json()),
         };
-        // After an end nobody waits for the answer.
+        // It is refused after the end.
         drop(given);
         Ok(Answer::deferred())
     }
@@ -184,7 +184,7 @@ impl Service for Echo {
             Report::Malformed { cause, text, .. } => format!("{cause:?} {text:?}"),
             Report::Refused { cause, id, .. } => format!("{cause:?} {id:?}"),
             Report::UnmatchedResponse { kind, id } => format!("{} {id:?}", unmatched(&kind)),
-            // What the transport did.
+            // Reports about the transport, which the core alone does not have.
             _ => return,
         };
         with(&self.notes, |notes| notes.told.reports.push(line));

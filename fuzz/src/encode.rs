@@ -188,7 +188,7 @@ impl std::fmt::Display for Pieces<'_> {
     }
 }
 
-/// The longest text at the front.
+/// The longest prefix that is UTF-8.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

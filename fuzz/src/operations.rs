@@ -12,7 +12,7 @@ const MAX_STEPS: usize = 200;
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let rules = rules(&mut bytes);
-    // Swarm: what is off in this run is never done, so that the rest can pile up.
+    // Swarm testing: an operation that is off in this run is never done, so the others are done more often.
     let off = u32::from(bytes.word()) | u32::from(bytes.byte()) << 16;
     let hot = bytes.byte();
     let mut ops = Vec::new();
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The planted fault takes an error that comes late for one of nobody's.
+/// The planted fault reports a late error as an answer to an unknown call.
 fn mishear(line: Option<String>) -> Option<String> {
     line.map(|line| line.replace("unmatched late error", "unmatched unknown error"))
 }

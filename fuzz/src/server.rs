@@ -134,7 +134,7 @@ impl Server {
         self.note(given.map_err(|refused| refused.value), id, None);
     }
 
-    /// What is refused, for its size, is answered with an error; if that is refused nobody waits.
+    /// An answer is refused for its size; then an error takes its place. Or the request is not open any more.
     fn note(&mut self, given: Result<(), ReplyToken>, id: String, code: Option<i64>) {
         match given {
             Ok(()) => self.given.push((id, code)),
@@ -215,7 +215,7 @@ impl Server {
             self.given.swap_remove(place);
             return None;
         }
-        // Cancels that ask for an answer, and what 1.0 acknowledges.
+        // A null of the connection's own answers a cancel that has an id, or is an acknowledgement of 1.0.
         assert!(code.is_some() || is_null, "nobody gave the answer to {id}");
         code
     }
@@ -256,7 +256,7 @@ fn cancel_code(config: &Config) -> i64 {
     match config.dialect.cancel_answer {
         CancelAnswer::Lsp => codes::LSP_REQUEST_CANCELLED,
         CancelAnswer::RequestCancelled => codes::REQUEST_CANCELLED,
-        // The handler gives up what the peer has not cancelled: nobody is silent about that.
+        // Silence answers only a cancel by the peer. Here the handler cancels, which is always answered.
         CancelAnswer::Silent => match config.dialect.error_profile {
             ErrorProfile::Lsp => codes::LSP_REQUEST_CANCELLED,
             ErrorProfile::Mcp => codes::INTERNAL_ERROR,

@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     for _ in 0..MAX_STEPS {
         let Some(which) = bytes.some() else { break };
         let (op, side) = (which % 16, usize::from(which >> 4 & 1));
-        // Swarm: what is off in this run is never done.
+        // Swarm testing: an operation that is off in this run is never done.
         if off >> op & 1 == 0 {
             world.step(op, side, &mut bytes);
             world.check();
@@ -117,7 +117,7 @@ impl Side {
 
     fn answer(&mut self, ticket: Ticket, how: u8) {
         let session = &mut self.session;
-        // Each may find that nobody waits for it.
+        // Each fails if the request is not open any more.
         let _ = match how % 8 {
             0 | 1 => session.respond(ticket, &how),
             2 => session.respond_err(ticket, &ErrorObject::invalid_params()),
@@ -171,7 +171,7 @@ impl Side {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The states of a life in their order.
+/// The phases in their order.
 fn rank(phase: Phase) -> u8 {
     match phase {
         Phase::Opening => 0,
@@ -297,6 +297,7 @@ impl World {
         }
     }
 
+    /// Tells a side the time; then no deadline of it may be due any more.
     fn judge(&mut self, at: usize) {
         let session = &mut self.sides[at].session;
         session.handle_timeout(self.now);
@@ -308,7 +309,7 @@ impl World {
         self.sides.iter_mut().for_each(Side::check);
     }
 
-    /// Has both sides take twenty turns, ends their inputs, and lets time go by until all is over.
+    /// Has both sides take 21 turns, ends their inputs, and lets time go by until both are over.
     fn end(&mut self) {
         for turn in 0..MAX_TURNS {
             for at in [0, 1] {

@@ -289,7 +289,7 @@ fn refusals(bytes: &mut Bytes<'_>) {
     ] {
         assert!(format!("{error}").len() > 8);
     }
-    // A text with this fault has more than 4 GiB.
+    // Only a text of more than 4 GiB has this fault, so none is made here.
     assert_eq!(SyntaxErrorKind::TooLong.as_str(), "text too long");
     corners::run(bytes.byte());
 }

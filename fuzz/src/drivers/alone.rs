@@ -79,7 +79,7 @@ impl Alone {
                 self.conn.respond(token, params)
             }
         };
-        // After an end nobody waits for the answer.
+        // It is refused after the end.
         drop(given);
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Wire {
     pub(crate) output: Vec<u8>,
     pub(crate) read_grant: usize,
     write_grant: usize,
-    /// So many reads and writes fail as interrupted first.
+    /// How many of the next reads and writes fail as interrupted.
     pub(crate) interrupts: usize,
     has_stalled: bool,
     is_ended: bool,

@@ -13,7 +13,7 @@ const server = new jayson.Server({
   notify_hello: nothing,
   notify_sum: nothing,
 });
-// The library takes text, so bytes that are none are replaced before it sees them.
+// The library takes text, so bytes that are not UTF-8 are replaced.
 readline.createInterface({ input: process.stdin, crlfDelay: Infinity }).on('line', (line) => {
   if (line.trim()) server.call(line, (error, success) => {
     if (error || success) process.stdout.write(JSON.stringify(error || success) + '\n');
