@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Wakes one mutant of the core after another and expects a test to notice.
+"""Activates one mutant of the core after another, and expects a test to fail. The program has all of them built in, and
+an environment variable says which one is *awake*.
 
     tests/mutants/run.py                     everything; writes SUMMARY.md
     tests/mutants/run.py --again             the same, without what the last run caught in files unchanged since
     tests/mutants/run.py --files id calls    only mutants of files whose path contains a word; writes nothing
     tests/mutants/run.py --sample 40 --seed 7
-                                             so many mutants that neither SUMMARY.md lists as survivors
+                                             40 mutants that neither SUMMARY.md lists as survivors
                                              nor reasons.txt explains, drawn by the seed; each must be caught
     tests/mutants/run.py --survivors         only those that SUMMARY.md lists as survivors; writes nothing
-    tests/mutants/run.py --floors 5          only mutants of these floors; the others stand in SUMMARY.md as they stood
+    tests/mutants/run.py --floors 5          only mutants of these floors; what SUMMARY.md has of the others stays
 
-Of floor 4 only the session is mutated (src/main.rs names the rooms); floor 5 are the services. Exits 1
+Of floor 4 only the session is mutated (`ABOVE` in src/main.rs has the modules); floor 5 are the services. Exits 1
 if fewer than 95 of 100 viable mutants of floors 1 to 3, of the session, or of the services are caught, if
 a survivor stands without a reason in reasons.txt, or if one of a sample survives; 3 if what is built with
 cannot be fetched. README.md says how it works.
@@ -57,13 +58,13 @@ NO_REASON = "**Not yet killed.**"
 # programs (examples). Left out of `memory` is what plays a few conversations a hundred thousand times.
 TESTS = ["api", "conformance", "interpreted", "memory", "model"]
 NOT_RUN_TESTS = "allocations::"
-# Together at most so many seconds of tests in the first run for a mutant, in the second, and so on.
+# How many seconds the tests of the first round of a mutant may take together, those of the second, and so on.
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
-# How much time of the processor a run may take: so many times as much as without a mutant, and so many seconds on top.
+# The processor time that a run may take: this many times what it takes without a mutant, and this many seconds more.
 MAX_TIMES, SECONDS_MORE = 4, 0.3
-# About what a process costs before its first test.
+# About how long a process takes before its first test.
 PROCESS_SECONDS = 0.003
-# How long it may take by the clock: so many times the time above, and so many seconds on top.
+# How long a run may take by the clock: this many times the time above, and this many seconds more.
 MAX_WAIT_TIMES, MAX_WAIT_SECONDS = 40, 60
 MAX_MEMORY_BYTES = 3 << 30
 MAX_BUILD_SECONDS = 1800
@@ -261,7 +262,7 @@ def copy_tree():
                             check=True).stdout.split("\n")
     for folder, _, names in os.walk(os.path.join(COPY, "src")):
         for path in (os.path.join(folder, name) for name in names):
-            # The copy has one file more, and what has gone from the tree goes.
+            # A file that is not in the tree any more is removed; src/mutants.rs is only in the copy.
             name = os.path.relpath(path, COPY)
             if name != "src/mutants.rs" and not os.path.isfile(os.path.join(ROOT, name)):
                 os.remove(path)
@@ -470,8 +471,8 @@ def rounds(tests):
 
 
 def run_all(mutants, tests, jobs, verdicts, keep):
-    """Adds what became of each mutant, and which binary noticed it."""
-    # What has caught mutants of the same function goes first.
+    """Adds to `verdicts` what became of each mutant, and the binary whose test failed."""
+    # Tests that have caught mutants of the same function run first.
     liked, wins, plans = collections.defaultdict(list), collections.Counter(), {}
     left, done, began = [], [], 0
     for mutant in mutants:
@@ -480,7 +481,7 @@ def run_all(mutants, tests, jobs, verdicts, keep):
         plans[mutant.number] = rounds(reaching)
 
     def merit(job):
-        """The processes first that catch the most for what they cost."""
+        """Sorts first the processes that have caught the most mutants for their time."""
         return -sum(1 + wins[test] for test in job[1]) / sum(test.seconds + PROCESS_SECONDS for test in job[1])
 
     def one(mutant, count, done):
@@ -536,7 +537,7 @@ def digest(path):
 
 
 def keys(mutants, chosen):
-    """What names a mutant as long as neither its file nor the tool changes: their text, and which one in it."""
+    """A key for each mutant: its file, a hash of the texts of file and tool, and its place among the file's mutants."""
     firsts, hashes, names = {}, {}, []
     tool = "".join(read(os.path.join(HERE, "src", name)) for name in ("sites.rs", "values.rs"))
     for mutant in mutants:
@@ -597,7 +598,7 @@ def stands(run):
 
 
 def write_summary(run, mutants, dropped, verdicts):
-    """Writes SUMMARY.md; 1 if too few are caught, or a survivor or a reason stands alone."""
+    """Writes SUMMARY.md; 1 if too few are caught, or a survivor has no reason, or a reason no survivor."""
     reasons, used = read_reasons(), set()
     stood, sections = stands(run)
     files, floors = collections.defaultdict(collections.Counter, stood), collections.defaultdict(collections.Counter)

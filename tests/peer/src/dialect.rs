@@ -95,7 +95,7 @@ pub fn raise_limits(config: &mut Config) {
     config.limits.max_batch_items = config.limits.max_batch_items.max(MAX_BATCH_ITEMS);
     // One more than a batch may hold, so that a client can send one that is too long.
     config.limits.max_batch_calls = config.limits.max_batch_calls.max(MAX_BATCH_ITEMS + 1);
-    // Two whole batches may be open at once, and 1,088 requests more.
+    // Two whole batches may be open at once, and 1,088 requests (the core's default) more.
     config.limits.max_open_requests = config
         .limits
         .max_open_requests

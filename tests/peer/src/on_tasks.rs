@@ -80,7 +80,7 @@ impl AsyncMethods<Request, ()> for Waits {
                 write_result(Ok::<_, OwnedError>(count), result)
             }
             Waiting::Subscribe => {
-                // The events come after the answer.
+                // The events wait for EVENT_PAUSE, so that the answer leaves first.
                 self.runtime
                     .spawn(Box::pin(tell_events(peer, Arc::clone(&self.runtime))));
                 write_result(Ok::<_, OwnedError>("0x51"), result)

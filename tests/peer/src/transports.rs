@@ -224,7 +224,7 @@ pub fn serve_stdio(
 /// Connects to a peer; `desk` answers what it asks.
 ///
 /// # Errors
-/// Nobody is there.
+/// Nothing listens there, or the connection cannot be set up.
 pub fn reach(
     executor: Option<&Executor>,
     place: &Place,

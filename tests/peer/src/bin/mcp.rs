@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// The revisions whose handshake is spoken here, the newest first.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// How long `ask` waits for the client, who may have to ask a person.
+/// How long `ask` waits for the client, which may have to ask a person.
 const ASK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Limits of the tool `progress`.
 const MAX_STEPS: u64 = 10_000;
@@ -189,7 +189,7 @@ impl Server {
                 drop(answered);
             })
             .wait();
-        // Refused, it drops the responder, which answers.
+        // A refused call drops the responder, which answers with an error.
         if let Err(refused) = called {
             write_line(format_args!("mcp: {method} was not called: {refused}"));
         }
@@ -228,7 +228,7 @@ fn run_progress(wanted: Progress, token: Option<OwnedJson>, request: &Request) -
                 .cancellation()
                 .wait(Duration::from_millis(wanted.delay_ms))
             {
-                // The dialect wants no answer; this lets the request go.
+                // The dialect wants no answer, so this only ends the request here.
                 drop(reply.cancelled());
                 return;
             }
