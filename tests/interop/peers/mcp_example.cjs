@@ -19,7 +19,7 @@ async function run(talk, checkLog) {
   const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
   const text = (result) => result.content[0].text;
 
-  // A tool that waits holds up nobody, and stops when nobody wants it.
+  // While a tool waits other calls are served, and it stops when it is cancelled.
   const stop = new AbortController();
   const slow = call('wait', { milliseconds: 60000 }, { signal: stop.signal }).catch(() => 'given up');
   const sums = await Promise.all(Array.from({ length: 20 }, (_, i) => call('add', { a: i, b: 0.5 })));

@@ -60,7 +60,7 @@ setTimeout(() => { console.error('timed out'); process.exit(1); }, 25000).unref(
   conn.sendNotification('workspace/didChangeConfiguration', { settings: null });
   same(await hover(0, 10), 'äpfel: 1');
 
-  // 500 changes, each at the end of what the one before left, and a hover behind every hundredth.
+  // 500 changes, each at the end of the text that the one before left, and a hover after every hundredth.
   const seen = [];
   for (let i = 0; i < 500; i += 1) {
     change(at(1, 5 + 2 * i, 5 + 2 * i, ' x'));
