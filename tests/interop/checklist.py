@@ -60,16 +60,16 @@ def client_sees(command, wanted, env=None):
     return shown(seen, wanted)
 
 
-def server_seen(client, wanted, cancelled=-32800, before=()):
+def server_seen(client, wanted, cancelled=-32800):
     """Drives a foreign server through antiphon's client; gives the points that were seen.
 
     `cancelled` is what becomes of a cancelled call: an error code, or "cancelled" where the
-    dialect wants no answer. `before` names points that were seen already.
+    dialect wants no answer.
     """
     steps = {"position": position, "name": name, "error": error, "notification": notification,
              "batch": batch, "order": order, "text": text, "back": back,
              "cancel": lambda client: cancel(client, cancelled)}
-    seen = list(before)
+    seen = []
     for point in POINTS:
         if point in wanted and point not in seen:
             steps[point](client)

@@ -256,7 +256,7 @@ def version_one():
 
 
 # STD-09
-@case("client tcp: a reset, an end and half a message each close with a reason")
+@case("client tcp: an end and half a message each close with a reason")
 def ends():
     for ending in ("end", "half"):
         listener = Listener("lsp")
@@ -274,6 +274,12 @@ def ends():
 
 @case("client: end of stdin while a call is open ends in time, exit code 0")
 def impatient():
+    listener = Listener("lsp")
+    client = Client(f"tcp+lsp://127.0.0.1:{listener.port}")
+    wire = listener.accept()
+    client.send({"op": "call", "method": "never_answered", "timeout_ms": 500})
+    assert wire.json()["method"] == "never_answered"
+    assert client.end() == 0
     code, out, _ = run_once(
         [PEER, "client", f"stdio:ndjson:{PEER} server stdio:ndjson"],
         b'{"op":"call","method":"get_data"}\n{"op":"notify","method":"update"}')

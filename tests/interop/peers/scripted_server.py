@@ -46,11 +46,6 @@ def send(**members):
     write(json.dumps({"jsonrpc": "2.0", **members}))
 
 
-def raw_of(text, member):
-    """The text of a member that stands last in its object."""
-    return text[text.index(f'"{member}":') + len(member) + 3:].rstrip().removesuffix("}")
-
-
 waiting = {}   # our request's id -> the id of the request that it was made for
 slow = []      # ids that wait for a cancel
 
@@ -114,10 +109,6 @@ def handle(text):
         sink.write(b'Content-Length: 100\r\n\r\n{"json' if FRAMING == "lsp" else b'{"json')
         sink.flush()
         os._exit(0)
-    elif method == "noise":     # what no framing can read
-        sink.write(b"this is a log line\r\n\r\n")
-        sink.flush()
-        send(id=ident, result=None)
     elif method == "deaf":      # does not read for a while
         time.sleep(params[0] / 1000)
         send(id=ident, result=None)

@@ -168,7 +168,7 @@ impl Client<'_> {
             Answer::Calls(Sides { ends, order }) => {
                 let is_dead =
                     |called: &Called| matches!(called, Called::Ended(end) if is_dead(end));
-                if ends.iter().all(is_dead) {
+                if !ends.is_empty() && ends.iter().all(is_dead) {
                     return self.write(Answer::Closed);
                 }
                 let ends: Vec<String> = ends.iter().map(|end| self.write_called(end)).collect();
