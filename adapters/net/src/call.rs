@@ -15,6 +15,7 @@ use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
+use crate::debug::debug_fields;
 use crate::intercepted::{Intercepted, InterceptedBatch, Interception, Shown};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
@@ -366,8 +367,4 @@ impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
     }
 }
 
-impl<H, C> fmt::Debug for BatchCall<'_, H, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchCall").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[H, C] BatchCall<'_, H, C> as "BatchCall" {});

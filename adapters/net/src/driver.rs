@@ -12,13 +12,13 @@
 //! connection has no buffer for reading, and keeps one of 4 KiB at most for writing.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::debug::debug_fields;
 use crate::options::ConnectionConfig;
 use crate::session::{Brought, Moved, Next, Sent, Session, WorkBatch};
 use antiphon::{Closed, Instant};
@@ -454,11 +454,4 @@ impl Drop for Driver {
     }
 }
 
-impl fmt::Debug for Driver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver")
-            .field("session", &self.session)
-            .field("handlers", &self.handlers)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] Driver as "Driver" { session, handlers });

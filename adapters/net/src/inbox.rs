@@ -1,6 +1,5 @@
 //! A connection whose messages the program receives in a loop of its own.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use async_channel::{Receiver, Sender, bounded};
 use futures_util::FutureExt;
 
 use crate::answer::Answer;
+use crate::debug::debug_fields;
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
@@ -121,11 +121,7 @@ impl Inbox {
     }
 }
 
-impl fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] Inbox as "Inbox" {});
 
 /// The service that fills an [`Inbox`]. One message waits in the inbox at most, and one in its handler;
 /// the others wait in the connection, within its limits.
@@ -181,8 +177,4 @@ impl Service for ToInbox {
     }
 }
 
-impl fmt::Debug for ToInbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToInbox").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] ToInbox as "ToInbox" {});

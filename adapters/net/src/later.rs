@@ -1,7 +1,6 @@
 //! The answer to a request whose handler has returned without one. Interceptors observe it: the
 //! observer is called once, as soon as both the answer and the observer are there.
 
-use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +8,8 @@ use std::time::Duration;
 
 use antiphon::ErrorObject;
 use antiphon::service::CallEnd;
+
+use crate::debug::debug_fields;
 
 /// The answer, as far as interceptors see it.
 #[derive(Clone, Copy)]
@@ -39,11 +40,7 @@ impl Given {
     }
 }
 
-impl fmt::Debug for LaterAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LaterAnswer")
-    }
-}
+debug_fields!(impl[] LaterAnswer as "LaterAnswer" {});
 
 type OnGiven = Box<dyn FnOnce(Given) + Send>;
 

@@ -27,6 +27,7 @@ mod client;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
 mod context;
+mod debug;
 mod dispatcher;
 mod driver;
 mod entropy;

@@ -1,10 +1,10 @@
 //! The return type of functions that may have to wait: a task awaits it, and a thread blocks on it.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::debug::debug_fields;
 use crate::runtime::threads::block_on;
 use crate::session::Session;
 
@@ -83,8 +83,4 @@ impl<T> Future for Wait<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Wait<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wait").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[T] Wait<'_, T> as "Wait" {});

@@ -20,6 +20,7 @@ use antiphon::{
 };
 
 use crate::call_error::{CallError, NoConnection};
+use crate::debug::debug_fields;
 use crate::entropy::Entropy;
 use crate::fault::{broken, to_error};
 use crate::peer::Peer;
@@ -137,17 +138,7 @@ impl Default for ReconnectConfig {
     }
 }
 
-impl fmt::Debug for ReconnectConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReconnectConfig")
-            .field("connections", &self.connections)
-            .field("reconnect", &self.reconnect)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("max_waiting_calls", &self.max_waiting_calls)
-            .field("retry", &self.retry)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] ReconnectConfig as "ReconnectConfig" { connections, reconnect, connect_timeout, max_waiting_calls, retry });
 
 /// The connections of one client.
 pub struct Roster {

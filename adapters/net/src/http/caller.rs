@@ -17,6 +17,7 @@ use crate::call_error::CallError;
 use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::call_request::put_headers;
 use crate::context::Headers;
+use crate::debug::debug_fields;
 use crate::outgoing::OutgoingCall;
 
 /// Options of an HTTP client. It can be made from a [`Config`], with defaults for the rest.
@@ -76,11 +77,7 @@ impl OnReply {
     }
 }
 
-impl fmt::Debug for OnReply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnReply").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] OnReply as "OnReply" {});
 
 impl HttpClientConfig {
     /// Returns the default options with `config`.
@@ -405,10 +402,4 @@ impl HttpCaller {
     }
 }
 
-impl fmt::Debug for HttpCaller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpCaller")
-            .field("url", &self.url)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] HttpCaller as "HttpCaller" { url });

@@ -3,7 +3,6 @@
 //! hyper uses a connection's stream through an observer that notes how far a request is. The task
 //! that polls hyper reads the notes, and ends what takes too long.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,6 +12,7 @@ use antiphon::Instant;
 use antiphon::session::grace;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
+use crate::debug::debug_fields;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
@@ -98,11 +98,7 @@ impl<W: Watch> Write for HyperIo<W> {
     }
 }
 
-impl<W> fmt::Debug for HyperIo<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HyperIo").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[W] HyperIo<W> as "HyperIo" {});
 
 /// Waits for the deadlines of one connection.
 pub(super) struct Alarm {

@@ -17,6 +17,7 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use super::serving::{Answering, Answers, OnThreads, marker};
+use crate::debug::debug_fields;
 use crate::request::Request;
 use crate::runtime::threads::block_on;
 use crate::runtime::{Runtime, until};
@@ -272,11 +273,7 @@ impl Serialize for Entry<'_> {
 /// Runs the checks for a request.
 pub struct Checking(Pin<Box<dyn Future<Output = HealthReport> + Send>>);
 
-impl fmt::Debug for Checking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Checking")
-    }
-}
+debug_fields!(impl[] Checking as "Checking" {});
 
 impl Future for Checking {
     type Output = Result<HealthReport, OwnedError>;

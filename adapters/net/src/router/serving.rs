@@ -10,6 +10,7 @@ use antiphon::service::{
 use antiphon::{Json, OwnedError, OwnedJson, SendError};
 
 use crate::answer::Answer;
+use crate::debug::debug_fields;
 use crate::finish::Finish;
 use crate::request::Request;
 use crate::text::Text;
@@ -62,11 +63,7 @@ pub trait Answers<M, K> {
 /// An answer, or the future that makes it.
 pub struct Answering(Served<'static>);
 
-impl std::fmt::Debug for Answering {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Answering")
-    }
-}
+debug_fields!(impl[] Answering as "Answering" {});
 
 pub(super) fn written(output: impl IntoResult) -> Result<Text, Failure> {
     let mut text = Text::new();
@@ -200,11 +197,7 @@ pub trait ServiceMethods<S, M, K>: Send + Sync + 'static {
 /// A method that has been started: its result, or the future that makes it.
 pub struct Starting<'c>(Served<'c>);
 
-impl std::fmt::Debug for Starting<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Starting")
-    }
-}
+debug_fields!(impl[] Starting<'_> as "Starting" {});
 
 impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
     fn describe(&self) -> &'static ServiceInfo {

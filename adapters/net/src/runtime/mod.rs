@@ -9,7 +9,6 @@ pub(crate) mod threads;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -27,6 +26,7 @@ use antiphon::session::grace;
 use pin_project_lite::pin_project;
 use socket2::SockRef;
 
+use crate::debug::debug_fields;
 use crate::transport::link::{Connecting, Listen};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use current::current;
@@ -107,11 +107,7 @@ fn unsupported() -> Connecting {
     Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
 }
 
-impl fmt::Debug for dyn Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] dyn Runtime as "Runtime" {});
 
 /// A timer that can be set again.
 pub trait Timer: Send {

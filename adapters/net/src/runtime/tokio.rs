@@ -1,6 +1,5 @@
 //! tokio's tasks, timers and sockets, as a [`Runtime`].
 
-use std::fmt;
 use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
@@ -19,6 +18,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
+use crate::debug::debug_fields;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -103,11 +103,7 @@ impl Runtime for Tokio {
     }
 }
 
-impl fmt::Debug for Tokio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokio").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] Tokio as "Tokio" {});
 
 struct Tcp {
     listener: TcpListener,

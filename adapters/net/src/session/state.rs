@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::direct::Inlet;
 use super::line::Line;
 use crate::batch::batch_name;
+use crate::debug::debug_fields;
 use crate::dispatcher::{Called, Membership};
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, Told};
@@ -261,13 +262,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
-            .field("conn", &self.conn)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] State as "State" { conn });
 
 /// Which thread reads, if others than the reading thread may.
 #[derive(Default)]

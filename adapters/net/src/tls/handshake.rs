@@ -1,7 +1,6 @@
 //! Handshakes of both sides, and the streams after them. An error of TLS has a text that explains
 //! it, whenever it occurs.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -15,6 +14,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use super::{OnFailure, Watched, certificate_of, explain, server_name};
 use crate::context::Context;
+use crate::debug::debug_fields;
 use crate::runtime::{current, until};
 use crate::server::{Handshake, Secure};
 use crate::transport::futures::FuturesIo;
@@ -122,13 +122,7 @@ impl Secure for Acceptor {
     }
 }
 
-impl fmt::Debug for Acceptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acceptor")
-            .field("on_failure", &self.on_failure)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] Acceptor as "Acceptor" { on_failure });
 
 /// The stream below TLS, with the `futures-io` traits.
 struct Below(Box<dyn Io>);

@@ -1,7 +1,6 @@
 //! A stream in memory: one end reads what the other writes. Each direction is a pipe of the crate
 //! piper, which holds a limited number of bytes, so it can be full as a socket can.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use futures_io::AsyncWrite;
 use piper::{Reader, Writer, pipe};
 
+use crate::debug::debug_fields;
 use crate::transport::io::Io;
 
 /// One end of a stream in memory. Made by [`duplex`]. Dropping it ends the stream for the other
@@ -51,8 +51,4 @@ impl Io for Duplex {
     }
 }
 
-impl fmt::Debug for Duplex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Duplex").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] Duplex as "Duplex" {});

@@ -1,6 +1,5 @@
 //! An open transport, with the facts that it knows about the other side.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
@@ -12,6 +11,7 @@ use super::duplex::duplex;
 use super::io::{Io, MessageTransport};
 use super::messages::MessageIo;
 use crate::context::Context;
+use crate::debug::debug_fields;
 
 /// How many bytes each direction of a pair in memory holds.
 const PAIR_BYTES: usize = 64 * 1024;
@@ -87,10 +87,4 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("context", &self.context)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] Link as "Link" { context });

@@ -1,7 +1,6 @@
 //! Transports of whole messages: a message queue, a WebSocket of another library, a channel.
 //! Messages are never split or joined.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,6 +9,7 @@ use async_channel::{Receiver, Sender, bounded};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
+use crate::debug::debug_fields;
 use crate::transport::io::{Io, MessageTransport};
 
 /// Makes an [`Io`] of a [`MessageTransport`], as [`Link::messages`](crate::Link::messages) does.
@@ -142,8 +142,4 @@ impl Drop for QueueTransport {
     }
 }
 
-impl fmt::Debug for QueueTransport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueueTransport").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] QueueTransport as "QueueTransport" {});

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use antiphon::Config;
 
+use crate::debug::debug_fields;
 use crate::options::ConnectionConfig;
 use crate::transport::child_output::{ChildOutput, lock, wait_for_exit};
 
@@ -48,14 +49,7 @@ impl From<Config> for ChildConfig {
     }
 }
 
-impl fmt::Debug for ChildConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildConfig")
-            .field("options", &self.options)
-            .field("max_stderr_bytes", &self.max_stderr_bytes)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[] ChildConfig as "ChildConfig" { options, max_stderr_bytes });
 
 /// A running child process. Dropping it kills and reaps the child.
 #[must_use = "dropping it kills the child"]

@@ -1,12 +1,13 @@
 //! Options of every TCP socket.
 
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
+
+use crate::debug::debug_fields;
 
 /// After how much silence the system probes the other side.
 const KEEP_ALIVE_TIME: Duration = Duration::from_secs(60);
@@ -72,8 +73,4 @@ impl OnAccept {
     }
 }
 
-impl fmt::Debug for OnAccept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnAccept")
-    }
-}
+debug_fields!(impl[] OnAccept as "OnAccept" {});
