@@ -11,7 +11,6 @@
 //! Output that is half written stays in the driver, so no byte is lost between two polls. An idle
 //! connection has no buffer for reading, and keeps one of 4 KiB at most for writing.
 
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -26,12 +25,10 @@ use antiphon::{Closed, Instant};
 use crate::handlers::Handlers;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
+use crate::scratch::with_scratch;
 use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
-
-/// How many bytes one read takes at most, into a thread's own buffer.
-const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// The largest output buffer that is kept for the next time, in bytes.
 const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
@@ -42,11 +39,6 @@ const MAX_STEPS: u32 = 64;
 /// After this many reads in a row deadlines take effect although there is more to read, so that a
 /// peer that never stops writing cannot postpone them for ever.
 const MAX_READS: u32 = 4096;
-
-thread_local! {
-    /// The buffer into which all connections of a thread read.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Prepares a connection. Returns the handle to its other side, and the driver, which must be
 /// awaited to run it. If the transport delivers whole messages, that is the framing, whatever the
@@ -211,12 +203,7 @@ impl Driver {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
-        scratch.resize(SCRATCH_BYTES, 0);
-        let polled = self.poll_steps(cx, &mut scratch);
-        // A thread that ends has no buffer any more.
-        let _ = SCRATCH.try_with(|kept| kept.replace(scratch));
-        polled
+        with_scratch(|scratch| self.poll_steps(cx, scratch))
     }
 
     fn poll_steps(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<()> {

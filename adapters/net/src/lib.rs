@@ -52,6 +52,7 @@ mod resend;
 mod responder;
 mod router;
 mod runtime;
+mod scratch;
 mod server;
 mod service;
 mod session;

@@ -14,10 +14,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::debug::debug_fields;
 use crate::runtime::{SharedRuntime, Timer};
+use crate::scratch::with_scratch;
 use crate::transport::io::Io;
-
-/// How many bytes one read takes at most, on the stack.
-const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Observes a connection's bytes in both directions.
 pub(super) trait Watch: Unpin {
@@ -62,13 +60,14 @@ impl<W: Watch> Read for HyperIo<W> {
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let Self { io, watch } = &mut *self;
-        let mut chunk = [0; CHUNK_BYTES];
-        let capacity = buf.remaining().min(CHUNK_BYTES);
-        if capacity > 0 {
-            let n = ready!(watch.poll_read(cx, &mut **io, &mut chunk[..capacity]))?;
-            buf.put_slice(&chunk[..n]);
-        }
-        Poll::Ready(Ok(()))
+        with_scratch(|chunk| {
+            let capacity = buf.remaining().min(chunk.len());
+            if capacity > 0 {
+                let n = ready!(watch.poll_read(cx, &mut **io, &mut chunk[..capacity]))?;
+                buf.put_slice(&chunk[..n]);
+            }
+            Poll::Ready(Ok(()))
+        })
     }
 }
 
