@@ -13,8 +13,9 @@
 //! needs no check for the end; the error path finds out whether it was the end.
 //!
 //! Code for valid input is kept short. Whether the text is UTF-8 is checked once, before anything
-//! else (`utf8`), so for strings only their end is searched. If there are no blanks between tokens,
-//! they are read inline; everything else is in functions that are not inlined.
+//! else (`utf8`), so strings are only searched for stops. Only a text that has failed this check is
+//! read although it is not UTF-8: `not_utf8` looks for another fault in it. Tokens without blanks
+//! between them are read inline; blanks and errors are left to functions that are not inlined.
 //!
 //! Parts of the scanner are forced inline, here and in `grid`, `tokens`, `scan` and `simd`.
 //! Otherwise an Ethereum block, which has many long strings, takes 37 % more instructions, and a
@@ -65,9 +66,10 @@ fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
     Some((pos + behind, byte))
 }
 
-/// Skips a key whose quote is at `AT`, and its colon. Returns the position of the value, or of a
-/// blank before it, and the byte there. Only for keys that are shorter than a block, have no
-/// escapes, and are followed directly by a colon; all others are left to the general code.
+/// Skips a key whose quote is at index `AT` of the window, 0 or 1, and its colon. Returns the index
+/// of the value in the window, or of a blank before it, and the byte there. Returns `None` unless
+/// the key is shorter than a block, has no escapes, and is followed directly by a colon; the general
+/// code reads all others.
 #[inline]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     // Keys with serde_json's private prefix are longer.
@@ -266,7 +268,8 @@ impl<'t> Cursor<'t> {
     }
 
     /// Skips an array that probably has only a few strings and numbers, as positional params do.
-    /// `values` reads the rest from the first element of another kind, or after a few long strings.
+    /// `values` reads the rest from the first element that does not begin with a quote or a digit,
+    /// or after a few long strings.
     #[inline]
     pub(super) fn plain_array(&mut self, start: usize, open: u32) -> Result<usize, Failed> {
         self.enter(open, start)?;
@@ -452,7 +455,8 @@ impl<'t> Cursor<'t> {
     }
 
     /// Skips the colon of a key from `start` to `end`, and notes whether the key has serde_json's
-    /// private prefix. All such keys are too long for the fast paths, so they are read here.
+    /// private prefix. All such keys are too long for the fast paths. (`scan` notes those of an
+    /// envelope itself.)
     #[inline(never)]
     fn long_key(&mut self, start: usize, end: usize) -> Result<(usize, u8), Failed> {
         self.note_key(start, end);
@@ -465,7 +469,8 @@ impl<'t> Cursor<'t> {
         if matches!(self.byte(start + 1), b'$' | b'\\') {
             rare();
             let token = self.text.get(start..end).unwrap_or_default();
-            // The token was cut at quotes from a text that is UTF-8.
+            // The token was cut at quotes. It is UTF-8, or `not_utf8` reads a text that is refused
+            // anyway.
             let token = core::str::from_utf8(token).unwrap_or_default();
             if is_reserved(JsonString::of_token(token)) {
                 self.flags.note_reserved_key();

@@ -143,8 +143,8 @@ impl DecodeError {
 
     /// What was expected and which kind of value was found, with names of types and fields of the
     /// program: log it, do not send it. It never quotes the value. A message that a type's own
-    /// `Deserialize` has written may quote it, so such a message is left out. Empty if the kind
-    /// says everything.
+    /// `Deserialize` has written may quote it, so such a message is left out. Empty if there is
+    /// nothing to add to the kind.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail

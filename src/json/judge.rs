@@ -1,4 +1,4 @@
-//! Checks of a single byte, or of eight bytes in a word, that all searches use.
+//! Checks of a single byte, or of eight bytes in a word, that several searches share.
 
 use crate::target::SMALL;
 
@@ -10,7 +10,8 @@ pub(super) const fn is_stop(byte: u8) -> bool {
 /// Whether a byte after a backslash completes the escape: each letter of an escape but `u`.
 #[inline]
 pub(super) fn is_short_escape(byte: u8) -> bool {
-    // This is a macro, because a function would never run where there is a table.
+    // A macro, because a function would run only at compile time where there is a table, and coverage
+    // would count it as never called.
     macro_rules! is_one {
         ($byte:expr) => {
             matches!(

@@ -1,7 +1,7 @@
 //! Text that is stored in place if it is short, and in an allocation of its exact size if not.
 //!
-//! Most ids, results and params are shorter than the memory that an allocation needs besides its
-//! content, and many allocations in a row are slow.
+//! Most ids, results and params are short. An allocation for each of them would be slow, and would
+//! need memory besides its content.
 //!
 //! A short text is valid UTF-8, because it is copied from a `str`. It is still checked each time it
 //! is read, which costs little for so few bytes.
@@ -29,7 +29,7 @@ pub(crate) struct Short<const N: usize>([u8; N]);
 
 impl<const N: usize> Short<N> {
     /// Copies the parts into an empty text, one after another, if they are short enough. Returns
-    /// whether they are.
+    /// whether they are; if not, the text is useless.
     #[inline]
     fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> bool {
         const { assert!(N % 8 == 0 && N <= 128) };

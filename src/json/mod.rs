@@ -5,8 +5,8 @@
 //! defines: `jsonrpc`, `method`, `params`, `id`, `result`, `error`.)
 //!
 //! * `plain`, `grid`: skip long stretches of text without quotes or escapes, block by block
-//! * `simd`, `swar`, `bytes`, `stops`, `judge`, `utf8`: examine one block, by vector code, by
-//!   machine words, or byte by byte
+//! * `simd`, `swar`, `bytes`, `stops`, `judge`, `utf8`: examine blocks, by vector code, by machine
+//!   words, or byte by byte
 //! * `envelope`, `syntax`, `flags`: what a scan returns: positions, errors, and facts about the
 //!   text
 //! * `text`, `string`, `walk`: [`Json`] and the ways to read it

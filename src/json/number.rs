@@ -183,6 +183,7 @@ pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
     let bits = n.to_bits();
     let fraction = bits & (u64::MAX >> 12);
     let exponent = (bits >> 52 & 0x7ff) as i32;
+    // The bias is 1023, and the fraction has 52 bits.
     let odd_power = exponent - 1075 + (fraction | 1 << 52).trailing_zeros() as i32;
     write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F64);
 }
@@ -192,6 +193,7 @@ pub(super) fn write_f32(out: &mut Vec<u8>, n: f32) {
     let bits = n.to_bits();
     let fraction = bits & (u32::MAX >> 9);
     let exponent = (bits >> 23 & 0xff) as i32;
+    // The bias is 127, and the fraction has 23 bits.
     let odd_power = exponent - 150 + (fraction | 1 << 23).trailing_zeros() as i32;
     write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F32);
 }

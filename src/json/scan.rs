@@ -296,9 +296,10 @@ fn scan_body(
     Ok(end)
 }
 
-/// Reads an error object at `start` in its most common form: `{"code":…,"message":"…"}`, the
-/// message without escapes, perhaps with `"data"` as the last member, and at most one blank after
-/// commas and colons. Returns `None` for any other form, which the general code reads.
+/// Reads an error object at `start` in its most common form: `{"code":…,"message":"…"}`, the code
+/// with at most nine digits, the message without escapes, perhaps with `"data"` as the last member,
+/// and at most one blank after each comma and colon. Returns `None` for any other form, which the
+/// general code reads.
 #[inline]
 fn error_parts(
     cursor: &mut Cursor<'_>,
@@ -336,7 +337,8 @@ fn error_parts(
     Ok(is_whole.then_some((end + 1, parts)))
 }
 
-/// Reads a whole number of at most nine digits, which cannot overflow. Returns it and its end.
+/// Reads a whole number of at most nine digits, which cannot overflow. Returns it and its end;
+/// `None` if there is none.
 #[inline]
 fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
     let negative = text.get(start) == Some(&b'-');

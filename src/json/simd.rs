@@ -6,8 +6,8 @@
 //! through references. Other targets use `swar` or `bytes`, which have no `unsafe`; tests compare
 //! the results with those of `swar`.
 //!
-//! The code does not depend on the kind of processor. `stops` uses it, and has the rest of what
-//! `swar` has.
+//! The code is the same for every x86-64 processor: it does not look for newer instructions. `stops`
+//! uses it, and has the rest of what `swar` has.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/repository/floors.rs holds it to be the only one"
@@ -22,7 +22,7 @@ use core::str::Utf8Error;
 use super::judge::BESIDE;
 use super::utf8::{is_ascii, is_utf8};
 
-/// The bytes of a block, which is examined by one instruction.
+/// The bytes of a block, which fits a vector register.
 pub(super) const WIDTH: usize = 16;
 
 /// How many bytes a [window](Windows) has.

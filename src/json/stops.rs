@@ -1,15 +1,16 @@
 //! The stops that the vector code has found, as a bit for each byte of a block.
 //!
-//! This file reads the bits, and has no `unsafe`. The instructions that make them are in `simd`. A
-//! stop is left out only if it belongs to a short escape that is completely in the block.
+//! This file reads the bits, and has no `unsafe`. The instructions that make them are in `simd`.
 
 use super::judge::is_short_escape;
 use super::simd::{
     LONG, WIDTH, WINDOW, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks,
 };
 
-/// Every second bit of a long block, beginning with the first byte's; and the last byte's bit.
+/// The bits of the bytes at even positions of a long block.
 const EVEN: u64 = 0x5555_5555_5555_5555;
+
+/// The bit of the last byte of a long block.
 const LAST: u64 = 1 << (LONG - 1);
 
 /// Which bytes of a block are a quote, a backslash or a control character: one bit each, the first
@@ -38,7 +39,7 @@ impl Stops {
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let [others, backslashes] = masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
         let all = others | backslashes;
-        // In a row of backslashes every second one begins an escape. Adding to the first bit of a
+        // In a row of backslashes the first, third, fifth… begin an escape. Adding to the first bit of a
         // row carries out of the row, which shows the rows that begin at an even position.
         let firsts = backslashes & !(backslashes << 1);
         let even_rows = backslashes & !backslashes.wrapping_add(firsts & EVEN);

@@ -19,8 +19,8 @@ pub struct JsonString<'a> {
 }
 
 impl<'a> JsonString<'a> {
-    /// Makes a string from a whole token, including its quotes; a shorter text is read as the empty
-    /// string.
+    /// Makes a string from a whole token, including its quotes; a text shorter than two quotes is
+    /// read as the empty string.
     #[inline]
     pub(super) fn of_token(token: &'a str) -> Self {
         let inside = 1..token.len().saturating_sub(1).max(1);

@@ -1,7 +1,7 @@
 //! Examines blocks of eight bytes in an ordinary register: the portable version of the vector code.
 //!
-//! Targets without vector code use it. Tests compare the vector code with it on every target that
-//! has both. It has what `plain` uses of `simd` and `stops`; see there. Every mark is exact, so all
+//! Every target but x86-64 and bare metal uses it. On x86-64 tests compare `simd` and `stops` with
+//! it. It has what `plain` uses of `simd` and `stops`; see there. Every mark is exact, so all
 //! stops of a word can be used, not only the first.
 
 use core::str::Utf8Error;
@@ -68,7 +68,7 @@ impl Stops {
     }
 }
 
-/// Returns no length: without vector code this search takes longer than the general code.
+/// Returns no length: without `simd` this search takes longer than the general code.
 #[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
@@ -93,7 +93,7 @@ impl<'t> Windows<'t> {
     }
 }
 
-/// Whether the compiler may use the target's vector code for loops over bytes.
+/// Whether the compiler may use vector instructions of the target for loops over bytes.
 const VECTORS: bool = cfg!(any(
     target_feature = "sse2",
     target_feature = "neon",
@@ -127,15 +127,15 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     count
 }
 
-/// Whether four blocks have a stop, for targets with vector code. All bytes are examined without a
-/// branch, so the compiler can use the vector code of the target.
+/// Whether four blocks have a stop, for targets with vector instructions. All bytes are examined
+/// without a branch, so the compiler can use these instructions.
 #[inline]
 pub(super) fn has_stops_by_bytes(blocks: &[u8; 4 * WIDTH]) -> bool {
     let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
     blocks.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0
 }
 
-/// Whether four blocks have a stop, a word at a time, for targets without vector code.
+/// Whether four blocks have a stop, a word at a time, for targets without vector instructions.
 #[inline]
 pub(super) fn has_stops_by_words(blocks: &[u8; 4 * WIDTH]) -> bool {
     let words = blocks.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);

@@ -115,7 +115,7 @@ pub enum SyntaxErrorKind {
     TooDeep,
     /// Something other than blanks follows the value.
     TrailingData,
-    /// The text is longer than 2³²−1 bytes: the positions in it are stored in 32 bits.
+    /// A message is longer than 2³²−1 bytes: the positions in it are stored in 32 bits.
     TooLong,
 }
 

@@ -1,7 +1,7 @@
 //! `Json`: a slice that is known to be one valid JSON value.
 //!
-//! This module makes such slices, reads them, and copies them into other output. Texts are checked
-//! in `scan` and `cursor`, and read into types in `decode`. The text is never changed, and `Debug`
+//! This module makes such slices, and returns their text and kind. Texts are checked in `scan` and
+//! `cursor`, read in `walk` and `decode`, and copied into output in `encode`. The text is never changed, and `Debug`
 //! never prints it.
 
 use core::fmt;
@@ -36,8 +36,8 @@ use super::syntax::{JsonKind, SyntaxError};
 /// written as the JSON that it holds. [`OwnedJson`](super::OwnedJson) has an example.
 ///
 /// Only this crate and serde_json can read and write it. With any other format serializing and
-/// deserializing return an error that says so. serde buffers the contents of untagged enums and of
-/// flattened fields in a form of its own, so these cannot have raw JSON.
+/// deserializing return an error that says so. When it deserializes untagged enums and flattened
+/// fields, serde buffers their contents in a form of its own, so these cannot have raw JSON.
 #[derive(Clone, Copy)]
 pub struct Json<'a> {
     /// One value, no blanks around it.

@@ -28,7 +28,7 @@ pub(super) struct StringToken {
 /// [grid](super::grid).
 const FEW: u32 = 4;
 
-/// The first four bytes of each word, indexed by [`word_place`].
+/// The first four bytes of each word, indexed by [`word_place`]. The last index has no word.
 const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];
 
 /// Returns two bits in which the first letters of the words differ.

@@ -1,8 +1,8 @@
 //! Checks whether a text is ASCII, as most texts are, or else UTF-8.
 //!
 //! The vector code examines single blocks; this module combines the results. If a text is not
-//! UTF-8, the standard library finds the error again. The result is always that of the standard
-//! library, because other code relies on it; tests compare the two.
+//! UTF-8, the standard library reads it again and returns the error. The two must never differ,
+//! because `simd` makes a `str` of the text without another check; tests compare them.
 
 /// Whether a text is ASCII, by functions that examine four, two and one block of sixteen bytes.
 /// Bytes after the last whole block are examined in a block at the end, which may overlap the one

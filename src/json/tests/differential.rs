@@ -43,7 +43,8 @@ const TOKENS: &[&[u8]] = &[
     b"$serde_json::private::Number",
 ];
 
-/// Damages a text at a random place: changes, removes, repeats or inserts a few bytes.
+/// Damages a text at a random place: changes, removes, replaces, repeats or inserts a few bytes, or
+/// cuts the text off.
 fn bend(text: &mut Vec<u8>, random: &mut Random) {
     let at = random.below(text.len() + 1);
     let end = (at + 1 + random.below(8)).min(text.len());
@@ -85,6 +86,7 @@ fn agree(text: &[u8], max_depth: u8, max_envelopes: usize, envelopes: &mut Vec<E
         }
         (_, ours) => panic!("only one refuses: {ours:?} {}", shown()),
     }
+    // serde_json skips values of any depth.
     if matches!(&ours, Err(error) if error.kind() == SyntaxErrorKind::TooDeep) {
         return false;
     }
@@ -119,7 +121,7 @@ fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
     );
 }
 
-/// Appends the inside of a string: up to 200 characters, more than three blocks of the grid.
+/// Appends the inside of a string: up to 199 characters, more than three blocks of the grid.
 fn inside(random: &mut Random, text: &mut Vec<u8>) {
     let max_len = [4, 20, 70, 200][random.below(4)];
     for _ in 0..random.below(max_len) {
@@ -132,6 +134,7 @@ fn inside(random: &mut Random, text: &mut Vec<u8>) {
     }
 }
 
+/// Appends blanks in one of eight calls.
 fn blanks(random: &mut Random, text: &mut Vec<u8>) {
     if random.below(8) == 0 {
         text.extend_from_slice([" ", "\n  ", "\t", "            "][random.below(4)].as_bytes());
@@ -226,7 +229,8 @@ fn mistakes_are_found_in_the_same_place_behind_long_strings() {
             bend(&mut middle, &mut random);
         }
         let head = br#"{"jsonrpc":"2.0","params":[{},"#;
-        // The length varies, so that the value begins at every position of a block.
+        // The length varies. It counts four times, so the value begins at every fourth position of a
+        // block of 64 bytes.
         let long = "x".repeat(40 + round % 64);
         let before = format!(r#""{long}","{long}","{long}","{long}","#);
         let alone = [head, &middle[..], b"]}"].concat();
@@ -291,7 +295,8 @@ fn skip_plain_stops_where_its_naive_twin_stops() {
         let len = random.below(100);
         for _ in 0..len {
             let byte = random.next() as u8;
-            // Stops must be rare enough for the long loop to be entered.
+            // Stops must be rare enough for the long loop to be entered: any byte at one place in
+            // twelve, else one of the 56 from `"` on, of which only the quote is a stop.
             let rare = random.below(12) == 0;
             text.push(if rare { byte } else { b'!' + 1 + byte % 0x38 });
         }

@@ -1,4 +1,4 @@
-//! Small texts that a parser must accept, or refuse, like the well-known JSON test suite. Each is
+//! Small texts that a parser must accept, or refuse, like those of JSONTestSuite. Each is
 //! tested with the scanner, `Json::parse`, and the naive scanner.
 
 use alloc::string::String;
@@ -8,8 +8,8 @@ use alloc::{format, vec};
 use super::twin;
 use crate::json::{Json, scan};
 
-/// Returns whether a text is accepted. Checks that all three agree, and that the text is accepted
-/// or refused alike inside other text.
+/// Returns whether a text is accepted. Checks that all three agree, and that the scanner also
+/// accepts or refuses it inside other text, where that can be compared.
 fn verdict(text: &[u8]) -> bool {
     let mut envelopes = Vec::new();
     let scanned = scan(text, 128, &mut envelopes, 16).is_ok();
@@ -26,7 +26,6 @@ fn verdict(text: &[u8]) -> bool {
         "scan and twin differ: {}",
         shown()
     );
-    // A text is accepted or refused in the same way inside other text.
     for around in [
         (&b"["[..], &b"]"[..]),
         (b"{\"params\":", b"}"),
@@ -39,6 +38,7 @@ fn verdict(text: &[u8]) -> bool {
         // A refused text with brackets or commas may be valid inside other containers.
         let unbalanced = !scanned && text.iter().any(|byte| b"[]{},".contains(byte));
         if !differs && !unbalanced {
+            // A text that is 128 deep is too deep inside another. The scanner lowers 255 to 128.
             let result = scan(&inside, 255, &mut envelopes, 16);
             let deeper = matches!(&result, Err(error) if format!("{error}").contains("deeply"));
             assert!(deeper || result.is_ok() == scanned, "inside: {}", shown());
@@ -191,7 +191,7 @@ fn each_byte_is_judged_at_each_kind_of_place() {
             assert_eq!(verdict(&escape), expected, "{}", escape.escape_ascii());
         }
         let between = [b'[', byte, b'1', byte, b']'];
-        // Blanks are fine, and so are quotes, which make the 1 a string.
+        // Blanks are fine, and so are quotes, which make the 1 a string, and digits but a leading 0.
         let expected = b" \t\r\n\"".contains(&byte);
         let digit = byte.is_ascii_digit() && byte != b'0';
         assert_eq!(
