@@ -1,5 +1,5 @@
 //! Open batches: the peer's, whose answers are collected until the last is there; and ours, which
-//! are stored only if an error with a null id may have to find their calls.
+//! are stored only if an error with a null id may end all calls of one (see `OurBatches`).
 //!
 //! The answers of a batch are in one buffer, in the order in which they were made, with a comma
 //! after each. A list says to which position each belongs. No answer of a batch is sent before the
@@ -123,6 +123,7 @@ impl Batches {
         let kept = max_batch_bytes;
         max_batch_bytes
             .saturating_add(kept)
+            // Twice, because lists grow by doubling.
             .saturating_add(replies.saturating_mul(2 * size_of::<Reply>()))
             .saturating_add(max_batches.saturating_mul(2 * size_of::<Batch>()))
             .saturating_add(in_order)
@@ -210,7 +211,7 @@ impl Batches {
             .is_some_and(|batch| !batch.replies.is_empty())
     }
 
-    /// Returns the length of the batch's answer in bytes.
+    /// Returns the length of the batch's answer in bytes, if it has any replies.
     pub(crate) fn reply_bytes(&self, batch: u32) -> usize {
         self.slots
             .get(batch as usize)

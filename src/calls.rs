@@ -122,6 +122,7 @@ impl<T> Calls<T> {
     /// The most bytes of heap that `max_open_calls` calls need, without ids that callers chose.
     pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
         let slots = Self::max_slots(max_open_calls);
+        // One bound for each 64 slots, and at most as many again above them.
         let bounds = slots / 32 + 2;
         let words = slots / 64 + 1;
         let table = slots.saturating_mul(size_of::<Option<Slot<T>>>());

@@ -50,8 +50,8 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// The outcomes in the order in which they came, which usually is the order of the calls.
-    /// `None` after an outcome was fetched.
+    /// The outcomes in the order in which they came, which usually is the order of the calls, or
+    /// sorted by call. `None` after an outcome was fetched.
     outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
     /// How many outcomes were not fetched yet.
     waiting: usize,
@@ -131,8 +131,7 @@ impl Collector {
         self.waiting == 0
     }
 
-    /// Takes the outcome of a call; `None` if it has not ended, was fetched before, or belongs to
-    /// another batch.
+    /// Takes the outcome of a call; `None` if it was not stored here, or was fetched before.
     pub fn take(&mut self, call: CallId) -> Option<OwnedOutcome> {
         let at = self.find(call)?;
         let outcome = self.outcomes[at].1.take()?;

@@ -1,8 +1,7 @@
 //! The options of connections: limits, settings of the dialect, timeouts.
 //! [`presets`](crate::presets) has the values for existing protocols.
 //!
-//! A dialect is a set of fields. Memory stays below [`Config::max_memory_bytes`], whatever a peer
-//! sends.
+//! Memory stays below [`Config::max_memory_bytes`], whatever a peer sends.
 
 use core::ops::Deref;
 use core::time::Duration;
@@ -127,9 +126,8 @@ options! {
         /// What an error without an id does to our calls on a two-way connection. Default
         /// [`NullIdError::Report`].
         null_id_error: NullIdError = NullIdError::Report,
-        /// What a response without an `id` member does on an exchange, where it can only answer the
-        /// request of that exchange. Default [`MissingResponseId::SoleExchange`]. On a two-way
-        /// connection it has no effect.
+        /// What a response without an `id` member does on an exchange; elsewhere it has no effect.
+        /// Default [`MissingResponseId::SoleExchange`].
         missing_response_id: MissingResponseId = MissingResponseId::SoleExchange,
         /// Whether batches are accepted and may be sent. Default on.
         batches: bool = true,
@@ -406,9 +404,9 @@ pub enum DuplicateIds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NullIdError {
-    /// It is reported as unmatched. An error about a size limit (−32004, or −32600 with the limit
-    /// in bytes in its message or data) fails the calls of the one message that has all open calls,
-    /// if no other message was sent since.
+    /// It is reported as unmatched. But an error about a size limit (−32004, or −32600 with the
+    /// limit in bytes in its message or data) ends the one open call, or the calls that were joined
+    /// into one batch if no others are open, if no other message was sent since.
     Report,
     /// It ends the one open call, or the calls of the one open batch; if there are more, it is
     /// reported.
@@ -446,8 +444,7 @@ pub enum LimitErrors {
     Dedicated,
     /// −32600 with a null id and a sentence in `data` with the limit.
     Standard,
-    /// As `Standard`, but a batch is answered with an array of one error with the id of its first
-    /// call (Ethereum nodes).
+    /// As `Standard`, but a batch gets an array of one error with its first call's id (Ethereum).
     FirstCall,
 }
 
@@ -567,8 +564,8 @@ impl Config {
         self
     }
 
-    /// Configures the connection for WebSocket: whole messages; one over the limit is answered
-    /// −32600 instead of −32004, before the connection closes with 1009.
+    /// Configures the connection for WebSocket: whole messages. A batch over its limit is answered
+    /// −32600, and so is a message over the limit, before the connection closes with 1009.
     pub const fn for_websocket(mut self) -> Self {
         self.framing = Framing::Messages;
         if matches!(self.dialect.limit_errors, LimitErrors::Dedicated) {

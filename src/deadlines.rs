@@ -85,7 +85,8 @@ impl Deadlines {
         if self.earliest() > now || self.earliest() == NEVER {
             return None;
         }
-        // The search goes down from the root. `levels` has the start and the width of each level.
+        // The search goes down from the root. `levels` has the start and the width of each level;
+        // with 2^64 slots there would be eleven.
         let mut levels = [(0usize, 0usize); 12];
         let mut depth = 0;
         let (mut start, mut width) = (0, self.blocks);

@@ -144,7 +144,8 @@ impl<'a> ErrorObject<'a> {
         self.data
     }
 
-    /// The object as it was received, including unknown members; `None` if it was not received.
+    /// The object as it was received, including unknown members; `None` if it was not received, or
+    /// is no error object of 2.0.
     pub fn text(&self) -> Option<Json<'a>> {
         self.text
     }
@@ -259,6 +260,7 @@ impl<'a> ErrorObject<'a> {
     /// About how many bytes `write` will add.
     pub(crate) fn size_hint(&self) -> usize {
         let data = self.data.map_or(0, Json::len);
+        // `{"code":-32000,"message":"","data":}` has 36 bytes.
         let parts = 36 + self.message.len() + data;
         self.text.map_or(parts, Json::len)
     }
@@ -325,8 +327,8 @@ fn read_integer(json: Json<'_>) -> Option<i64> {
     0_i64.checked_sub_unsigned(number)
 }
 
-/// Returns `number * 10^zeros`, if that is a whole number within 64 bits; `number` is zero or does not
-/// end with one.
+/// Returns `number * 10^zeros`, if that is a whole number within 64 bits. The last digit of `number`
+/// is not zero, unless `number` is.
 fn scaled(mut number: u64, zeros: i32) -> Option<u64> {
     if number == 0 {
         return Some(0);
@@ -341,7 +343,7 @@ fn scaled(mut number: u64, zeros: i32) -> Option<u64> {
     Some(number)
 }
 
-/// Reads an exponent such as `+05`. One that is too large is the largest; no number with it fits.
+/// Reads an exponent such as `+05`. One that is too large is the largest; only zero fits with it.
 fn read_exponent(text: &[u8]) -> i32 {
     let digits = text.strip_prefix(b"-");
     let unsigned = digits.unwrap_or(text.strip_prefix(b"+").unwrap_or(text));

@@ -1,12 +1,11 @@
-//! The meaning of the codes of the server range in each dialect, and the errors with these codes.
+//! The errors that this crate makes itself, with the codes that each dialect has for them.
 //!
-//! One code means *busy* in one protocol and *not initialized* or *not found* in another. So errors
-//! that this crate makes itself use the codes of the connection's dialect.
+//! One code means *busy* in one protocol and *not initialized* or *not found* in another.
 
 use crate::codes;
 use crate::error_object::ErrorObject;
 
-/// The meaning of the codes of the server range, for errors that this side makes.
+/// Whose codes this side uses for its own errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorProfile {

@@ -23,22 +23,24 @@ pub enum Event<'a, T> {
     /// One of our calls has ended: with a result, an error, or the reason why there is neither.
     /// Every call ends exactly once.
     Response(ResponseRef<'a, T>),
-    /// The peer has cancelled one of its requests, or the connection was closed before the answer.
+    /// The peer has cancelled one of its requests, or a request has ended with the connection, see
+    /// [`Closed`](Self::Closed).
     Cancelled(Cancelled<'a>),
     /// A message, or one item of a batch, was not valid. If it may have been a request, it was
     /// answered with an error, unless this side is a client. The connection goes on, up to
     /// `max_malformed_messages`.
     Malformed(Malformed<'a>),
-    /// A valid request or notification was over a limit, or a message or batch was too large to be
-    /// read. A request was answered with an error; the connection goes on.
+    /// A valid request or notification was refused because of a limit, a setting or a drain, or a
+    /// message or batch was too large to be read. If it may have been a request, it was answered
+    /// with an error; but a client answers nothing that is too large. The connection goes on.
     Refused(Refused<'a>),
     /// A message that matches nothing that is open: a late or unknown answer, or a cancel of a
     /// request that is not open. It is not answered, unless it is a cancel with an id.
     UnmatchedResponse(UnmatchedResponse<'a>),
     /// The connection accepts no more input. This event comes once, after every open call has
-    /// ended. Queued output can still be written, and after an ordinary end of input open requests
-    /// may still be answered. If [`close`](crate::Connection::close) is called or a timeout passes
-    /// before they are answered, [`Cancelled`](Self::Cancelled) follows for each.
+    /// ended. Queued output can still be written, and open requests may still be answered. But
+    /// after [`close`](crate::Connection::close), or if a drain takes too long or the peer takes no
+    /// output, open requests end as [`Cancelled`](Self::Cancelled), before or after this event.
     /// [`Connection::is_closed`](crate::Connection::is_closed) is true when all is done.
     Closed(Closed),
 }
@@ -47,7 +49,8 @@ pub enum Event<'a, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
-    /// The size of the message in bytes; in a batch, the size of the item.
+    /// The size of the message in bytes; in a batch, the size of the item. For a message over the
+    /// limit that does not declare its size, it is the limit.
     pub bytes: usize,
     /// The message's position in its batch, from 0; `None` for a message that came alone.
     pub batch_index: Option<usize>,
@@ -156,8 +159,8 @@ impl fmt::Display for InvalidResponse<'_> {
     }
 }
 
-/// A request that must not be answered normally: the peer cancelled it, or the connection was
-/// closed.
+/// A request that must not be answered normally: the peer cancelled it, or it ended with the
+/// connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Cancelled<'a> {
@@ -165,9 +168,9 @@ pub struct Cancelled<'a> {
     pub key: RequestKey,
     /// The peer's reason (MCP).
     pub reason: Option<Json<'a>>,
-    /// Whether an answer is still needed. False when the dialect wants none, and after a close:
-    /// then the token is of no use, and answering with it fails as
-    /// [`NotOpen`](crate::SendError::NotOpen).
+    /// Whether an answer is still needed. False when the dialect wants none, and at the end of the
+    /// connection: then the token is of no use, and answering with it fails as
+    /// [`NotOpen`](crate::SendError::NotOpen) or [`Closed`](crate::SendError::Closed).
     pub answer_owed: bool,
 }
 
@@ -378,7 +381,8 @@ pub enum UnmatchedKind<'a> {
     /// An answer to a call of ours that has already ended: timed out, cancelled, or answered
     /// before.
     Late(Outcome<'a>),
-    /// An answer with an id that this connection never sent.
+    /// An answer with an id that this connection did not generate. A late answer to a call whose id the
+    /// caller chose is also reported so.
     Unknown(Outcome<'a>),
     /// An answer with a null id, or with none: the peer did not know what it answers.
     NullId(Outcome<'a>),
@@ -424,7 +428,7 @@ pub enum Closed {
     /// [`Connection::drain`](crate::Connection::drain) was called, and everything is answered and
     /// written.
     Drained,
-    /// The peer, or the stream, broke the connection.
+    /// A fault of the peer or of the stream, or a timeout, broke the connection.
     Failed(ConnectionError),
 }
 
@@ -467,7 +471,8 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// The fault that broke a connection. Nothing more is read; queued output can still be written.
+/// The fault that broke a connection. Nothing more is read. Queued output can still be written,
+/// except after `WriteTimedOut` and `OutboxFull`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionError {

@@ -167,7 +167,8 @@ fn the_next_number_is_given_at_once_while_nothing_stands_in_its_way() {
     let mut calls = Calls::new(1);
     assert_eq!(calls.reserve_next(9), None);
     for number in 1..=7 {
-        // Before the third call the ring of two slots must grow.
+        // Before the first call there is no ring, and before the second its two slots must become
+        // eight.
         if number > 2 {
             assert_eq!(calls.reserve_next(number), Some(number as u64));
             assert_eq!(calls.reserve_next(number - 1), None);

@@ -39,7 +39,7 @@ fn a_code_is_read_as_any_integer_of_64_bits_is() {
     }
 }
 
-// USE-25 MSG-16: such a code is read by its exact value
+// USE-25 MSG-16: such a code was refused once; it is read by its exact value
 #[test]
 fn a_code_with_a_fraction_of_zero_or_an_exponent_was_no_integer() {
     for (text, code) in [
@@ -72,7 +72,8 @@ fn a_code_is_the_same_wherever_its_point_is() {
         let digits = alloc::format!("{}", code.unsigned_abs());
         let sign = if code < 0 { "-" } else { "" };
         for places in 0..=30 {
-            // `places` digits follow the point, and the exponent takes the point back.
+            // `places` digits and a zero follow the point, and the exponent takes the point back. Or
+            // `places` zeros follow the digits, and the exponent takes them away.
             let padded = alloc::format!("{digits:0>width$}", width = places + 1);
             let (whole, fraction) = padded.split_at(padded.len() - places);
             for text in [

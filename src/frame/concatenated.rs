@@ -4,8 +4,8 @@
 //! that the value is valid, and does not compare kinds of brackets: `[}` is a frame, which the
 //! validator then refuses.
 //!
-//! Every byte is examined once. Noise between values becomes a frame that is refused, so it is
-//! answered and does not end the stream.
+//! Bytes that `cut` has examined are not examined again. Noise between values becomes a frame, which
+//! the validator refuses, and does not end the stream.
 //!
 //! ```text
 //!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐
@@ -26,9 +26,10 @@
 //! * in `Text`, after the closing quote, if the string is at top level
 //! * in `Word`, before a blank, `{`, `[` or a quote
 //! * in `Noise`, before a line feed, `{` or `[`
+//! * in `Mark`, `Word` or `Noise`, with the stream
 //!
-//! Numbers and words at top level are not messages of JSON-RPC, but each is a frame and gets its
-//! own answer. Noise ends with the line, or where a message may begin. So a stray bracket, or a
+//! Numbers and words at top level are not messages of JSON-RPC, but each is a frame of its own.
+//! Noise ends with the line, or where a message may begin. So a stray bracket, or a
 //! line of log, gets one error, and the value after it is read. A value that never closes cannot
 //! be repaired: when it is over the limit it is reported, and skipped until its brackets balance.
 
@@ -46,7 +47,7 @@ pub(super) struct Concatenated {
     /// Bytes of the value examined so far.
     scanned: usize,
     state: State,
-    /// The number of open brackets. It cannot exceed a `u64`.
+    /// The number of open brackets. No stream is so long that it exceeds a `u64`.
     depth: u64,
     /// Where an over-long value, now being skipped, began in the stream.
     skipping: Option<u64>,

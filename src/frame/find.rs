@@ -1,7 +1,5 @@
-//! Searches that several framings use.
-//!
-//! This module finds the next line feed, and the end of a run of blanks or of plain text. The
-//! simple versions with which they are compared are in the tests below.
+//! The searches of the framings: for the next line feed, and for the end of blanks or of plain text
+//! in a string. The tests below compare them with simple versions.
 
 use crate::target::SMALL;
 

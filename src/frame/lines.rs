@@ -4,8 +4,8 @@
 //!
 //! LF ends a line, and one CR before the LF is part of the line end. Blanks at the beginning of a
 //! line are dropped, so blank lines and indentation are ignored. The limit counts neither these
-//! blanks nor the line end.
-//! A line over the limit is reported once and skipped to its LF; the next line is read as usual.
+//! blanks nor the line end. A line over the limit is reported once and skipped to its LF; the next
+//! line is read as usual.
 //!
 //! ```text
 //!  ␠ ␍ ␊ { " a " : 1 } ␍ ␊ { …           ┌──────────┐  too long, no LF yet  ┌──────────┐

@@ -3,7 +3,7 @@
 //! [`Framer`] can be used alone: the Debug Adapter Protocol, for example, frames other JSON in the
 //! same way. The body of a frame is not examined; the caller decides whether it is JSON. Each
 //! framing has its own file, with its rules: `lines`, `content_length`, `concatenated`, `messages`,
-//! `detect`. The searches that they share are in `find`; frames are written in `write`.
+//! `detect`. Their types are in `cut`, their searches in `find`; frames are written in `write`.
 //!
 //! The framer buffers nothing and allocates nothing. Bytes that are passed again are not examined
 //! again, so passing one byte at a time has linear cost. However the input is split, the frames,
@@ -224,8 +224,9 @@ impl Cutter {
         cut
     }
 
-    /// Returns the frame that begins here, and the bytes taken with it, if it is complete and in
-    /// the most common form. [`cut`](Self::cut) would find the same frame and take the same bytes.
+    /// Takes the frame that begins here, if it is complete and in the most common form. Returns the
+    /// positions of its body, and how many bytes to drop. [`cut`](Self::cut) would find the same
+    /// frame and take the same bytes.
     #[inline]
     pub(crate) fn whole(
         &mut self,
@@ -282,8 +283,8 @@ impl Cutter {
         codec.and_then(|codec| codec.guess(unread, limits))
     }
 
-    /// Takes the first bytes of the input, which end with a frame that [`whole`](Self::whole) has
-    /// found or [`guess`](Self::guess) has guessed right.
+    /// Takes the first bytes of the input, which end with a frame that [`guess`](Self::guess) has
+    /// guessed right. ([`whole`](Self::whole) calls this itself.)
     pub(crate) fn pass(&mut self, bytes: usize) {
         self.position = self.position.saturating_add(bytes as u64);
     }

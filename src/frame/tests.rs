@@ -35,6 +35,7 @@ fn tail(body: impl AsRef<[u8]>) -> Item {
     Item::Unterminated(body.as_ref().to_vec())
 }
 
+/// A frame over the limit, with the length that its header declares.
 fn over(bytes: impl Into<Option<u64>>) -> Item {
     Item::Oversize(bytes.into())
 }
@@ -90,7 +91,8 @@ fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<I
     }
 }
 
-fn is_over(items: &[Item]) -> bool {
+/// Whether the stream has ended, in order or with an error.
+fn has_ended(items: &[Item]) -> bool {
     matches!(items.last(), Some(Item::End | Item::Error(_)))
 }
 
@@ -138,7 +140,7 @@ fn cut_pieces(
             continue;
         }
         drain(&mut framer, &mut buf, at_end, &mut items);
-        if is_over(&items) {
+        if has_ended(&items) {
             return items;
         }
     }
@@ -159,7 +161,7 @@ pub(super) fn cut_through_buffer(mut framer: Framer, mut stream: &[u8]) -> Vec<I
         stream = &stream[n..];
         let mut unread = buf.filled().to_vec();
         drain(&mut framer, &mut unread, n == 0, &mut items);
-        if is_over(&items) {
+        if has_ended(&items) {
             return items;
         }
         buf.consume(buf.len() - unread.len());
@@ -193,6 +195,7 @@ fn script(framing: Framing, stream: impl AsRef<[u8]>, expected: &[Item]) {
     every_split(&Framer::new(framing, 40, 64), stream.as_ref(), expected);
 }
 
+/// Checks every split of a stream in newline framing.
 fn lines(stream: impl AsRef<[u8]>, expected: &[Item]) {
     script(Framing::Newline, stream, expected);
 }
@@ -347,7 +350,7 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
             format!("{} {body}", "1".repeat(60_000)),
         ),
     ] {
-        // Each body once within the limit and once above it, without and with `goes_on`.
+        // With the first limit every body fits, with the second none; without and with `goes_on`.
         for (max_frame_bytes, glance) in
             [(1 << 20, false), (1 << 20, true), (100, false), (100, true)]
         {

@@ -50,8 +50,8 @@ impl IdScheme {
         }
     }
 
-    /// Returns the call number of an id; `None` for an id that this scheme would never write.
-    /// Numbers are compared by value (`7.0` is `7`), strings must be written as this scheme does.
+    /// Returns the call number of an id; `None` if it has none. A number counts by its value (`7.0`
+    /// is `7`); a string must have the characters that this scheme writes, escaped or not.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
         match (self, read_canonical(id.as_bytes())) {

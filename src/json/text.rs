@@ -14,8 +14,8 @@ use super::syntax::{JsonKind, SyntaxError};
 /// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
 ///
 /// It is two words and two flags: copy it freely. Numbers keep their digits, strings their escapes,
-/// objects their order and repetitions, so a value can be passed on byte for byte. Values are
-/// compared by bytes too: `1` and `1.0` differ.
+/// objects their order and repetitions. In a message that is written, only raw line breaks between
+/// tokens become blanks. Values are compared by their bytes: `1` and `1.0` differ.
 ///
 /// `Debug` prints kind and length only, because messages carry secrets; `Display` prints the text.
 ///

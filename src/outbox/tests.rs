@@ -1,4 +1,4 @@
-//! The bytes that wait to be written, how they are taken, and where a large text is stored.
+//! The bytes that wait to be written, how they are taken, and how calls are joined into batches.
 
 use super::{Outbox, Part};
 use crate::config::Config;

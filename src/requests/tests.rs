@@ -13,6 +13,7 @@ fn a_slot_used_again_does_not_answer_to_its_old_generation() {
     let (slot, generation) = requests.insert(id("1.0"), Style::V2, NONE, 0);
     assert_eq!(requests.get(slot, generation).unwrap().id(), b"1.0");
     requests.remove(slot);
+    // A second removal does nothing.
     requests.remove(slot);
     assert!(requests.get(slot, generation).is_none());
     let (again, next) = requests.insert(id("2"), Style::V2, NONE, 0);
@@ -165,6 +166,7 @@ fn the_first_request_makes_room_for_one_and_more_make_room_for_twice_as_many() {
     }
     assert_eq!(rooms[0], 1);
     rooms.dedup();
+    // The sizes are powers of two: 1 to 128.
     assert!(rooms.len() < 10, "{rooms:?}");
 }
 
@@ -192,5 +194,6 @@ fn requests_are_spread_over_the_buckets() {
     let buckets = &requests.index.as_ref().unwrap().buckets;
     let used = buckets.iter().filter(|&&head| head != NONE);
     assert_eq!(buckets.len(), 64);
+    // By chance 64 ids would be in about 40 buckets.
     assert!(used.count() > 30);
 }

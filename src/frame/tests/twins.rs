@@ -302,6 +302,7 @@ fn sound_stream() -> impl Strategy<Value = (Framing, Vec<u8>)> {
             let start = crate::frame::write::begin(framing, &mut stream, 100);
             stream.extend_from_slice(&body);
             crate::frame::write::finish(start, framing, &mut stream);
+            // Half of these streams have nothing between their values.
             if kind % 2 == 1 && framing == Framing::Concatenated {
                 stream.pop();
             }
