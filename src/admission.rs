@@ -1,8 +1,8 @@
 //! Decides whether a server may accept another connection: counts connections in all and per
 //! address. The caller passes the addresses; nothing is accepted or closed here.
 //!
-//! A refused connection is not counted, and a permit cannot be returned twice. If the caller returns
-//! each one, the counts match the open connections.
+//! A refused connection is not counted, and a permit cannot be returned twice. If the caller
+//! returns each one, the counts match the open connections.
 
 use alloc::collections::BTreeMap;
 use core::fmt;

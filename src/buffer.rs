@@ -3,7 +3,8 @@
 //! [`ReadBuffer`] stores bytes between a socket and a framer. It knows nothing of frames; output is
 //! stored in a connection.
 //!
-//! The storage never exceeds its capacity, whatever the peer sends, and shrinks after a burst. If the driver consumes whole frames, each byte is moved a bounded number of times.
+//! The storage never exceeds its capacity, whatever the peer sends, and shrinks after a burst. If
+//! the driver consumes whole frames, each byte is moved a bounded number of times.
 //!
 //! ```text
 //!  0          start                end              storage        max_bytes

@@ -14,8 +14,8 @@ use crate::owned::OwnedOutcome;
 /// How many fetched outcomes may still be in the list, besides as many as wait to be fetched.
 const MAX_FETCHED_KEPT: usize = 64;
 
-/// An entry before it is filled. It is a constant, because the processor would have to wait for a
-/// value that was just written in parts.
+/// An entry before it is filled. It is a constant, because a copy of a value that was just written
+/// in parts would have to wait for all of them.
 const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
     let none = CallId {
         connection: 0,
@@ -248,6 +248,7 @@ mod tests {
             collector.put(call(number), OwnedOutcome::TimedOut);
             assert!(collector.take(call(number)).is_some());
         }
+        // At most 64 fetched outcomes are kept, and a few more.
         assert!(collector.outcomes.len() < 100);
         assert_eq!(collector.take(call(0)), Some(OwnedOutcome::Missing));
     }

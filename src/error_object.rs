@@ -327,8 +327,8 @@ fn read_integer(json: Json<'_>) -> Option<i64> {
     0_i64.checked_sub_unsigned(number)
 }
 
-/// Returns `number * 10^zeros`, if that is a whole number within 64 bits. The last digit of `number`
-/// is not zero, unless `number` is.
+/// Returns `number * 10^zeros`, if that is a whole number within 64 bits. The last digit of
+/// `number` is not zero, unless `number` is.
 fn scaled(mut number: u64, zeros: i32) -> Option<u64> {
     if number == 0 {
         return Some(0);

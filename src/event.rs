@@ -34,8 +34,9 @@ pub enum Event<'a, T> {
     /// message or batch was too large to be read. If it may have been a request, it was answered
     /// with an error; but a client answers nothing that is too large. The connection goes on.
     Refused(Refused<'a>),
-    /// A message that matches nothing that is open: a late or unknown answer, or a cancel of a
-    /// request that is not open. It is not answered, unless it is a cancel with an id.
+    /// A message that matches nothing that is open: a late or unknown answer, an answer without an
+    /// id, or a cancel of a request that is not open. It is not answered, unless it is a cancel
+    /// with an id.
     UnmatchedResponse(UnmatchedResponse<'a>),
     /// The connection accepts no more input. This event comes once, after every open call has
     /// ended. Queued output can still be written, and open requests may still be answered. But
@@ -381,8 +382,8 @@ pub enum UnmatchedKind<'a> {
     /// An answer to a call of ours that has already ended: timed out, cancelled, or answered
     /// before.
     Late(Outcome<'a>),
-    /// An answer with an id that this connection did not generate. A late answer to a call whose id the
-    /// caller chose is also reported so.
+    /// An answer with an id that this connection did not generate. A late answer to a call whose id
+    /// the caller chose is also reported so.
     Unknown(Outcome<'a>),
     /// An answer with a null id, or with none: the peer did not know what it answers.
     NullId(Outcome<'a>),

@@ -72,8 +72,8 @@ fn a_code_is_the_same_wherever_its_point_is() {
         let digits = alloc::format!("{}", code.unsigned_abs());
         let sign = if code < 0 { "-" } else { "" };
         for places in 0..=30 {
-            // `places` digits and a zero follow the point, and the exponent takes the point back. Or
-            // `places` zeros follow the digits, and the exponent takes them away.
+            // `places` digits and a zero follow the point, and the exponent takes the point back.
+            // Or `places` zeros follow the digits, and the exponent takes them away.
             let padded = alloc::format!("{digits:0>width$}", width = places + 1);
             let (whole, fraction) = padded.split_at(padded.len() - places);
             for text in [

@@ -4,8 +4,8 @@
 //! that the value is valid, and does not compare kinds of brackets: `[}` is a frame, which the
 //! validator then refuses.
 //!
-//! Bytes that `cut` has examined are not examined again. Noise between values becomes a frame, which
-//! the validator refuses, and does not end the stream.
+//! Bytes that `cut` has examined are not examined again. Noise between values becomes a frame,
+//! which the validator refuses, and does not end the stream.
 //!
 //! ```text
 //!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐

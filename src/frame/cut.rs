@@ -12,8 +12,8 @@ pub enum Framing {
     Newline,
     /// A header block with `Content-Length: n`, an empty line, then `n` bytes. LSP and DAP.
     ContentLength,
-    /// JSON values one after another, with white space between them or none. Used by Kodi and
-    /// jayson. LF is written after each value.
+    /// JSON values one after another, with white space between them or none. Used by Kodi, jayson
+    /// and Ethereum nodes over IPC. LF is written after each value.
     Concatenated,
     /// The transport delivers separate messages: each call passes exactly one. Used by WebSocket,
     /// HTTP bodies and queues.

@@ -35,7 +35,7 @@ fn tail(body: impl AsRef<[u8]>) -> Item {
     Item::Unterminated(body.as_ref().to_vec())
 }
 
-/// A frame over the limit, with the length that its header declares.
+/// A frame over the limit, with the length that its header declares, if it has one.
 fn over(bytes: impl Into<Option<u64>>) -> Item {
     Item::Oversize(bytes.into())
 }

@@ -68,8 +68,8 @@ fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
 
 /// Skips a key whose quote is at index `AT` of the window, 0 or 1, and its colon. Returns the index
 /// of the value in the window, or of a blank before it, and the byte there. Returns `None` unless
-/// the key is shorter than a block, has no escapes, and is followed directly by a colon; the general
-/// code reads all others.
+/// the key is shorter than a block, has no escapes, and is followed directly by a colon; the
+/// general code reads all others.
 #[inline]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     // Keys with serde_json's private prefix are longer.

@@ -1,8 +1,8 @@
 //! Appends strings, and texts that are JSON already, to a buffer as JSON; and the error of a value
 //! that has no JSON form. Values of other types are in `serializer`.
 //!
-//! The output has no raw line breaks. Appending never fails, and allocates only if the buffer has to
-//! grow.
+//! The output has no raw line breaks. Appending never fails, and allocates only if the buffer has
+//! to grow.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -175,8 +175,8 @@ pub enum EncodeErrorKind {
     KeyNotString,
     /// A map key is an infinite number, or not a number.
     KeyNotFinite,
-    /// A key of a map, or of an object in raw JSON, begins with `$serde_json::private::`, which would
-    /// make serde_json at the other end read another document.
+    /// A key of a map, or of an object in raw JSON, begins with `$serde_json::private::`, which
+    /// would make serde_json at the other end read another document.
     ReservedKey,
     /// Text to be inserted unchanged (`Json`, `RawValue`, a number of arbitrary precision) is not
     /// valid JSON.

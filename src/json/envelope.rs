@@ -120,7 +120,7 @@ pub(crate) struct Envelope {
     pub(super) spans: [Span; 5],
     /// The kinds of the members' values, by [`Key`]; `None` if there is no such member.
     pub(super) kinds: [Option<JsonKind>; 5],
-    /// The kind of the whole value. Unless it is an object, only `span` means something besides.
+    /// The kind of the whole value. If it is no object, only `kind` and `span` are set.
     pub kind: JsonKind,
     pub version: Version,
     /// The names that occur more than once; and [`ESCAPED_METHOD`].

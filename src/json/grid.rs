@@ -81,8 +81,8 @@ impl<'t> Grid<'t> {
 
     /// Skips a key whose quote is at `pos`, and its colon. Returns the position of the value, or of
     /// a blank before it, and the byte there. Returns `None` if there is no quote at `pos`, if the
-    /// key has escapes, if it is not directly followed by a colon, if the text ends there, or if the
-    /// key is so long that it could begin with serde_json's private key prefix ([`RESERVED`]).
+    /// key has escapes, if it is not directly followed by a colon, if the text ends there, or if
+    /// the key is so long that it could begin with serde_json's private key prefix ([`RESERVED`]).
     #[inline]
     pub(super) fn key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos) != Some(&b'"') {

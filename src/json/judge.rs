@@ -10,8 +10,8 @@ pub(super) const fn is_stop(byte: u8) -> bool {
 /// Whether a byte after a backslash completes the escape: each letter of an escape but `u`.
 #[inline]
 pub(super) fn is_short_escape(byte: u8) -> bool {
-    // A macro, because a function would run only at compile time where there is a table, and coverage
-    // would count it as never called.
+    // A macro, because a function would run only at compile time where there is a table, and
+    // coverage would count it as never called.
     macro_rules! is_one {
         ($byte:expr) => {
             matches!(

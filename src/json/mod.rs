@@ -20,8 +20,9 @@
 //! What a JSON-RPC message means is decided elsewhere.
 //!
 //! Untrusted text is validated before anything else reads it, and is never parsed into a tree. Text
-//! that is passed on keeps its bytes, but raw line breaks become blanks. The parser recurses at most
-//! four deep, however deep the input is nested. Outside tests only this folder uses `serde_json`.
+//! that is passed on keeps its bytes, but raw line breaks become blanks. The parser recurses at
+//! most four deep, however deep the input is nested. Outside tests only this folder uses
+//! `serde_json`.
 //!
 //! ```text
 //!   bytes ── scan ──▶ spans ──▶ Json<'a> ── decode ──▶ the caller's type

@@ -6,8 +6,8 @@
 //! through references. Other targets use `swar` or `bytes`, which have no `unsafe`; tests compare
 //! the results with those of `swar`.
 //!
-//! The code is the same for every x86-64 processor: it does not look for newer instructions. `stops`
-//! uses it, and has the rest of what `swar` has.
+//! The code is the same for every x86-64 processor: it does not look for newer instructions.
+//! `stops` uses it, and has the rest of what `swar` has.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/repository/floors.rs holds it to be the only one"

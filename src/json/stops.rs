@@ -39,8 +39,8 @@ impl Stops {
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let [others, backslashes] = masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
         let all = others | backslashes;
-        // In a row of backslashes the first, third, fifth… begin an escape. Adding to the first bit of a
-        // row carries out of the row, which shows the rows that begin at an even position.
+        // In a row of backslashes the first, third, fifth… begin an escape. Adding to the first bit
+        // of a row carries out of the row, which shows the rows that begin at an even position.
         let firsts = backslashes & !(backslashes << 1);
         let even_rows = backslashes & !backslashes.wrapping_add(firsts & EVEN);
         let escapes = (even_rows & EVEN) | (backslashes & !even_rows & !EVEN);

@@ -1,8 +1,8 @@
 //! `Json`: a slice that is known to be one valid JSON value.
 //!
 //! This module makes such slices, and returns their text and kind. Texts are checked in `scan` and
-//! `cursor`, read in `walk` and `decode`, and copied into output in `encode`. The text is never changed, and `Debug`
-//! never prints it.
+//! `cursor`, read in `walk` and `decode`, and copied into output in `encode`. The text is never
+//! changed, and `Debug` never prints it.
 
 use core::fmt;
 

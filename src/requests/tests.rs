@@ -166,7 +166,7 @@ fn the_first_request_makes_room_for_one_and_more_make_room_for_twice_as_many() {
     }
     assert_eq!(rooms[0], 1);
     rooms.dedup();
-    // The sizes are powers of two: 1 to 128.
+    // The sizes are powers of two, 128 at most.
     assert!(rooms.len() < 10, "{rooms:?}");
 }
 

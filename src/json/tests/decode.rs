@@ -65,7 +65,7 @@ fn the_same_words_elsewhere_are_harmless() {
     }
 }
 
-// USE-16: the scan tells it, wherever the key stands and however the text is read
+// USE-16: the scan notes such a key, wherever it is
 #[test]
 fn the_scan_knows_of_reserved_keys_without_a_search() {
     let long = "x".repeat(100);
@@ -93,7 +93,8 @@ fn the_scan_knows_of_reserved_keys_without_a_search() {
     }
 }
 
-// SER-06: eight levels of 121 containers each, which the trick would nest 968 deep
+// SER-06: eight texts of 121 containers, each inside the one before; serde_json would read them as
+// one document that is 968 deep
 #[test]
 fn nesting_hidden_in_reserved_keys_is_an_error_on_a_small_stack() {
     let mut text = String::from("1");

@@ -229,8 +229,8 @@ fn mistakes_are_found_in_the_same_place_behind_long_strings() {
             bend(&mut middle, &mut random);
         }
         let head = br#"{"jsonrpc":"2.0","params":[{},"#;
-        // The length varies. It counts four times, so the value begins at every fourth position of a
-        // block of 64 bytes.
+        // The length varies. It counts four times, so the value begins at every fourth position of
+        // a block of 64 bytes.
         let long = "x".repeat(40 + round % 64);
         let before = format!(r#""{long}","{long}","{long}","{long}","#);
         let alone = [head, &middle[..], b"]}"].concat();

@@ -199,7 +199,8 @@ fn tree() -> impl Strategy<Value = Any> {
     scalar().prop_recursive(5, 60, 5, |inner| {
         let some = collection::vec(inner.clone(), 0..5);
         let boxed = inner.clone().prop_map(Box::new);
-        // Most keys are allowed ones: a map with any other is refused, so its values are not compared.
+        // Most keys are allowed ones: a map with any other is refused, so its values are not
+        // compared.
         let key = prop_oneof![
             6 => any::<String>().prop_map(Any::Str),
             1 => any::<i64>().prop_map(Any::I64),
@@ -318,7 +319,7 @@ fn a_string_of_any_length_is_escaped_wherever_it_has_to_be() {
         check(&plain);
         for at in 0..len {
             for stop in ["\"", "\\", "\u{1f}"] {
-                // Spaces after a stop must not be escaped, as if the stop's mark had carried over.
+                // If a mark carried over to the bytes after a stop, spaces there would be escaped.
                 let rest = " ".repeat(len - at - 1);
                 check(&format!("{}{stop}{rest}", &plain[..at]));
             }

@@ -191,7 +191,7 @@ fn each_byte_is_judged_at_each_kind_of_place() {
             assert_eq!(verdict(&escape), expected, "{}", escape.escape_ascii());
         }
         let between = [b'[', byte, b'1', byte, b']'];
-        // Blanks are fine, and so are quotes, which make the 1 a string, and digits but a leading 0.
+        // Blanks are fine, and so are quotes, which make the 1 a string, and all digits but 0.
         let expected = b" \t\r\n\"".contains(&byte);
         let digit = byte.is_ascii_digit() && byte != b'0';
         assert_eq!(
