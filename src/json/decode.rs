@@ -4,9 +4,9 @@
 //! which this crate needs, and with `arbitrary_precision`, which any crate of a program can switch
 //! on for all, serde_json replaces an object with one of its private keys, such as
 //! `{"$serde_json::private::RawValue":"…"}`, by the document inside the string. Then a check of the
-//! text would see another document than the handler after it. And a few nested levels of this overflow the
-//! stack, because each starts a new count of the depth. So such keys are refused before serde_json
-//! reads them. The scan notes them, so decoding need not search for them.
+//! text would see another document than the handler after it. And a few nested levels of this
+//! overflow the stack, because each starts a new count of the depth. So such keys are refused
+//! before serde_json reads them. The scan notes them, so decoding need not search for them.
 
 use alloc::boxed::Box;
 use alloc::format;
