@@ -26,7 +26,7 @@ pub struct Incoming<'a> {
 }
 
 /// Answers one message, which may be a batch, with a synchronous function. Returns the reply, or
-/// `None` if there is none: an HTTP host then sends 204.
+/// `None` if there is none: an HTTP host then sends 204, or 202 under MCP.
 ///
 /// All rules of a [`Connection`] on the server's side apply to the message and its reply: malformed
 /// and refused messages are answered without calling the function. A result that cannot be written

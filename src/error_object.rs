@@ -63,7 +63,7 @@ impl<'a> ErrorObject<'a> {
         }
     }
 
-    /// −32700, always answered with a null id.
+    /// −32700. It is sent without the id of a request, because none could be read.
     pub const fn parse_error() -> ErrorObject<'static> {
         Self::of(codes::PARSE_ERROR)
     }

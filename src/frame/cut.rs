@@ -19,7 +19,7 @@ pub enum Framing {
     /// HTTP bodies and queues.
     Messages,
     /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), chosen by the first
-    /// bytes. A byte order mark and white space are skipped; then an ASCII letter means a header.
+    /// bytes. White space and then a byte order mark are skipped; an ASCII letter means a header.
     /// Every other byte (`{` and `[`, but also digits, quotes and noise) means lines, because after
     /// noise the next line can still be read.
     Detect,

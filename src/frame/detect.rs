@@ -2,9 +2,9 @@
 //!
 //! The decision is made once per stream. The framings themselves are in files of their own.
 //!
-//! White space and a byte order mark are skipped. A letter after them selects Content-Length
-//! framing: header names begin with a letter, and no JSON-RPC message does. Any other byte selects
-//! newline framing, which survives noise.
+//! White space, and a byte order mark after it, are skipped. A letter after them selects
+//! Content-Length framing: header names begin with a letter, and no JSON-RPC message does. Any
+//! other byte selects newline framing, which survives noise.
 //!
 //! ```text
 //!  ␠ ␊  EF BB BF  {      → Newline            ␍ ␊  C o n t e n t …   → ContentLength

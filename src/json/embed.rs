@@ -20,7 +20,7 @@ use super::reserved::RAW_VALUE_TOKEN;
 use super::text::Json;
 
 impl Serialize for Json<'_> {
-    /// Inserts the text unchanged.
+    /// Inserts the text unchanged; in messages its raw line breaks become blanks.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ fn knows_raw_json<S: Serializer>() -> bool {
 }
 
 impl Serialize for OwnedJson {
-    /// Inserts the text unchanged.
+    /// Inserts the text, as [`Json`] does.
     ///
     /// # Errors
     ///
