@@ -1,5 +1,5 @@
 //! Open batches: the peer's, whose answers are collected until the last is there; and ours, which
-//! are stored only if an error with a null id may end all calls of one (see `OurBatches`).
+//! are stored only if an error with a null id may end all calls of a batch (see `OurBatches`).
 //!
 //! The answers of a batch are in one buffer, in the order in which they were made, with a comma
 //! after each. A list says to which position each belongs. No answer of a batch is sent before the
