@@ -27,7 +27,7 @@ pub(crate) struct Service {
 
 pub(crate) struct Method {
     pub(crate) ident: Ident,
-    /// Documentation and lints, which are copied to the client's method.
+    /// All attributes except `#[rpc]`, such as documentation and lints. The client's method gets them too.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) name: String,
     pub(crate) doc: String,
@@ -38,7 +38,7 @@ pub(crate) struct Method {
     pub(crate) arguments: Vec<Argument>,
     /// The return type; `()` if there is none.
     pub(crate) output: Type,
-    /// The result and the error, if the return type has both.
+    /// The types of the result and of the error, if the return type is written as `Result<T, E>`.
     pub(crate) parts: Option<(Type, Type)>,
 }
 

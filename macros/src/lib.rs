@@ -60,12 +60,13 @@ macro_rules! entries {
         /// single unnamed field is `data`.
         ///
         /// A received error object becomes the variant that has its code, if its `data` has the
-        /// variant's fields and no other members; a variant without fields accepts any `data`. For the
-        /// five codes that JSON-RPC 2.0 defines (−32700 and −32600 to −32603), which the library sends
-        /// too, the message must also be that of the variant. All other codes from −32768 to −32000 are
-        /// reserved; a variant with one of them does not compile. Any other error object becomes the
-        /// variant that has `#[rpc(other)]` and holds an `OwnedError`. Without such a variant it is not
-        /// converted: a typed client returns it as `CallError::Unexpected`.
+        /// variant's fields and no other members (an `Option` may be missing); a variant without fields
+        /// accepts any `data`. For the five codes that JSON-RPC 2.0 defines (−32700 and −32600 to
+        /// −32603), which the library sends too, the message must also be that of the variant. All other
+        /// codes from −32768 to −32000 are reserved; a variant with one of them does not compile. Any
+        /// other error object becomes the variant that has `#[rpc(other)]` and holds an `OwnedError`.
+        /// Without such a variant it is not converted: a typed client returns it as
+        /// `CallError::Unexpected`.
         ///
         /// On the enum, `#[rpc(display = false)]` leaves `Display` and `Error` to you or another derive, and
         /// `#[rpc(crate = "path")]` names the crate whose types the generated code uses.
@@ -78,7 +79,7 @@ macro_rules! entries {
 
 entries! {
     service rpc_error RpcError "::antiphon" true "for programs that drive the core";
-    service_net rpc_error_net RpcErrorNet "::antiphon_net" true "for adapters";
+    service_net rpc_error_net RpcErrorNet "::antiphon_net" true "with the paths of `antiphon-net`. Most of these do not exist yet: with that crate use `service` or `RpcError`";
     service_tokio rpc_error_tokio RpcErrorTokio "::antiphon_tokio" true "for `antiphon-tokio`";
     service_smol rpc_error_smol RpcErrorSmol "::antiphon_smol" true "for `antiphon-smol`";
     service_async_std rpc_error_async_std RpcErrorAsyncStd "::antiphon_async_std" true "for `antiphon-async-std`";

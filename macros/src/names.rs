@@ -71,8 +71,8 @@ pub(crate) fn sentence(variant: &str) -> String {
     sentence
 }
 
-/// The names on the wire of a trait's methods, of one method's parameters, or of an error's fields.
-/// Refuses names that are not allowed, and a name that another of them has.
+/// The names on the wire of a trait's methods, of one method's parameters, or of the fields of one
+/// variant of an error. Refuses names that are not allowed, and a name that another of them has.
 pub(crate) struct Names {
     what: &'static str,
     seen: Vec<String>,

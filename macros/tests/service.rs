@@ -11,7 +11,7 @@ use antiphon::{Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, Rpc
 use antiphon_macros::{RpcError, service};
 use serde::de::DeserializeOwned;
 
-/// The caller's name and the state, taken from the request and not from its params.
+/// The caller's name and the state, in one text: an argument that is not made from params.
 #[derive(Debug, PartialEq)]
 pub struct Who(String);
 
@@ -70,7 +70,8 @@ impl Calculator for Mine {
     }
 }
 
-/// Calls a method by its index, and returns the text of the result or the code of the error.
+/// Calls a method by its index, in the name of `who` and with the state 5. Returns the text of the result
+/// or the code of the error.
 fn called<X: Methods<str, u8>>(
     service: &X,
     method: usize,
@@ -298,7 +299,7 @@ fn a_router_without_a_runtime_serves_it() {
     assert!(matches!(unknown, Err(Failure::UnknownMethod(_))));
 }
 
-/// Every kind of variant.
+/// Every kind of variant but `#[rpc(other)]`, which `Open` has.
 #[derive(Debug, PartialEq, RpcError)]
 enum Wrong {
     #[rpc(code = -32602, message = "Division by zero")]
