@@ -31,7 +31,8 @@ impl Link {
     /// of its power or network is noticed.
     ///
     /// # Errors
-    /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long.
+    /// The name has no address, or no address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that
+    /// took too long.
     pub async fn tcp(address: impl Into<Address>) -> io::Result<Self> {
         let (runtime, address) = (current(), address.into());
         let connecting = async {

@@ -146,7 +146,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Prints neither the target, headers nor certificates, which may be secrets.
+/// Prints no target, header or certificate, because these may be secrets.
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")

@@ -106,8 +106,9 @@ impl Membership {
         }
     }
 
-    /// Takes permits for at most `wanted` requests, and returns how many. If none is free, the
-    /// connection stands in line, and the session is called when it has a permit.
+    /// Takes permits for at most `wanted` requests, and returns how many. If it gets none, because none
+    /// is free or other connections stand in line already, the connection stands in line, and the
+    /// session is called when it has a permit.
     pub(crate) fn begin(&mut self, wanted: usize) -> usize {
         let call = || Weak::clone(&self.session);
         let mut scheduler = self.dispatcher.lock();

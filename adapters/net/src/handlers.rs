@@ -79,8 +79,8 @@ impl Future for Handler {
 /// A [`Service`] with its type erased, and the peer that it gets.
 trait Serve: Send {
     fn request(&self, request: Request) -> Answering;
-    /// Does any work except a request. Returns the handler that must end before anything else
-    /// begins, if there is one.
+    /// Does any work except a request. Returns the handler that must be polled for it, if there is one:
+    /// that of a notification or of [`Service::opened`].
     fn serve(&self, work: Work) -> Option<Task>;
     fn closed(&self, why: Closed);
     fn panicked(&self);
@@ -166,8 +166,8 @@ impl Handlers {
         }
     }
 
-    /// How many more requests may begin; `None` while a handler runs that must end before anything
-    /// else begins.
+    /// How many more requests may begin; `None` while nothing at all may begin, because a handler must end
+    /// first, or because as many handlers of notifications run as may.
     pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
         let running = self.running.as_ref().map_or(0, |running| running.len());
         let capacity = max_running_requests.saturating_sub(running);

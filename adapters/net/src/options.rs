@@ -1,4 +1,4 @@
-//! Options of a driver, besides the protocol's [`Config`].
+//! Options of a connection, besides the protocol's [`Config`].
 
 use std::io;
 #[cfg(feature = "websocket")]

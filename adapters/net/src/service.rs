@@ -16,8 +16,9 @@ use crate::request::Request;
 /// [`ConnectionConfig::order`](crate::ConnectionConfig::order)) requests run at the same time, up to
 /// [`max_running_requests`](crate::ConnectionConfig::max_running_requests); the next one waits, and so do
 /// the messages after it. A notification ends before the messages after it begin, so later requests see
-/// what it has changed. Reading, deadlines, output and the answers to our own calls wait for no handler,
-/// so a handler may call the peer and wait.
+/// what it has changed. Deadlines, output and the answers to our own calls wait for no handler, so a
+/// handler may call the peer and wait. Nor does reading, except while
+/// [`when_full`](crate::ConnectionConfig::when_full) pauses it.
 ///
 /// All handlers of a connection run on the connection's task. A handler that computes for long or
 /// blocks its thread would stop that connection; do such work in [`Request::spawn`], on a thread of

@@ -31,9 +31,9 @@ use crate::transport::link::{Connecting, Listen};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use current::current;
 
-/// The time from which all clocks of the program count, so that times of several servers can be
-/// compared: they may share a limit. It lies an hour before the first call of this function, because a
-/// test's clock may have begun before that call.
+/// The time from which the clocks of this crate's runtimes count, so that times of several servers
+/// can be compared: they may share a limit. It lies an hour before the first call of this function,
+/// because a test's clock may have begun before that call.
 fn epoch() -> std::time::Instant {
     const BEFORE: Duration = Duration::from_secs(3600);
     static EPOCH: OnceLock<std::time::Instant> = OnceLock::new();

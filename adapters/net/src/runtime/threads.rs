@@ -1,4 +1,4 @@
-//! Threads as a runtime: a task is a thread, and a timer is a thread that sleeps.
+//! Threads as a runtime: a task is a thread, and a timer limits how long the thread that polls it sleeps.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -116,7 +116,8 @@ pub(crate) fn park_until(at: Instant) {
     }
 }
 
-/// Runs `future` on a thread for `span` at most; returns `None` if it took longer.
+/// Returns a future for [`block_on`], which runs `future` for `span` at most. Its output is `None` if
+/// `future` took longer.
 pub fn within<F: Future>(span: Duration, future: F) -> impl Future<Output = Option<F::Output>> {
     until(&Threads, Threads.now() + span, future)
 }

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);
         told.tell(End::Now);
         assert_eq!(count(), 2);
-        // The value is more than the task knows, whatever it waited for before.
+        // The task gets the latest signal, whichever earlier one it names as known.
         assert_eq!(poll(End::Drain, &waker), Poll::Ready(End::Now));
         assert_eq!(poll(End::No, &waker), Poll::Ready(End::Now));
     }

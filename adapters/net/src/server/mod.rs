@@ -2,7 +2,8 @@
 //!
 //! A connection beyond the limit is refused at once, and reported. A handshake has a deadline. If
 //! accepting fails, for example because the system has no descriptors left, the server tries again
-//! 50 ms later. A server that shuts down lets running requests finish, within a time limit.
+//! 50 ms later; at once, if only the connection has failed that was to be accepted. A server that
+//! shuts down lets running requests finish, within a time limit.
 
 mod connections;
 mod ending;
@@ -163,6 +164,7 @@ impl<L: Arrived> Server<L> {
                     continue;
                 }
             };
+            // Number 0 is not used: it says that a connection has no number.
             number = number.wrapping_add(1).max(1);
             let context = link.context_mut();
             context.connection = number;

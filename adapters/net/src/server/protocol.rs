@@ -31,8 +31,8 @@ pub trait Protocol<L = Link>: Send + Sync + 'static {
     /// Serves one connection, until it ends or `ending` says so.
     fn serve(&self, link: L, ending: Ending, runtime: &SharedRuntime) -> Task;
 
-    /// Returns a task that answers on a connection beyond the limit that it is refused, and ends
-    /// within a second or two. With `None`, the default, the connection is closed without an answer.
+    /// Returns a task that tells the client of a connection beyond the limit that it is refused, and
+    /// ends within a second or two. With `None`, the default, the connection is closed without an answer.
     fn refuse(&self, link: L, why: LimitReached, runtime: &SharedRuntime) -> Option<Task> {
         let _ = (link, why, runtime);
         None

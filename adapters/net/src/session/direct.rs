@@ -34,7 +34,7 @@ pub trait Receiver {
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// The session received something.
+    /// The session received something, or the read was interrupted: another read may bring more.
     Something,
     /// There was nothing to read.
     Nothing,

@@ -45,8 +45,8 @@ const UNREAD_TIMEOUT: Duration = Duration::from_millis(8);
 const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
 
 impl Session {
-    /// Reads once, if no thread does, instead of waiting until `deadline`. Returns true if
-    /// something arrived.
+    /// Reads once, if no thread does, instead of waiting until `deadline`. Returns true if something
+    /// arrived or the read was interrupted.
     fn read_instead<'s>(&'s self, mut state: Guard<'s>, deadline: Instant) -> (Guard<'s>, bool) {
         let is_open = state.conn.phase().is_listening() && state.conn.may_read();
         let has_time =
@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Reads once, if no thread does, on the thread of a service that has no work. Returns true if
-    /// something arrived; otherwise the caller waits for work.
+    /// something arrived or the read was interrupted; otherwise the caller waits for work.
     pub fn read_idle<'s>(&'s self, state: Guard<'s>) -> (Guard<'s>, bool) {
         let (mut state, has_come) = self.read_instead(state, Instant::FAR_FUTURE);
         if !has_come || state.reading.callers > 0 {
@@ -87,9 +87,9 @@ impl Session {
         }
     }
 
-    /// Polls `future` on this thread until it is ready. If only this thread waits, it writes and
-    /// reads for itself. If several threads wait, the writing and the reading thread do it for all of
-    /// them.
+    /// Polls `future` on this thread until it is ready. If only this thread waits, it writes for itself,
+    /// and reads as long as its reads bring something. Otherwise the writing and the reading thread do
+    /// it, for all threads that wait.
     pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
         let state = self.lock();
         let mut is_alone = state.reading.callers == 0;

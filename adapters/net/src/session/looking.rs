@@ -38,8 +38,9 @@ impl Session {
         }
     }
 
-    /// Whether deadlines that have passed may take effect, because the reading thread has read all
-    /// that had arrived. False if none has passed. For the thread that waits for deadlines.
+    /// Whether deadlines that have passed may take effect, because all that had arrived has been read,
+    /// or input has not stopped for [`FLOOD_TIMEOUT`]. False if none has passed. For the thread that
+    /// waits for deadlines.
     pub(super) fn has_read_all(&self, state: &mut State) -> bool {
         let now = self.now();
         if state.conn.poll_timeout().is_none_or(|due| due > now) {

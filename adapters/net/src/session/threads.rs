@@ -107,7 +107,8 @@ impl Session {
         Some(wake_at)
     }
 
-    /// Wakes `waker` at the next [`nudge`](Self::nudge).
+    /// Wakes `waker` at the next [`nudge`](Self::nudge), if not earlier. It replaces the waker of
+    /// [`pass_time`](Self::pass_time).
     pub fn watch(&self, waker: &Waker) {
         let waker = waker.clone();
         self.lock().fall_asleep(Sleeper::Timer, waker);

@@ -51,7 +51,8 @@ pub struct Moved<'t> {
     pub now: Instant,
     /// The input that it has read.
     pub input: Brought<'t>,
-    /// The task has read all that had arrived by `now`, so deadlines may take effect.
+    /// Deadlines may take effect: the task has read all that had arrived by `now`, or it reads nothing
+    /// now, or its reads have brought something too often in a row.
     pub is_drained: bool,
     /// The result of writing.
     pub sent: Sent,
