@@ -302,7 +302,8 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     /// Blocks this thread until all outcomes are there.
     ///
     /// # Errors
-    /// The batch was refused. How each of its calls ended is in the [`Collector`].
+    /// The batch was not sent, or its exchange over HTTP failed. Otherwise the [`Collector`] has how each
+    /// of its calls ended.
     pub fn wait(mut self) -> Result<(H, Collector), CallError> {
         if let Some(Ok((_, batch))) = &mut self.built {
             batch.is_waited = true;

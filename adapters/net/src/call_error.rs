@@ -22,7 +22,8 @@ use crate::session::Then;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError<E = OwnedError> {
-    /// The peer answered with an error object; [`OwnedError::as_error`] has its kind.
+    /// The peer answered with an error object. If it is an [`OwnedError`], `as_error` returns it with
+    /// its code, message and data.
     Remote(E),
     /// The peer answered with an error object that does not convert into `E`.
     Unexpected(OwnedError),
@@ -141,8 +142,8 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Whether the call failed because no connection was open, because the connection ended, or
-    /// because the HTTP client has been closed.
+    /// Whether the call failed because no connection was open or the connection ended. Over HTTP: only
+    /// whether the client has been closed.
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Closed
@@ -242,8 +243,9 @@ impl NoConnection {
         self.is_final
     }
 
-    /// Why the last connection, or the last attempt at one, failed. `None` while the first attempt
-    /// is still under way. For a refused WebSocket handshake the text has the HTTP status.
+    /// Why the last connection, or the last attempt at one, failed. `None` if none has failed, as
+    /// while the first attempt is still under way. For a refused WebSocket handshake the text has the
+    /// HTTP status.
     pub fn last_error(&self) -> Option<io::Error> {
         self.last_error.as_ref().map(to_error)
     }

@@ -41,8 +41,8 @@ impl Cancellation {
         self.session.lock().is_cancelled(self.key)
     }
 
-    /// Blocks the thread until the request is cancelled, for `span` at most: a pause that a cancel
-    /// ends. Returns whether the request is cancelled.
+    /// Blocks the thread until the request is cancelled or the connection has ended, for `span` at most:
+    /// a pause that a cancel ends. Returns false if neither has happened by then.
     pub fn wait(self, span: Duration) -> bool {
         block_on(within(span, self)).is_some()
     }

@@ -2,8 +2,7 @@
 //!
 //! Everything that waits has a deadline, unless its timeout is `None`. Dropping a future cancels its
 //! calls. If the output is full, calls and notifications wait in a line, in which answers never wait.
-//! Params are written to JSON before the session's lock is taken. If a call is refused, no part of it
-//! is sent.
+//! Params are written to JSON before the session's lock is taken. Of a refused call nothing is sent.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -289,8 +288,7 @@ impl Peer {
             for item in batch.items() {
                 match item.name {
                     Some(name) => {
-                        // The positions of calls that interceptors have answered are filled with
-                        // `NO_CALL`.
+                        // `NO_CALL` stands for each call that interceptors have answered.
                         calls.resize(batch_name(name).map_or(0, |(_, place)| place), NO_CALL);
                         let tag = Tag::Batch(Arc::clone(&gathering), name);
                         let call = sending.call::<()>(item.method, item.params, tag);
@@ -593,7 +591,7 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// The id of no call: the first call has number 1.
+/// The id of no call: no call has number 0.
 const NO_CALL: CallId = CallId::new(0, 0);
 
 /// Converts a deadline for the core.

@@ -148,7 +148,7 @@ impl Request {
         self.responder.session().attributes()
     }
 
-    /// Waits for a future by the connection's clock. Returns `None` if it takes longer.
+    /// Waits for a future for `span` at most, by the connection's clock. Returns `None` if it takes longer.
     pub(crate) async fn within<T>(
         &self,
         span: Duration,
@@ -190,6 +190,7 @@ impl Request {
     /// this request.
     pub(crate) fn when_answered(&self, told: impl FnOnce(&Self, Given) + Send + 'static) {
         if self.is_notification() {
+            // Its handler has returned, and no answer comes.
             return told(self, Given::Result(0));
         }
         let Some(later) = self.later.get() else {

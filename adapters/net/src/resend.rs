@@ -29,7 +29,7 @@ impl Peer {
             let outcome = self.start(Some(attempt)).await?.await;
             let delay = match &outcome {
                 OwnedOutcome::Err(_) => retries.judge(&outcome, false, entropy.next()),
-                // It has a result, or is lost: then there is no other connection to send it on.
+                // It has a result, or no answer that says that the peer has not done it.
                 _ => None,
             };
             if !wait_to_resend(runtime, delay, deadline).await {

@@ -33,7 +33,7 @@ const PANICKED: &str = "panicked";
 pub struct Responder {
     session: Arc<Session>,
     key: RequestKey,
-    /// `None` if the request was answered, or another responder answers it.
+    /// `None` if the request was answered or another responder answers it, and for a notification.
     ticket: Mutex<Option<Ticket>>,
     /// The observer of the answer; `None` without interceptors.
     later: Option<Arc<LaterAnswer>>,
@@ -75,7 +75,7 @@ impl Responder {
         self.with(self.lock_ticket().take(), later)
     }
 
-    /// Reports why a request failed, if the reason is not sent to the peer.
+    /// Reports to the service why a request failed, if the request is still open.
     pub(crate) fn report_failure(&self, error: OwnedError) {
         if let Some(ticket) = &*self.lock_ticket() {
             self.session

@@ -312,8 +312,9 @@ impl Roster {
         let (next, peer) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
             let peer = member.peer.take();
-            // Only a connection over which the peer has sent a message counts as a success, after
-            // which the attempts are counted anew.
+            // A connection over which the peer has sent a message counts as a success, after which
+            // the attempts are counted anew. So does one that was open for long, which
+            // `handle_lost` finds out by itself.
             let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
             if peer.as_ref().is_some_and(is_heard) {
                 member.reconnect.handle_message();

@@ -21,7 +21,7 @@ pub trait HttpSend: Send + Sync + 'static {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a>;
 }
 
-/// Several clients may share a sender; one that is closed does not close it for the others.
+/// Several clients may share a sender; a client that is closed does not close it for the others.
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         (**self).send(request)

@@ -34,7 +34,7 @@ const MAX_BUFFER_BYTES: usize = 64 * 1024;
 /// an answer.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many reads are made after the end before other tasks may run.
+/// After we have ended our stream: how many reads are made before other tasks may run.
 const MAX_READS: u32 = 16;
 
 impl<S: Service> Protocol for Endpoint<S> {

@@ -131,8 +131,8 @@ impl Stages {
         Poll::Pending
     }
 
-    /// Returns when the connection's task has to end it, because it is idle or because the server
-    /// takes no output for `write_timeout`.
+    /// Returns when the connection's task has to end it, because it has been idle for too long or because
+    /// the server has taken no output for `write_timeout`.
     pub(super) fn due(&self, write_timeout: Option<Duration>, cx: &Context<'_>) -> Instant {
         let mut state = self.lock();
         state.task = Some(cx.waker().clone());
@@ -445,8 +445,8 @@ mod tests {
                 (Err(io::ErrorKind::UnexpectedEof.into()), true, true),
                 (Err(io::ErrorKind::UnexpectedEof.into()), false, false),
             ] {
-                // A new connection was never idle: a reset does not prove that the request is
-                // unread.
+                // On a connection that has carried no request before, a reset does not prove that
+                // the request is unread.
                 let (stages, mut watch) = sent(is_reused);
                 assert!(!matches!(read(&mut watch, end, was_reset), Ok(1..)));
                 assert_eq!(stages.lock().stage == Stage::Unread, is_reused && proves);

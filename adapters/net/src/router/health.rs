@@ -72,7 +72,8 @@ impl Health {
     }
 
     /// Adds a check, which fails if it returns an error, panics or takes longer than `deadline`, after
-    /// which its future is dropped. The value that it returns is in the answer, unless it is `()`.
+    /// which its future is dropped. The value that it returns is in the answer, unless its JSON is `null`,
+    /// as that of `()`.
     #[must_use]
     pub fn check<F, T, E>(
         mut self,

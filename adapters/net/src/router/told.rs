@@ -36,8 +36,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    /// Tells the interceptors and the function of [`on_closed`](Self::on_closed) of the end of a
-    /// connection: for a service's [`closed`](crate::Service::closed).
+    /// Tells the function of [`on_closed`](Self::on_closed) of the end of a connection, and then the
+    /// interceptors that were told of its beginning: for a service's [`closed`](crate::Service::closed).
     pub fn closed(&self, peer: &Peer, why: Closed) {
         self.tell(|table| table.on_closed.clone(), peer, why);
         let seen = peer.session().attributes().remove::<Seen>();

@@ -46,7 +46,8 @@ pub async fn connect(
 /// Performs the handshake as a TLS client, on an existing link. It may take 10 s.
 ///
 /// # Errors
-/// As [`connect`].
+/// [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; an error of the link; otherwise as
+/// [`connect`].
 pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
     let name = server_name(name)?;
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));

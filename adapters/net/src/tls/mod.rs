@@ -2,7 +2,8 @@
 //! the other side.
 //!
 //! No configuration is made here, so this crate chooses no cryptography, root certificate or
-//! protocol version. The reason of a failed handshake has a name, even if the error was wrapped.
+//! protocol version. [`TlsFault::of`] names the reason of a failed handshake, even if the error was
+//! wrapped.
 //!
 //! rustls supports TLS 1.2 and 1.3 and nothing older, whatever its configuration is.
 

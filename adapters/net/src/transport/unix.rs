@@ -1,7 +1,7 @@
 //! Listens on the path of a Unix socket.
 //!
-//! A socket on which a server answers is never removed, nor is any other kind of file. A path that
-//! was created here is removed again.
+//! Listening removes neither a socket on which a server answers nor another kind of file. A path that
+//! was created here is removed again, whatever is there then.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
