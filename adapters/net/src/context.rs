@@ -98,7 +98,7 @@ impl Headers {
             .map(|&byte| if is_allowed(byte) { byte } else { b'?' });
         let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
-            // The map has space for some thousands of headers; further ones are not added.
+            // The map has space for more than 10 000 headers; further ones are not added.
             let _ = self.all.get_or_insert_default().try_append(name, value);
         }
     }

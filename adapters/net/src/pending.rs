@@ -81,7 +81,8 @@ impl PendingCall {
         Arc::clone(&self.session).wait_for(within(span, self))
     }
 
-    /// Moves the call's deadline to `timeout` from now (`None`: never), for a peer that reports progress.
+    /// Moves the call's deadline to `timeout` from now (`None`: never), for example when the peer has
+    /// reported progress.
     ///
     /// # Errors
     /// [`SendError::NotOpen`] if the call has ended.

@@ -89,7 +89,7 @@ impl Request {
     pub(crate) fn report(&self, failure: Failure) {
         match failure {
             Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
-            // A peer may send notifications that are unknown here.
+            // This is no fault: a peer may use methods that are unknown here.
             Failure::UnknownMethod(_) => {}
             Failure::Encode(error) => self.report_failed(OwnedError::internal(error.into())),
             Failure::Send(error) => self.report_failed(OwnedError::internal(error.into())),

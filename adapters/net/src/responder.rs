@@ -288,6 +288,7 @@ fn write(
             conn.refuse_answer(ticket, error.clone());
             Err(error.clone())
         }
+        // The handler says that it answers later, but has not taken the right to answer.
         Ok(Answer(None)) => {
             conn.abandon(ticket);
             Ok(())

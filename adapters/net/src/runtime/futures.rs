@@ -51,8 +51,7 @@ static EXECUTOR: OnceLock<Executor> = OnceLock::new();
 
 /// Chooses the executor for the tasks of this crate, for the whole program. The default is smol, or
 /// async-std if only that is compiled in; without either, each task runs on a thread of its own.
-/// Returns whether it was the first choice; a later choice, or one after the first connection, has no
-/// effect.
+/// Returns whether the choice counts: a later one, or one after the first connection, has no effect.
 pub fn set_executor(executor: Executor) -> bool {
     EXECUTOR.set(executor).is_ok()
 }

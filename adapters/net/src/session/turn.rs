@@ -214,7 +214,7 @@ impl State {
 
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
         let Some(mut requests) = requests else {
-            // Only cancels may overtake the work that the handler does.
+            // A handler must end before anything else begins; only cancels overtake it.
             while let Some(cancelled) = self.conn.poll_cancelled() {
                 self.rouse_watchers();
                 batch.work.push_back(cancelled);
