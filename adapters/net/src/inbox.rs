@@ -75,7 +75,8 @@ impl Inbox {
         )
     }
 
-    /// Waits for the next event. `None` after [`InboxEvent::Closed`].
+    /// Waits for the next event. A report comes before the messages that wait. `None` after
+    /// [`InboxEvent::Closed`].
     pub fn recv(&mut self) -> Wait<'_, Option<InboxEvent>> {
         Wait::on(None, async move {
             if self.is_over {

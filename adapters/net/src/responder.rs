@@ -319,7 +319,7 @@ impl Answered {
 }
 
 /// Marks a request that waits for a thread of the pool, for the decision of an interceptor, or for its
-/// turn in an inbox. It is dropped when the request begins, or never will; until then no notification
+/// turn in an inbox. It is dropped when the request begins or never can; until then no notification
 /// after the request is served.
 pub(crate) struct Unbegun {
     session: Arc<Session>,

@@ -47,8 +47,9 @@ pub struct ReconnectConfig {
     /// if [`Retry::codes`] has the error's code. [`Retry::seed`] is also the seed of the random
     /// delays between attempts to connect. Default [`Retry::new`], without codes.
     pub retry: Retry,
-    /// Is called at every change of a connection's state, with the error that caused it. It runs on
-    /// the thread or task that made the change, so it must not block. Default none.
+    /// Is called at every change of a connection's state, with the error that caused it; but with
+    /// [`ConnectionState::Closing`] only when the client is closed. It runs on the thread or task that
+    /// made the change, so it must not block. Default none.
     pub on_change: Option<Arc<OnChange>>,
     /// Makes the first calls of each connection, before any other call may use it: see
     /// [`with_on_open`](Self::with_on_open). Default none.

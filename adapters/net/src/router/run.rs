@@ -184,7 +184,7 @@ struct Asking<'c> {
     request: &'c Request,
     /// How many interceptors have returned a decision.
     asked: usize,
-    /// `None` after all interceptors have been asked.
+    /// `None` after the asking has ended, with or without an answer.
     cx: Option<Cx>,
 }
 

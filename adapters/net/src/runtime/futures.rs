@@ -63,7 +63,7 @@ fn default_executor() -> Executor {
     return Executor::AsyncStd;
     #[cfg(not(any(feature = "smol", feature = "async-std")))]
     Executor::Other(|task| {
-        // No executor was chosen, so the task runs on a thread, which is always possible.
+        // No executor was chosen, so the task runs on a thread of its own.
         let builder = std::thread::Builder::new().name("antiphon-task".into());
         // If the system refuses the thread, the task is dropped, and those that wait for it notice.
         let _ = builder.spawn(|| async_io::block_on(task));
