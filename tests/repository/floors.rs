@@ -26,7 +26,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
     }
 }
 
-/// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
+/// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the state of a connection;
 /// floor 3 its rules; floor 4 is used with a connection; floor 5 is built on top of those; floor 6 is
 /// the list of what is public.
 const HOUSE: [Room; 39] = [
@@ -60,7 +60,7 @@ const HOUSE: [Room; 39] = [
         "message",
         &["config", "encode", "error_object", "event", "id"],
     ),
-    // A name and types, for adapters.
+    // A method's name and types: the core only defines the trait, and adapters call by it.
     room(1, "method", &[]),
     room(2, "outbox", &[]),
     room(2, "input", &[]),
