@@ -28,7 +28,7 @@ struct Inside {
     is_open: bool,
     /// What happened, in order.
     notes: Vec<String>,
-    /// Handlers that wait for the gate.
+    /// The tasks of handlers that wait for the gate.
     tasks: Vec<Waker>,
     /// How many handlers of `counted` run.
     running: usize,
@@ -126,7 +126,8 @@ impl Board {
         })
     }
 
-    /// Waits on a thread for the gate, and returns true, or for the cancellation of the request.
+    /// Blocks a thread until the gate is open, and returns true, or until the request is cancelled, and
+    /// returns false.
     fn wait_opened(&self, reply: &Responder) -> bool {
         loop {
             if self.lock().is_open {
@@ -146,7 +147,7 @@ impl Board {
 }
 
 impl Board {
-    /// Waits for the cancellation of the request, and notes how answering as cancelled went.
+    /// Waits for the cancellation of the request, answers it as cancelled, and notes what that returned.
     fn answer_cancelled(&self, reply: Responder) {
         self.note("begun");
         while !reply.cancellation().wait(LONG) {}

@@ -6,15 +6,16 @@ use std::io::{self, Read};
 pub const OPENING: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// A whole message of text.
+/// The first byte of a frame that is a whole message of text.
 pub const TEXT: u8 = 0x81;
-/// A close.
+/// The first byte of a close.
 pub const CLOSE: u8 = 0x88;
-/// A ping.
+/// The first byte of a ping.
 pub const PING: u8 = 0x89;
-/// A pong.
+/// The first byte of a pong.
 pub const PONG: u8 = 0x8a;
 
+/// The masking key of the examples in RFC 6455.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// A frame as a client sends it.

@@ -137,7 +137,7 @@ impl Program {
                 let rest = self.heard.split_off(looked + at + end.len());
                 return std::mem::replace(&mut self.heard, rest);
             }
-            // A part of `end` may have come. What stands before is ASCII in all of these tests.
+            // A part of `end` may have come. This is between two characters: all output here is ASCII.
             looked = self.heard.len().saturating_sub(end.len());
             let left = until.saturating_duration_since(Instant::now());
             let piece = self.stdout.recv_timeout(left);

@@ -88,7 +88,7 @@ impl Raw {
         }
     }
 
-    /// Whether nothing comes for a while.
+    /// Whether neither bytes nor the end of the stream come within `span`.
     ///
     /// # Panics
     /// The socket takes no timeout.

@@ -19,7 +19,7 @@ use antiphon_regressions::frames::{self, CLOSE, OPENING, PING, PONG, TEXT, maske
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::raw::Raw;
 
-/// Every deadline of the side under test.
+/// Every deadline of the servers in [`serve_hastily`].
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// For how long it is stopped.
@@ -34,7 +34,7 @@ fn as_program() {
     });
 }
 
-/// A message must be complete before its deadline; the limits let large messages through.
+/// A message must be complete within [`DEADLINE`]. The limits let large messages through.
 fn hasty() -> ConnectionConfig {
     let mut config = Config::new();
     config.timeouts.message_timeout = Some(DEADLINE);
@@ -45,7 +45,7 @@ fn hasty() -> ConnectionConfig {
     options
 }
 
-/// Has a short deadline only for writing.
+/// Only writing has a short deadline.
 fn hasty_writer() -> ConnectionConfig {
     let mut options = hasty();
     options.config.timeouts.message_timeout = None;

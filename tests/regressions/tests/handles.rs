@@ -199,7 +199,7 @@ fn a_peer_used_while_its_own_params_are_written_hung_the_thread() {
     assert_eq!((used, looks), (Ok(()), 1));
 }
 
-/// Answers, or drops its responder, while a batch is built.
+/// While a batch is built, answers (`answer`), drops its responder (`drop`), or uses the peer and then answers.
 struct Entangled;
 
 impl antiphon_blocking::Service for Entangled {

@@ -93,7 +93,7 @@ fn serve(
 ) {
     let mut replies = 0;
     loop {
-        // A first request is waited for.
+        // Only later requests must come within `idle`.
         let patience = match ending {
             Ending::IdleAtRandom | Ending::KeepAliveTimeout if replies > 0 => idle,
             _ => LONG,
@@ -148,7 +148,7 @@ fn request(stream: &mut dyn Stream, socket: &TcpStream, patience: Duration) -> O
             Ok(1..) => read.extend_from_slice(&byte),
             _ => return None,
         }
-        // Once it has begun it is waited for.
+        // A request that has begun may take longer.
         if read.len() == 1 {
             socket.set_read_timeout(Some(LONG)).expect("a socket");
         }
@@ -204,7 +204,7 @@ struct Run {
 }
 
 impl Run {
-    /// Takes the outcome of the next call. Gives whether to go on.
+    /// Takes the outcome of the next call. Returns whether to make another.
     fn take(&mut self, called: Result<u64, CallError>) -> bool {
         match called {
             Ok(result) => {
@@ -216,7 +216,7 @@ impl Run {
         self.failed.is_none() && self.answers < CALLS
     }
 
-    /// Prints how many there were, and sees that it is all of them, and that none was served twice.
+    /// Prints how many calls were answered, and checks that all were, and that none was served twice.
     fn check(self, on: &str, ending: Ending, served: &AtomicUsize) {
         let answers = self.answers;
         println!("{on}, {ending:?}: {answers} of {CALLS} calls answered");
@@ -262,7 +262,7 @@ fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
 /// How often 200 calls are made against a server that closes after each reply.
 const RUNS: usize = 10;
 
-/// Closing is announced in the reply, and is not.
+/// Closing that the reply announces, and closing that it does not.
 const CLOSING: [Ending; 2] = [Ending::Said, Ending::Silent];
 
 fn calls_to_a_server_that_closes_after_each_reply_timed_out(rt: Rt) {
@@ -420,7 +420,7 @@ fn scripted(then: Then) -> (u16, Receiver<()>, Arc<AtomicUsize>) {
                         let peeked = socket.peek(&mut [0]);
                         assert_eq!(peeked.expect("another request"), 1);
                         socket.shutdown(Shutdown::Write).expect("a client");
-                        // As long as the way there and back may take.
+                        // Longer than a round trip.
                         thread::sleep(Duration::from_millis(20));
                     }
                     Some(Then::ReadAndClose) => {

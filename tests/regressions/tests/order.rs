@@ -42,8 +42,8 @@ fn a_notification_overtook_a_request_that_waited_for_a_place() {
             peer.send_line(&request("version", running));
             peer.send_line(&notification("change"));
             peer.send_line(&request("version", running + 1));
-            // The answer to the server's call does not wait for them: its note shows what has been
-            // served by then.
+            // The answer to the server's call does not wait for these messages. Once it has settled the
+            // call, the notes show which of them have been served.
             peer.send_line(r#"{"jsonrpc":"2.0","result":7,"id":1}"#);
             server.board.wait_note("settled", 1);
             let notes = server.board.notes();
@@ -97,6 +97,7 @@ fn a_request_cancelled_while_it_waits_for_a_place_never_begins() {
         peer.send_line(GARBAGE);
         let cancelled =
             r#"{"jsonrpc":"2.0","error":{"code":-32800,"message":"Request cancelled"},"id":2}"#;
+        // The request is answered before or after the garbage, and if after, perhaps also after `slow`.
         let mut lines = vec![peer.line()];
         if lines[0] == PARSE_ERROR {
             server.board.open();

@@ -119,6 +119,8 @@ fn a_call_was_not_answered_while_reading_was_paused() {
         let mut peer = server.connect();
         peer.send_line(&notification("slowly asks"));
         server.board.wait_note("slowly begun", 1);
+        // One and a half times what may wait: reading pauses, and once the call is open, goes on without
+        // reaching twice the limit, at which the connection would end.
         let (sent, sending) = flood(peer.sender(), change(16 * KIB), 96);
         wait_stalled(&sent, &sending);
         server.board.open();

@@ -1,8 +1,8 @@
 //! The program `antiphon-peer` as other programs start it: with shared standard streams, and with
 //! secrets on its command line.
 //!
-//! The program is this test's own binary, started again with `contract` before its arguments. Most
-//! tests are named after the fault, and assert that it is gone.
+//! The program is this test's own binary, started again with `contract` before its arguments, or with
+//! `stdio` to run only [`serve_stdio`]. Most tests are named after the fault, and assert that it is gone.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -234,7 +234,7 @@ fn a_server_ends_on_an_empty_non_blocking_stdin(runtime: Runtime) {
     }
     assert!(
         is_non_blocking(&same),
-        "the flag is the other process's, too"
+        "the flag is shared with other processes, and stays set"
     );
     drop(ours);
     assert!(lines.next().is_none());
@@ -287,7 +287,7 @@ fn a_large_answer_is_cut_on_a_non_blocking_stdout(runtime: Runtime) {
     lines.expect(&text);
     assert!(
         is_non_blocking(&same),
-        "the flag is the other process's, too"
+        "the flag is shared with other processes, and stays set"
     );
     assert!(status_of(child).success());
 }

@@ -21,7 +21,7 @@ use antiphon_test_support::random::Random;
 const STORM: Duration = Duration::from_millis(1200);
 /// How many clients there are in a storm.
 const CLIENTS: u64 = 12;
-/// What a server may run at once, and how many requests may wait.
+/// How many requests a server may run at once, and how many may wait.
 const LIMITS: (usize, usize) = (4, 16);
 
 /// Counts what has begun and not ended: connections, calls, and handlers of `wait`; the most such handlers at once; and
@@ -147,6 +147,7 @@ fn router_on_threads(balance: &Balance) -> antiphon_blocking::Router {
         .intercept(balance.clone())
         .method("wait", ["us"], move |us: u64| {
             let _running = Running::new(&inside);
+            // Handlers on threads have no timeout.
             thread::sleep(Duration::from_micros(us.min(5000)));
             Ok::<_, OwnedError>(us)
         })
@@ -160,10 +161,12 @@ fn router_on_threads(balance: &Balance) -> antiphon_blocking::Router {
         })
 }
 
-/// A random message: most are calls of `wait`, a few have no method, panic, or are notifications.
+/// A random message: most are calls of `wait`. The others call a method that does not exist, panics, never
+/// answers, or answers on a thread, or are notifications.
 fn call(rng: &mut Random, id: u64) -> String {
     let (method, us) = match rng.below(12) {
         0..6 => ("wait", rng.below(4000)),
+        // Longer than the handler's timeout.
         6 => ("wait", 100_000),
         7 => ("nothing", 0),
         8 => ("panics", 0),
