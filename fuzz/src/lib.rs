@@ -28,8 +28,8 @@ pub mod server;
 pub mod sessions;
 pub mod values;
 
-/// Whether each target has its fault, for showing that it would be found. The faults stand between
-/// a target and the core; the core has none.
+/// Whether a fault is planted in each target, to show that the target finds it. It is planted between the
+/// target and the core; the core itself has none.
 pub(crate) const PLANTED: bool = cfg!(feature = "planted");
 
 /// One target.

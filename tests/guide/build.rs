@@ -1,4 +1,5 @@
-//! Takes the calculator out of README, so that `tests/readme.rs` runs that very text on every runtime.
+//! Takes the calculator out of README, so that `tests/readme.rs` runs that very text on tokio, smol and
+//! threads.
 
 use std::path::Path;
 use std::{env, fs};
@@ -7,7 +8,7 @@ fn main() {
     let readme = "../../README.md";
     println!("cargo::rerun-if-changed={readme}");
     let text = fs::read_to_string(readme).expect("there is a README");
-    // From the trait to the program, and the functions and the router of the program without a trait.
+    // All from the trait to the first `main`, and `divide` and the router of the program without a trait.
     let service = between(&text, "/// Arithmetic.\n", "#[tokio::main]");
     let divide = between(&text, "async fn divide(a: f64", "\n\n");
     let router = between(&text, "Router::new()\n        .method", ";\n    let server");

@@ -27,7 +27,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const bytes = (at, length) => new Uint8Array(peer.memory.buffer, at, length);
 
-// One message is one text frame here and one line there.
+// One message is one text frame on the socket and one line in the module.
 const socket = new WebSocket(url);
 const wire = [];
 const flush = () => {
@@ -100,7 +100,7 @@ check("the order of that", between, ["→", "←", "→", "←"]);
 check("too slow", (await call("sleep", [600_000], 50))[0], "timed out");
 check("and on it goes", await call("subtract", { minuend: 5, subtrahend: 7 }), ["result", "-2"]);
 
-// A batch that is sent past the module gets one array of answers.
+// The module has no function for batches, so this one is sent on the socket itself. It gets one array of answers.
 const answered = new Promise((resolve) => { socket.once("message", resolve); });
 socket.send(JSON.stringify([1, 2].map((id) => ({ jsonrpc: "2.0", method: "sum", params: [id, id], id: `b${id}` }))));
 check("a batch", JSON.parse(await answered).map((reply) => reply.result), [2, 4]);

@@ -36,7 +36,8 @@ macro_rules! text_of_readme {
     };
 }
 
-/// Makes the calls of README and one more, and returns 1. `$end` waits for a call.
+/// Calls `add` and `divide` as README does, and with the trait also has `add` fail. Returns 1, the number of
+/// conversations. `$end` waits for a call.
 macro_rules! ask {
     ($adapter:ident, $name:expr, $client:expr, $($end:tt)+) => {{
         let client = $client;

@@ -138,6 +138,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
     let repeat = |bytes: usize, one: &str| numbered(bytes, "", |_| one.to_string());
     match name {
         "depth" => {
+            // Nearly as deep as is allowed: 128.
             let deep = format!("{}{},", "[".repeat(120), "]".repeat(120));
             made.bytes = filled(bytes, params, &deep, "0],\"id\":1}\n");
         }
@@ -286,7 +287,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
             made.bytes = filled(bytes, params, "1,", "1],\"id\":1}\n");
         }
         "replies" | "replies_backwards" | "replies_repeated" | "replies_unknown" => {
-            // A reply has about 45 bytes, so most of them find an open call.
+            // A reply has some 40 bytes, so there are a few more replies than open calls.
             let open = bytes / 45;
             made.calls = if name == "replies_unknown" { 1 } else { open };
             lines(
@@ -351,8 +352,10 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
     made.config.limits.max_batch_calls = made.calls + 16;
     if batches {
         made.config.limits.max_batch_items = items;
+        // No answer to an item has more than 100 bytes.
         made.config.limits.max_batch_reply_bytes = 100 * items;
     }
+    // A call has fewer than 60 bytes.
     made.config.limits.soft_max_outbox_bytes = 60 * made.calls + (1 << 20);
     made.config.limits.max_outbox_bytes =
         made.config.limits.soft_max_outbox_bytes + made.config.limits.max_batch_reply_bytes;

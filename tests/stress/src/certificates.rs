@@ -120,7 +120,7 @@ impl Authority {
         })
     }
 
-    /// A server that asks for a certificate which this authority has signed.
+    /// A server that requires a certificate which this authority has signed.
     ///
     /// # Panics
     /// The key of `identity` does not fit its certificate.

@@ -17,7 +17,8 @@ pub use echo::{echo, echo_on_threads};
 /// How long a test waits for something that must come, unless it says otherwise.
 pub const LONG: Duration = Duration::from_secs(30);
 
-/// An async runtime under test.
+/// An async runtime under test. For smol and async-std the tests use the functions of `antiphon-async-std`:
+/// those of `antiphon-smol` are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rt {
     /// tokio, on threads.

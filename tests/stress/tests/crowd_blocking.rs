@@ -92,7 +92,7 @@ impl Service for Near {
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// After all of its calls have ended.
+    /// Our peer closes it after all of its calls have ended.
     WithItsPeer,
     Closed,
     Drained,
@@ -240,6 +240,7 @@ fn a_crowd_at_one_peer_settles_every_call_with_its_own_answer() {
         let ends = [End::WithItsPeer, End::Closed, End::Drained, End::Cut];
         for number in 0..ROUNDS {
             let (end, is_unix) = (ends[number as usize % 4], number / 4 % 2 == 1);
+            // An odd constant that gives rounds beside each other seeds far apart.
             let seed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let ended = round(seed, end, is_unix, &notes);
             all.iter_mut().zip(ended).for_each(|(all, one)| *all += one);

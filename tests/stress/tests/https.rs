@@ -1,5 +1,5 @@
-//! HTTP over TLS on every adapter: the certificate of a client reaches the handler, and a server
-//! without a trusted certificate is refused.
+//! HTTP over TLS on threads and on every async runtime: the certificate of a client reaches the
+//! handler, and a server without a trusted certificate is refused.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use antiphon_net::{Answer, CallError, Context, Peer, Request, Service};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, on_every_runtime};
 
-/// Tells whether the client has shown a certificate, and which.
+/// Answers with the certificate that the client has shown, or `null`.
 struct Who;
 
 fn answer(context: &Context) -> Answer {
@@ -70,7 +70,8 @@ on_every_runtime! {
     a_client_certificate_reaches_the_handlers_of_a_request;
 }
 
-/// Starts a server with TLS on a runtime: its address, the server, and how to connect to it there.
+/// Starts a server with TLS on a runtime. Returns its URL, the server, and the function that connects a
+/// client on that runtime.
 async fn start(
     rt: Rt,
     config: Arc<ServerConfig>,

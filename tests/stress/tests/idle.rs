@@ -13,8 +13,10 @@ use antiphon::Config;
 use antiphon_net::ConnectionConfig;
 use antiphon_stress::{LONG, Rt};
 
-/// How many connections are wanted, and how many bytes each may cost over TCP on tokio.
+/// How many connections are wanted on tasks.
 const WANTED: usize = 10_000;
+
+/// How many bytes of resident memory each may cost over TCP on tokio. The other figures are only printed.
 const MAX_BYTES: usize = 6 * 1024;
 
 /// How many are wanted of the blocking adapter, which has four threads for each.

@@ -87,6 +87,7 @@ struct Server {
     reports: AtomicU64,
 }
 
+/// Counts its own drop.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {

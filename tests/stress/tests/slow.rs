@@ -18,17 +18,18 @@ const EACH: usize = 250;
 /// Every deadline of the servers, shorter than their defaults so that the test is short.
 const DEADLINE: Duration = Duration::from_millis(1500);
 
-/// The normal client's calls in one measurement; over WebSocket a quarter as many handshakes.
+/// How many calls the normal client makes in one measurement. On a WebSocket server it makes a quarter as many
+/// handshakes instead.
 const CALLS: usize = 400;
 
-/// How many times as long 99 of 100 of its calls may take under attack.
+/// How many times as long 99 of 100 of the normal client's calls may take under attack.
 const MAX_RATIO: f64 = 2.0;
 
-/// How many attacks in a row it must notice before the test fails.
+/// How many attacks in a row must slow the normal client down for the test to fail.
 const ATTEMPTS: usize = 3;
 
-/// A call that takes no longer is quick, whatever it took before the attack: schedulers do not
-/// promise more.
+/// A call that takes no longer than this passes, whatever it took before the attack, because schedulers
+/// promise no better.
 const QUICK: Duration = Duration::from_millis(4);
 
 const BODY: &str = r#"{"jsonrpc":"2.0","method":"echo","params":["hello"],"id":1}"#;

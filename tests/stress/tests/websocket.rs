@@ -123,7 +123,8 @@ fn start(on: On, route: WebSocketConfig) -> Running {
 /// The masking key of the examples in RFC 6455.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// A frame as a client sends it.
+/// A frame as a client sends it. A first byte of 0x81 is a text message, 0x82 a binary one, 0x88 a close, 0x89
+/// a ping, 0x8a a pong. The bit 0x80 marks the last frame of a message; frames after its first have the code 0.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = header(first, payload.len() as u64);
     let masked = payload.iter().zip(MASK.iter().cycle());
@@ -161,7 +162,7 @@ impl Raw {
         Self { stream }
     }
 
-    /// Connects, and goes through the handshake of RFC 6455's example.
+    /// Connects, and goes through the handshake with the key of RFC 6455's example, whose answer is known.
     fn open(address: SocketAddr) -> Self {
         let mut raw = Self::connect(address);
         raw.stream

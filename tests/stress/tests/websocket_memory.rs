@@ -28,7 +28,7 @@ fn open() -> WebSocket {
     server
 }
 
-/// A header of a client's frame, masked with zeros.
+/// The header of a client's frame, with its length in eight bytes and a mask of zeros, which changes nothing.
 fn header(first: u8, len: u64) -> Vec<u8> {
     let mut out = vec![first, 0xff];
     out.extend(len.to_be_bytes());

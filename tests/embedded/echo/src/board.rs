@@ -14,7 +14,7 @@ const HEAP_BYTES: usize = 24 * 1024;
 const BLOCK_SIZES: [usize; 9] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
 /// Memory in blocks of a few sizes: each size has a list of the blocks that were given back. In
-/// steady state the peer takes none.
+/// steady state all allocations are served from these lists.
 struct Blocks {
     state: UnsafeCell<State>,
 }
@@ -174,6 +174,7 @@ pub fn send(byte: u8) {
 /// of an echo peer, for the rest of a message, may then come late or never.
 #[allow(dead_code, reason = "one of the peers knows no time")]
 pub fn milliseconds() -> u32 {
+    // The clock has 25 MHz.
     const TICKS: u32 = 25_000;
     // SAFETY: a register of this board; it counts down.
     unsafe { (u32::MAX - TIMER_VALUE.read_volatile()) / TICKS }
@@ -253,6 +254,7 @@ mod measured {
 
     /// Sends `word` and switches the emulated board off.
     pub(super) fn end(word: &[u8]) -> ! {
+        // ARM's semihosting: the operation SYS_EXIT with the reason ADP_Stopped_ApplicationExit.
         const EXIT: u32 = 0x18;
         const ORDERLY: u32 = 0x2_0026;
         text(word);

@@ -5,7 +5,8 @@ use core::convert::Infallible;
 use crate::board;
 use antiphon::{Connection, ErrorObject, Event, Input, Instant, Settings};
 
-/// The largest message. The input buffer is 64 bytes larger.
+/// The largest message. The input buffer is 64 bytes larger, which is more than `Config::max_input_bytes` adds
+/// for lines.
 pub const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Answers whatever comes in, for ever.

@@ -11,7 +11,8 @@ use alloc::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The largest message. The input buffer is 64 bytes larger.
+/// The buffer has this size and 64 bytes more, as in `echo.rs`. The bytes of a line that do not fit are dropped,
+/// so a longer line is answered with a parse error.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 #[derive(Deserialize)]

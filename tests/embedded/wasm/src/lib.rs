@@ -115,6 +115,7 @@ unsafe impl Sync for Cell {}
 
 const fn config() -> Config {
     let mut config = Config::new();
+    // The input buffer has to hold `max_input_bytes`, which is a little more.
     config.limits.max_message_bytes = INPUT_BYTES - 96;
     config
 }

@@ -65,7 +65,7 @@ pub(crate) fn refused_client_of_tls_1_1(address: SocketAddr, names_signatures: b
     );
 }
 
-/// Answers the hello of one client with TLS 1.1.
+/// Reads the hello of one client, and answers with a hello of TLS 1.1.
 pub(crate) fn server_of_tls_1_1() -> (SocketAddr, JoinHandle<()>) {
     serving(|mut stream| {
         let mut head = [0; 5];
