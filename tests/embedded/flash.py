@@ -8,6 +8,7 @@ everything, abort on panic; a stable toolchain with its own core and alloc), and
 flash.txt: a size more than 2 % above the figure there fails, one more than 2 % below asks for --write.
 
 --parts     by part of the program;  --symbols  every symbol;  --write  write the figures down
+--parts and --symbols leave out the peer with serde_json.
 """
 
 import collections

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 TARGET = "thumbv7em-none-eabihf"
 EMULATOR = "qemu-system-arm"
 MAX_BYTES = 8 * 1024
+# The binaries, and whether each takes batches.
 PEERS = [("antiphon-embedded-echo", True), ("antiphon-embedded-least", False)]
 DEADLINE_SECONDS = 60
 END_OF_TRANSMISSION = b"\x04"

@@ -144,7 +144,8 @@ fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
         println!("played");
     });
     let held = used.most as usize;
-    // An event may own an unescaped copy of its method, and the ids that callers chose are their own.
+    // Not in the bound of the connection: an event may own an unescaped copy of its method, and callers own the ids
+    // that they chose, for each of which 200 bytes are allowed.
     let extra = input.bytes.len()
         + if name == "named_replies" {
             input.calls * 200
