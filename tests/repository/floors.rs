@@ -181,7 +181,7 @@ fn cycles() -> Vec<String> {
             }
         }
         if seen.contains(room.module) {
-            faults.push(format!("{} looks at itself", room.module));
+            faults.push(format!("{} imports itself in a circle", room.module));
         }
     }
     faults

@@ -345,6 +345,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
         }
         _ => panic!("there is no input {name}"),
     }
+    // A few more than the input has.
     let items = made.items + 16;
     let batches = made.bytes.first() == Some(&b'[');
     made.config.limits.max_open_requests = items;

@@ -25,6 +25,7 @@ pub struct Board {
 
 #[derive(Debug, Default)]
 struct Inside {
+    /// Whether the gate is open, at which handlers wait.
     is_open: bool,
     /// What happened, in order.
     notes: Vec<String>,

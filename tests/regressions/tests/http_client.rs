@@ -310,7 +310,8 @@ endings! {
     a_tls_connection_closed_after_some_replies_was_given_the_next_call: EveryThird, true;
 }
 
-/// A server that says how long it keeps a connection, and counts them.
+/// A server that sends the header line `says`, about how long it keeps a connection. Returns its port, and a
+/// count of its connections.
 fn keeping(says: &'static str) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

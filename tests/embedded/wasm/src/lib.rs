@@ -14,6 +14,7 @@ use core::ptr;
 use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Json, Outcome};
 
 const PAGE: usize = 64 * 1024;
+/// The largest blocks have 1 GiB.
 const CLASSES: usize = 27;
 
 /// Blocks of powers of two from 16 bytes on; what is given back is used again.
