@@ -29,7 +29,7 @@ fn shell(script: &str) -> Command {
 }
 
 /// Prints how a call ended, the exit code of the child, the error of the connection, and how many
-/// seconds all took.
+/// seconds have passed since `began`.
 fn say(
     called: Result<String, CallError>,
     status: Option<i32>,

@@ -50,7 +50,7 @@ fn a_notification_overtook_a_request_that_waited_for_a_place() {
             assert!(!notes.iter().any(|note| note == "change"), "{on:?}");
             server.board.open();
             let lines: Vec<_> = (0..running + 2).map(|_| peer.line()).collect();
-            // On threads, `version` has begun, but may look only after `change`.
+            // On threads, `version` runs on a thread of the pool, and may count only after `change`.
             if on != On::Threads {
                 assert!(lines.contains(&answer(running, "[0]")), "{on:?} {lines:?}");
             }
@@ -77,7 +77,7 @@ fn the_answer_that_a_handler_awaits_waited_behind_requests_without_a_place() {
         assert_eq!(peer.line(), answer(1, "[7]"), "{on:?}");
         let version = peer.line();
         let is_first = version == answer(2, "[0]");
-        // On threads, `version` has begun, but may look only after `change`.
+        // On threads, `version` runs on a thread of the pool, and may count only after `change`.
         assert!(is_first || on == On::Threads, "{on:?} {version}");
         server.board.wait_note("change", 1);
     }

@@ -185,7 +185,7 @@ fn accepting_and_dropping_uses_up_the_attempts_on_threads() {
     assert_eq!(server.accepted(), 1 + ATTEMPTS);
 }
 
-/// Sends a message on every second connection, and on none after so many; closes each.
+/// Sends a message on the connections 1, 3, 5 and 7, and on no other; closes each.
 fn greet(number: usize, mut stream: TcpStream) {
     if number % 2 == 1 && number < 2 * ATTEMPTS as usize {
         stream

@@ -161,8 +161,8 @@ fn router_on_threads(balance: &Balance) -> antiphon_blocking::Router {
         })
 }
 
-/// A random message: most are calls of `wait`. The others call a method that does not exist, panics, never
-/// answers, or answers on a thread, or are notifications.
+/// A random message: most are calls of `wait`. The others call a method that does not exist, panics, drops
+/// its responder, or answers on a thread, or are notifications.
 fn call(rng: &mut Random, id: u64) -> String {
     let (method, us) = match rng.below(12) {
         0..6 => ("wait", rng.below(4000)),

@@ -114,7 +114,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
             }
             let client = client.unwrap();
             let is_over = inside.is_over();
-            // 0 is closed at once, 1 is delayed, 2 waits before the cut; all others are only cut.
+            // 1 is delayed. Of those to be cut, 0 is closed at once, and 2 waits before the cut.
             let kind = random.next() % 16;
             if kind == 0 && !is_over && harm == Harm::Cut {
                 inside.done.fetch_add(1, Ordering::SeqCst);
