@@ -1,8 +1,8 @@
-//! The operations of `benches/instructions` for a host that can only call functions: `run.mjs` beside this measures
-//! the time that reading takes here, antiphon and serde_json in one module.
+//! The operations of `benches/instructions` as a WebAssembly module: `run.mjs` in this package measures how long
+//! reading takes, with antiphon and with serde_json, in one module.
 //!
-//! Rule: what is measured is the same code on the same texts as everywhere else; only the clock is
-//! outside.
+//! Rule: the code and the texts that are measured are those of the other benches. Only the clock is outside, in
+//! `run.mjs`.
 
 #[path = "../../corpus/mod.rs"]
 mod corpus;
@@ -49,13 +49,13 @@ pub extern "C" fn operations() -> usize {
     OPERATIONS.with_borrow(Vec::len)
 }
 
-/// Does one of them, [`count`] times.
+/// Runs the operation with this index: it reads [`count`] messages.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(index: usize) {
     with(index, |named| named.operation.run());
 }
 
-/// Makes ready for the next run.
+/// Prepares the next run. Its time is not measured.
 #[unsafe(no_mangle)]
 pub extern "C" fn between(index: usize) {
     with(index, |named| named.operation.between());
