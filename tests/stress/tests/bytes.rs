@@ -16,7 +16,7 @@ on_every_runtime! {
     a_reset_is_told;
 }
 
-/// Pseudo-random bytes, more of them than any buffer on the way holds.
+/// Pseudo-random bytes, many times as many as one read or write moves.
 fn any_bytes() -> Vec<u8> {
     let mut seed = 0x1234_5678_u32;
     (0..700_000)

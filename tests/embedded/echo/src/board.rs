@@ -136,6 +136,7 @@ pub unsafe extern "C" fn reset() -> ! {
         asm!("dsb", "isb");
         #[cfg(feature = "measured")]
         measured::paint_stack();
+        // The smallest divisor that the port takes, and both directions on.
         SERIAL_DIVISOR.write_volatile(16);
         SERIAL_CONTROL.write_volatile(0b11);
         TIMER_RELOAD.write_volatile(u32::MAX);
