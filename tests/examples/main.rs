@@ -42,6 +42,7 @@ fn run(mut command: Command, input: &str) -> Output {
     ended(child)
 }
 
+/// Waits for the end of a program, for [`LONG`] at most.
 fn ended(child: Child) -> Output {
     let (done, output) = mpsc::channel();
     std::thread::spawn(move || done.send(child.wait_with_output()));

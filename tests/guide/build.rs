@@ -24,6 +24,7 @@ fn main() {
     write("by_hand_on_threads.rs", &by_hand.replace("async fn", "fn"));
 }
 
+/// The part of `text` that begins with `from` and ends before `to`.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     let start = text
         .find(from)

@@ -11,6 +11,7 @@ use std::path::Path;
 
 const MAX_LINES: usize = 600;
 
+/// A module of the crate's root.
 struct Room {
     floor: u8,
     module: &'static str,
@@ -222,6 +223,7 @@ fn imports(code: &str, exports: &BTreeMap<String, String>) -> BTreeSet<String> {
     found
 }
 
+/// The first name of each path in `list`, which is what follows the brace in `{a::B, c::{D, E}}`.
 fn outer_names(list: &str) -> Vec<&str> {
     let (mut depth, mut names, mut start) = (0, Vec::new(), 0);
     for (at, letter) in list.char_indices() {

@@ -10,6 +10,7 @@ const SERVES: &str = "README_SERVES";
 /// How many conversations there are: three runtimes, two programs, four transports.
 const CASES: usize = 24;
 
+/// The parts of README that `build.rs` has cut out, with the names that they import.
 macro_rules! text_of_readme {
     ($adapter:ident, $service:literal, $by_hand:literal) => {
         use std::io::{self, Write};

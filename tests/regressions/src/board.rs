@@ -351,6 +351,7 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
+/// How often a server looks whether it is to stop.
 const STEP: Duration = Duration::from_millis(2);
 
 impl Server {

@@ -251,6 +251,7 @@ impl fmt::Debug for Served {
     }
 }
 
+/// How often a server looks whether it is to stop.
 const STEP: Duration = Duration::from_millis(2);
 
 fn step(runtime: &SharedRuntime) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -53,6 +53,7 @@ fn hasty_writer() -> ConnectionConfig {
     options
 }
 
+/// A WebSocket with short deadlines for messages and for pongs, and with frequent pings.
 fn hasty_websocket() -> ConnectionConfig {
     let mut route = WebSocketConfig::server();
     let mut keep_alive = KeepAliveConfig::new();
@@ -124,6 +125,7 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
     0
 }
 
+/// Starts a server with short deadlines, and connects to it.
 fn hasty_server(runtime: &str, kind: &str) -> (Program, Raw) {
     let program = Program::start("as_program", &["hasty", runtime, kind]);
     let address = program.logged("listening ");

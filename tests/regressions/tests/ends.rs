@@ -231,6 +231,7 @@ fn post() -> String {
     )
 }
 
+/// Starts `antiphon-peer` as a server, and returns it with its address.
 fn serve(runtime: &str, scheme: &str) -> (Program, String) {
     let target = format!("{scheme}://127.0.0.1:0/");
     let server = Program::start("as_program", &["--runtime", runtime, "server", &target]);

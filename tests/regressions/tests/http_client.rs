@@ -84,6 +84,7 @@ fn server(ending: Ending, tls: Option<Arc<ServerConfig>>) -> (u16, Arc<AtomicUsi
     (port, answered)
 }
 
+/// Serves one connection until it ends as `ending` says.
 fn serve(
     mut stream: Box<dyn Stream>,
     socket: &TcpStream,

@@ -63,6 +63,7 @@ impl antiphon_net::Service for Wrong {
     }
 }
 
+/// The methods of [`Wrong`], in the order in which they are called.
 const WRONG: [&str; 5] = [
     "forget",
     "forget to defer",

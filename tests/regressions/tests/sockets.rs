@@ -61,6 +61,7 @@ on_every_runtime! {
     nobody_sees_accepted_sockets;
 }
 
+/// Runs the body with the adapter of a runtime, under the given name.
 macro_rules! with_adapter {
     ($rt:ident, $adapter:ident, $body:block) => {
         match $rt {

@@ -69,6 +69,7 @@ fn talk_unix(path: &std::path::Path) {
     });
 }
 
+/// Echoes the bytes of each connection.
 struct Echoes;
 
 impl Protocol for Echoes {

@@ -22,6 +22,7 @@ use antiphon_blocking::{
 use antiphon_stress::LONG;
 use antiphon_test_support::random::Random;
 
+/// How many connections there are, one after another.
 const ROUNDS: u64 = 96;
 
 /// How many calls there must be at least.

@@ -180,7 +180,9 @@ async fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
     said
 }
 
+/// How one conversation went.
 struct Ran {
+    /// How the calls ended.
     said: Vec<Result<String, CallError>>,
     /// Bytes that the near side has read and written.
     read: u64,

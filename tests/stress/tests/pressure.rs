@@ -476,6 +476,7 @@ fn a_shutdown_under_load_finishes_what_has_begun(rt: Rt) {
 
 // TRN-06 D-18
 fn nothing_is_lost_before_the_service_listens(rt: Rt) {
+    // Takes 30 ms to open, and then expects notifications with the numbers 0, 1, 2, ….
     struct Late(SharedRuntime, AtomicU64);
     impl Service for Late {
         async fn opened(&self, _: &Peer) {

@@ -86,16 +86,19 @@ impl Harm {
 
 struct Relay {
     harm: Harm,
+    /// How many connections it has harmed.
     done: AtomicU64,
     stop: AtomicBool,
 }
 
 impl Relay {
+    /// Whether it has harmed as many connections as it should, and does no more harm.
     fn is_over(&self) -> bool {
         self.done.load(Ordering::SeqCst) >= self.harm.times()
     }
 }
 
+/// Starts a relay in front of a server. Returns its address, its state and its thread.
 fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -227,6 +230,7 @@ fn judge(done: &Done, n: u64, is_idempotent: bool, ended: Result<u64, CallError>
     }
 }
 
+/// How many calls were answered, and how many ended as `CallError::Closed`.
 struct Tally {
     answered: u64,
     closed: u64,

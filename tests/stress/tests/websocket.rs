@@ -132,6 +132,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The head of a masked frame whose payload has this length.
 fn header(first: u8, len: u64) -> Vec<u8> {
     let mut out = vec![first];
     match len {
@@ -230,6 +231,7 @@ fn request(path: &str, more: &str) -> String {
     )
 }
 
+/// A server with one path, for pages of one origin.
 fn route() -> WebSocketConfig {
     let mut route = WebSocketConfig::server();
     route.rules.paths.push("/rpc".into());

@@ -16,6 +16,7 @@ const REQUEST: &[u8] = b"GET /rpc HTTP/1.1\r\nHost: localhost\r\nUpgrade: websoc
     Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
     Sec-WebSocket-Version: 13\r\n\r\n";
 
+/// A server after its handshake.
 fn open() -> WebSocket {
     let config = Config::new().for_websocket();
     let options = Arc::new(WebSocketConfig::server());

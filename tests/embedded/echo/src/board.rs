@@ -20,9 +20,11 @@ struct Blocks {
 }
 
 struct State {
+    /// How many bytes of the heap have been made into blocks.
     used: usize,
     #[cfg(feature = "measured")]
     asked: measured::Asked,
+    /// The first free block of each size.
     free: [*mut u8; BLOCK_SIZES.len()],
     heap: [u64; HEAP_BYTES / 8],
 }
@@ -30,6 +32,7 @@ struct State {
 // SAFETY: there is one core, one thread, and no interrupt handler that allocates.
 unsafe impl Sync for Blocks {}
 
+/// The index of the smallest block size that is large enough.
 fn size_class(layout: Layout) -> Option<usize> {
     let wanted = layout.size().max(layout.align());
     BLOCK_SIZES.iter().position(|&size| size >= wanted)
@@ -116,6 +119,7 @@ pub static VECTORS: Vectors = Vectors {
     reset,
 };
 
+// Registers: of the processor, of the serial port and of a timer of the board.
 const COPROCESSORS: *mut u32 = 0xe000_ed88 as *mut u32;
 const SERIAL_DATA: *mut u32 = 0x4000_4000 as *mut u32;
 const SERIAL_STATE: *const u32 = 0x4000_4004 as *const u32;
@@ -188,6 +192,7 @@ mod measured {
     use core::ptr;
 
     pub(super) const END_OF_TRANSMISSION: u8 = 4;
+    /// Marks the words of the stack that were never used.
     const PAINT: u32 = 0xdead_10cc;
 
     /// Bytes that were asked for and not given back.

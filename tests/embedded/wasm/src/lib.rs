@@ -13,6 +13,7 @@ use core::ptr;
 
 use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Json, Outcome};
 
+/// The bytes by which the memory of a module grows.
 const PAGE: usize = 64 * 1024;
 /// The largest blocks have 1 GiB.
 const CLASSES: usize = 27;
@@ -21,14 +22,17 @@ const CLASSES: usize = 27;
 struct Blocks(UnsafeCell<Memory>);
 
 struct Memory {
+    /// Where the memory begins and ends that has not been made into blocks.
     at: usize,
     end: usize,
+    /// The first free block of each size.
     free: [*mut u8; CLASSES],
 }
 
 // SAFETY: the module has one thread.
 unsafe impl Sync for Blocks {}
 
+/// The index of the smallest block size that is large enough.
 fn class_of(layout: Layout) -> usize {
     let size = layout
         .size()
@@ -132,7 +136,7 @@ static PEER: Cell = Cell(UnsafeCell::new(Peer {
 }));
 
 fn peer() -> &'static mut Peer {
-    // SAFETY: every export takes the reference once and is done with it when it returns.
+    // SAFETY: no export holds two of these references at once, or keeps one when it returns.
     unsafe { &mut *PEER.0.get() }
 }
 

@@ -103,6 +103,7 @@ pub(crate) fn plain_server() -> (SocketAddr, JoinHandle<()>) {
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
+/// A client that is rustls alone.
 fn client(address: SocketAddr, config: Arc<ClientConfig>) -> Client {
     let tls = ClientConnection::new(config, NAME.try_into().unwrap()).unwrap();
     StreamOwned::new(tls, connected(address))
@@ -153,6 +154,7 @@ pub(crate) fn client_with_new_keys(address: SocketAddr, config: Arc<ClientConfig
     }
 }
 
+/// A server that is rustls alone.
 fn server(
     stream: TcpStream,
     config: Arc<ServerConfig>,
