@@ -43,6 +43,7 @@ const MAX_ITEMS: usize = 8;
 /// How deep generated params and results nest.
 const MAX_DEPTH: usize = 4;
 
+/// The methods of messages for which the caller names none.
 const METHODS: [&str; 3] = ["ask", "tell", "$/cancelRequest"];
 /// The ids of messages: few, so that they repeat. Some are one id in several spellings, some are
 /// not valid.
@@ -62,6 +63,7 @@ const IDS: [&str; 14] = [
     "18446744073709551616",
     "0.5",
 ];
+/// The scalars of params and results. Those from index 8 on are strings.
 const SCALARS: [&str; 12] = [
     "null",
     "true",
@@ -76,6 +78,7 @@ const SCALARS: [&str; 12] = [
     "\"\\u00e9\\n\"",
     "\"\u{e9}\u{1F600}\"",
 ];
+/// The names of members, inside the quotes. `a` has two spellings.
 const NAMES: [&str; 5] = ["a", "id", "value", "\\u0061", ""];
 
 /// A message of a peer: a request, a notification, an answer, or an invalid message.
@@ -345,6 +348,7 @@ fn call(u: &mut Unstructured<'_>, methods: &[&str], id: &str) -> Result<String> 
     ))
 }
 
+/// Makes an answer: a result, or an error with a code from −33000 to 100, reserved or not.
 fn response(u: &mut Unstructured<'_>) -> Result<String> {
     let id = id(u)?;
     let outcome = match u.ratio(2, 3)? {
@@ -439,7 +443,7 @@ mod tests {
             let message = AnyMessage::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
             good += usize::from(Json::parse_str(message.as_str()).is_ok());
         }
-        // One of 16 kinds of message is not JSON.
+        // On average one message of 16 is not JSON, about 31 of 500.
         assert!((350..500).contains(&good), "{good} of 500");
     }
 
@@ -478,7 +482,7 @@ mod tests {
                     Event::Response(_) => 2,
                     Event::Malformed(_) => 3,
                     Event::UnmatchedResponse(_) => 4,
-                    // Refused, cancelled, closed.
+                    // Refused, cancelled, or closed, which ends each of the 300 conversations.
                     _ => 5,
                 }] += 1;
             });

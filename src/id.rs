@@ -123,7 +123,8 @@ impl<'a> Id<'a> {
         number.map_or_else(|| hash.finish(), hash_of_number)
     }
 
-    /// Whether a string id and a number id have the same text (`cancel_match = ExactThenText`).
+    /// Whether two ids have the same text if quotes are left out, as `7` and `"7"` have. For
+    /// `cancel_match = ExactThenText`.
     pub(crate) fn same_text(&self, other: &Id<'_>) -> bool {
         self.bare() == other.bare()
     }
@@ -179,7 +180,8 @@ fn push_utf8(point: u32, push: &mut dyn FnMut(&[u8])) {
 /// The first number of 17 digits: [`read_canonical`] reads all below it.
 const DIGITS_16: u64 = 10_000_000_000_000_000;
 
-/// Returns a hash that spreads numbers, which are often consecutive, over all bits.
+/// Returns a hash that spreads numbers, which are often consecutive, over all bits. The factor is
+/// 2^64 divided by the golden ratio.
 fn hash_of_number(number: u64) -> u32 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 32)) as u32
@@ -190,7 +192,7 @@ fn hash_of_number(number: u64) -> u32 {
 #[derive(Default)]
 struct HashOfBytes {
     hash: u64,
-    /// The last bytes, which are fewer than eight and not mixed in yet.
+    /// The last bytes, which are fewer than eight and not mixed into `hash` yet.
     word: u64,
     /// How many bytes were pushed.
     len: u32,
@@ -216,11 +218,13 @@ impl HashOfBytes {
         }
     }
 
+    /// Mixes eight bytes into the hash, by the factor of [`hash_of_number`].
     fn mix(&mut self, word: u64) {
         self.hash = (self.hash.rotate_left(32) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn finish(mut self) -> u32 {
+        // The last word has at most seven bytes, so its highest byte is free for the length.
         self.mix(self.word ^ u64::from(self.len) << 56);
         hash_of_number(self.hash)
     }

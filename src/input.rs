@@ -1,7 +1,8 @@
 //! The input that the driver passes in: a cursor over received bytes, which the driver owns.
 //!
-//! The connection takes a message only when all of it is there. Bytes that were not taken have to
-//! be passed again, followed by the bytes that arrive next.
+//! The connection takes a message only when all of it is there; only a message over the size limit
+//! is taken piece by piece. Bytes that were not taken have to be passed again, followed by the
+//! bytes that arrive next.
 
 /// Received bytes, and how many of them the connection has taken.
 ///
@@ -19,8 +20,8 @@ pub struct Input<'a> {
     bytes: &'a [u8],
     consumed: usize,
     kind: InputKind,
-    /// The last fingerprint, and how many of the next bytes it was computed from: zero if there is
-    /// none, or if bytes were taken since.
+    /// How many of the next bytes the last fingerprint was computed from, and the fingerprint. The
+    /// number is zero if there is no fingerprint, or if bytes were taken since.
     print: (usize, u64),
 }
 
@@ -131,9 +132,11 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
 const SAMPLE: usize = 64;
 
 /// Returns the fingerprint of a text by its two ends. They are hashed independently, so that the
-/// processor can work on both at the same time.
+/// processor can work on both at the same time. Each hash begins with the length in another form,
+/// so that two equal ends do not give equal hashes.
 #[inline]
 fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
+    // 2^64 divided by the golden ratio: an odd factor spreads a word over the higher bits.
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: &[u8]| {
         let word = word.first_chunk().copied().map_or(0, u64::from_le_bytes);

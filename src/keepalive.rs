@@ -134,7 +134,8 @@ impl KeepAlive {
         Some(action)
     }
 
-    /// Returns when [`poll_action`](Self::poll_action) will return an action.
+    /// Returns when [`poll_action`](Self::poll_action) will return an action; `None` for never,
+    /// unless something is reported before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Connecting { until } | State::Waiting { until } => until,
@@ -254,6 +255,7 @@ mod tests {
             keep_alive.handle_open(at(0));
             for now in 1..100 {
                 let now = at(now);
+                // A driver that spins would get actions without end, so at most nine are taken.
                 let told = core::iter::from_fn(|| keep_alive.poll_action(now));
                 assert_eq!(told.take(9).count(), 1, "at {now:?}");
                 assert!(keep_alive.poll_timeout().is_none_or(|next| next > now));

@@ -132,6 +132,7 @@ impl<S: Settings> Outbox<S> {
     #[inline(always)]
     pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
         self.rollback();
+        // Fewer bytes are moved than have been taken.
         if self.head > self.buf.len() / 2 {
             rare();
             self.buf.drain(..self.head);
@@ -417,7 +418,7 @@ impl<S: Settings> Outbox<S> {
         self.done + self.len() as u64
     }
 
-    /// Whether the last frame has calls: nothing was queued after it.
+    /// Whether the last frame ever queued has calls. True, too, before anything was queued.
     pub(crate) fn ends_in_calls(&self) -> bool {
         self.calls_end == self.queued()
     }

@@ -22,7 +22,7 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// A request that is not filled in yet: its token and parts are replaced at once.
+    /// A request that is not filled in yet: all its fields are replaced at once.
     const BLANK: Self = Self {
         message: OwnedNotification {
             parts: OwnedParts::BLANK,
@@ -167,7 +167,7 @@ impl OwnedInvalid {
     }
 
     /// The answer, or its first 256 bytes, without blanks around it. Line breaks and other control
-    /// characters are replaced by blanks.
+    /// characters are replaced by blanks. Empty if the answer was not kept.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -1,7 +1,7 @@
 //! The dialects of existing protocols. Each is a [`Config`] that differs from the strict default
-//! only in the fields named here.
+//! only in the fields that its function sets.
 //!
-//! A preset has the peculiarities of a protocol. It never imitates the bug of a single program.
+//! Where a preset is lenient, the protocol's own documents or its most used programs require it.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
 use crate::progress::ProgressStyle;
 
-/// The time limit of a drain if the other side is an editor or a host of tools.
+/// The time limit of a drain if the other side is an editor or an MCP host.
 const EDITOR_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A published revision of the Model Context Protocol.
@@ -24,11 +24,11 @@ pub enum McpRevision {
     V2024_11_05,
     /// 2025-03-26: the one revision with batches.
     V2025_03_26,
-    /// 2025-06-18: batches removed again; at this level the same as 2024-11-05.
+    /// 2025-06-18: batches removed again; the preset is that of 2024-11-05.
     V2025_06_18,
     /// 2025-11-25: an error for an unknown id leaves `id` out.
     V2025_11_25,
-    /// 2026-07-28: stateless; at this level the same as 2025-11-25.
+    /// 2026-07-28: stateless; the preset is that of 2025-11-25.
     V2026_07_28,
 }
 

@@ -1,5 +1,5 @@
-//! Progress of a request, which is reported by notifications before its answer: the names and
-//! places that each dialect has for it.
+//! Progress of a request, which is reported by notifications before its answer: in which members
+//! each dialect sends the token and the value.
 //!
 //! A request that asks for progress has a token, a string or a number. The token is sent back as it
 //! was written and never read as a number.
@@ -90,7 +90,7 @@ impl ProgressStyle {
 
     /// Returns the params of a request without the member for the token: for LSP `workDoneToken`,
     /// for MCP the whole `_meta`. The rest are the parameters of the method. `None` if there is no
-    /// such member.
+    /// such member, or the dialect has no progress.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};
@@ -151,7 +151,7 @@ impl ProgressStyle {
         Some((token, value))
     }
 
-    /// Adds a token to params, to ask for progress.
+    /// Adds a token to params, to ask for progress. It replaces a token that they have.
     ///
     /// ```
     /// use antiphon::{Json, ProgressStyle};

@@ -4,7 +4,8 @@
 //! A reader does not know which calls wait for an answer, nor which requests are still to be
 //! answered. [`Connection`](crate::Connection) knows both.
 //!
-//! A message is read as a connection with the same configuration would read it.
+//! A message is read as a connection with the same configuration would read it, except that a
+//! cancel is a notification or a request like any other.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -195,7 +196,7 @@ impl<'a> Iterator for Messages<'a> {
                     None => Message::Notification { method, params },
                 });
             }
-            // Each message is built in the caller's memory.
+            // Each form is returned at once, so that it is built directly in the caller's memory.
             if let id @ Some(_) = plain_answer_id(self.text, envelope) {
                 if let Some(result) = plain_result(self.text, envelope) {
                     let outcome = Outcome::Ok(result);
@@ -226,7 +227,7 @@ impl<'a> Messages<'a> {
                 let (method, params) = (call.method_text(), call.params);
                 match call.kind {
                     CallKind::Request(id) => Message::Request { method, params, id },
-                    // The acknowledgement of 1.0 is not an answer to a request: its id is null.
+                    // A 1.0 notification that is to be acknowledged is a notification all the same.
                     CallKind::Notification | CallKind::Acknowledged => {
                         Message::Notification { method, params }
                     }

@@ -30,8 +30,8 @@ pub enum ReconnectStrategy {
         max_attempts: u32,
         /// The factor from one delay to the next, at least 1. Usually 2.0.
         multiplier: f64,
-        /// The largest part of each delay, from 0 to 1, that is subtracted at random. Default 0:
-        /// none.
+        /// The largest part of each delay, from 0 to 1, that is subtracted at random. 0 for none,
+        /// as in [`backoff`](Self::backoff).
         jitter: f64,
     },
 }

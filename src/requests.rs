@@ -171,7 +171,8 @@ impl Requests {
     }
 
     /// The most heap that `max_open_requests` requests need: slots, hashes, buckets and twice as
-    /// many fresh entries, all twice for growth by doubling, and the ids.
+    /// many fresh entries, all twice for growth by doubling, and the ids, with one more for the
+    /// text of a lookup.
     pub(crate) const fn max_heap_bytes(max_open_requests: usize, max_id_bytes: usize) -> usize {
         let id = match max_id_bytes.checked_next_power_of_two() {
             Some(bytes) if max_id_bytes > ID_INLINE => bytes,
@@ -413,7 +414,8 @@ impl Requests {
         self.open -= 1;
     }
 
-    /// The slot of an open request with an id of this type and value.
+    /// Returns the slot of an open request with an id of this type and value. The peer may have
+    /// cancelled the request.
     pub(crate) fn find(&mut self, id: Id<'_>) -> Option<u32> {
         self.sort();
         let mut ring = self.ring(id.value_hash());

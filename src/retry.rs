@@ -143,8 +143,9 @@ impl Retry {
     }
 
     /// Adds the codes by which servers of this profile report that they are busy or shutting down,
-    /// or that a rate limit is reached. [`Lsp`](ErrorProfile::Lsp) and [`Mcp`](ErrorProfile::Mcp)
-    /// have none: the codes of such servers may also mean that a call was run in part.
+    /// or that a rate limit is reached. For [`Lsp`](ErrorProfile::Lsp) and
+    /// [`Mcp`](ErrorProfile::Mcp) it adds none: the codes of such servers may also mean that a call
+    /// was run in part.
     #[must_use]
     pub fn when_busy(mut self, profile: ErrorProfile) -> Self {
         if matches!(profile, ErrorProfile::Lsp | ErrorProfile::Mcp) {
@@ -237,8 +238,8 @@ impl<'r> Retries<'r> {
     }
 }
 
-/// Returns a delay of `secs` seconds, less a random part of it. Values that are not valid count as
-/// the nearest valid ones.
+/// Returns a delay of `secs` seconds, `max_delay` at most, less a random part of it. A `jitter`
+/// that is not valid counts as the nearest valid one, and NaN as 0.
 pub(crate) fn back_off(secs: f64, max_delay: Duration, jitter: f64, entropy: u64) -> Duration {
     let capped = secs.min(max_delay.as_secs_f64());
     let random = entropy as f64 / u64::MAX as f64;

@@ -2,8 +2,8 @@
 //!
 //! The behaviour is the same in both cases.
 
-/// Whether to be small: on bare metal, and anywhere with `--cfg antiphon_small`, so that it can be
-/// measured and tested.
+/// Whether to be small: on bare metal; and with `--cfg antiphon_small` on any machine, so that the
+/// small form can be measured and tested there.
 pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
 
 /// Marks the branch in which it is called as rarely taken, so that the compiler moves the branch's

@@ -243,6 +243,7 @@ fn parts(origin: &str) -> Option<(&str, &str, u16)> {
         Some(at) => (&authority[..at], port(&authority[at + 1..])?),
         None if scheme.eq_ignore_ascii_case("https") => (authority, 443),
         None if scheme.eq_ignore_ascii_case("http") => (authority, 80),
+        // The default port of another scheme is not known; 0 is no port.
         None => (authority, 0),
     };
     let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
