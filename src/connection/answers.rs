@@ -111,6 +111,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// As [`respond`](Self::respond). If the dialect wants no answer, the request has ended
     /// already, and the error is [`SendError::NotOpen`].
     pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
+        // Without a code the peer's cancel has ended the request already; a request that is still
+        // open was cancelled on this side.
         let error = match self.config.dialect.cancel_answer.code() {
             Some(code) => ErrorObject::of(code),
             None => self.config.dialect.error_profile.given_up(),
@@ -162,8 +164,8 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Answers −32603 to a request whose token was lost, for example by a panic while its result
-    /// was written. Returns false if it cannot be answered, as when it is not open. For adapters;
-    /// handlers never need it.
+    /// was written. Returns false if it cannot be answered, as when it is not open. For drivers,
+    /// such as a [`Session`](crate::session::Session); handlers never need it.
     pub fn abandon(&mut self, request: RequestKey) -> bool {
         let token = ReplyToken { key: request };
         self.respond_err(token, &ErrorObject::internal_error())
@@ -171,7 +173,8 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Writes the answer of an open request, into its batch or into the output, and ends the
-    /// request. `batch_budget` is the largest size of the whole answer of a batch.
+    /// request. `hint` is about how many bytes the answer has, `batch_budget` the largest size of
+    /// the whole answer of a batch.
     fn answer(
         &mut self,
         to: ReplyToken,

@@ -100,6 +100,7 @@ impl<T, S: Settings> Connection<T, S> {
         let frame = allowed.map(|()| {
             // Call numbers begin at 1.
             self.building = NonZeroU64::new(first);
+            // Room for a few small calls; more is reserved when it is needed.
             self.outbox.begin(256)
         });
         let start = self.outbox.body().len();
@@ -223,8 +224,8 @@ impl<T, S: Settings> Batch<'_, T, S> {
     /// [`Connection::transmit_queued`] returns now.
     ///
     /// # Errors
-    /// [`SendError::BatchEmpty`] without entries; [`SendError::Closed`] or a similar error if no
-    /// batch can be sent at all.
+    /// [`SendError::BatchEmpty`] without entries; [`SendError::TooLarge`] for a batch above
+    /// `max_outbox_bytes`; [`SendError::Closed`] or a similar error if no batch can be sent at all.
     pub fn send(self) -> Result<(), SendError> {
         let frame = match &self.frame {
             Ok(frame) => *frame,

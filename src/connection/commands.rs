@@ -345,8 +345,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Gives a call up and returns its tag. A cancel is sent if `cancel_send` defines one. An
-    /// answer that still comes is reported as unmatched. Returns `None` if the call is not open.
+    /// Ends a call without waiting for its answer, and returns its tag. A cancel is sent if
+    /// `cancel_send` defines one. An answer that still comes is reported as unmatched. Returns
+    /// `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();
         if call.connection != self.config.connection {

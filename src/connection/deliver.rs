@@ -1,8 +1,8 @@
 //! Turns messages into events: nearly always one event for each object of a frame.
 //!
 //! A response is never answered, and neither is a notification, unless a 1.0 dialect acknowledges
-//! it. A request is answered exactly once.
-//! An object that is none of these is reported, not dropped.
+//! it. A request is answered exactly once. An object that is none of these is reported, not
+//! dropped.
 
 use super::Connection;
 use super::parts::{Fate, Parts, Rest};
@@ -324,7 +324,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Answers a call with the result null.
+    /// Answers a call with the result null, which has fewer than 64 bytes besides the id.
     pub(super) fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
         // Writing null cannot fail, and its few bytes need not count against the limit.
@@ -360,7 +360,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let broken = match &outcome {
             Outcome::Invalid(invalid) => Some(invalid.reason),
-            // Without an id a result can only answer the call of an exchange with exactly one call.
+            // Without an id a result can only answer the call of an exchange with exactly one call,
+            // and `null_id_fanout` has already looked for that.
             Outcome::Ok(_) if id.is_none() => Some(InvalidReason::IdMissing),
             _ => None,
         };
@@ -368,7 +369,8 @@ impl<T, S: Settings> Connection<T, S> {
             let cause = MalformedCause::Response(reason);
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
-        // A 1.0 peer may acknowledge a notification in this way. It is not counted as a fault.
+        // A 1.0 peer may acknowledge a notification by a null result with a null id, which is not
+        // counted as a fault.
         let is_acknowledgement = self.config.dialect.version.allows_v1()
             && id.is_some_and(|id| id.is_null())
             && matches!(outcome, Outcome::Ok(result) if result.is_null());
@@ -391,7 +393,8 @@ impl<T, S: Settings> Connection<T, S> {
             && number().is_some_and(|number| self.calls.was_used(number, self.config.first_call))
     }
 
-    /// Returns the calls that an error without id ends, if it ends any.
+    /// Returns the calls that a response without id ends, if it ends any: an error, or on an
+    /// exchange with one call also a result.
     pub(super) fn null_id_fanout(&mut self, response: &message::ResponseRef<'_>) -> Option<Rest> {
         if !Calls::<T>::POSSIBLE {
             return None;

@@ -2,8 +2,8 @@
 //! becomes of it, and every request is opened, before the first item is delivered.
 //!
 //! A cancel in a batch takes effect before the request that it cancels is delivered, in whichever
-//! order they are. Each request of a batch gets an answer at its position, even if it is refused or
-//! abandoned, or cancelled in a dialect that answers cancelled requests.
+//! order they are. Each request of a batch gets an answer, even if it is refused or abandoned, or
+//! cancelled in a dialect that answers cancelled requests.
 
 use alloc::boxed::Box;
 use core::mem;
@@ -30,6 +30,7 @@ impl<T, S: Settings> Connection<T, S> {
         whole: Text<'a>,
     ) -> Option<Option<Event<'a, T>>> {
         let reason = match items {
+            // An empty array as the reply of an exchange only says that there is no answer.
             0 if self.config.exchange && self.config.role == Role::Client => return Some(None),
             0 => InvalidReason::EmptyBatch,
             _ if !self.config.dialect.batches => InvalidReason::BatchesOff,

@@ -187,7 +187,8 @@ impl<T, S: Settings> Connection<T, S> {
 
 impl<T, S: Settings> Connection<T, S> {
     /// Returns the next event: a message from `input`, or an effect of the time. `None` means that
-    /// there is no event before more bytes arrive or a later time is set.
+    /// there is no event before more bytes arrive, a later time is set, or a method such as
+    /// [`close`](Self::close) is called.
     ///
     /// Answers to malformed and refused messages are queued meanwhile. The requests of a batch are
     /// returned one by one, after the whole batch has been checked. Deadlines take effect only when

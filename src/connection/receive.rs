@@ -91,7 +91,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Returns the next frame of the input; or, if there is none, the event to return instead.
     #[expect(
         clippy::result_large_err,
-        reason = "an event is large, and handed on in its place"
+        reason = "an event is large; the caller only returns it"
     )]
     fn next_frame<'a>(
         &mut self,
@@ -246,7 +246,8 @@ impl<T, S: Settings> Connection<T, S> {
         None
     }
 
-    /// Answers a text that is not JSON, or ends the connection if the text was cut short.
+    /// Answers a text that is not JSON, or ends the connection if the end of the input has cut the
+    /// text short.
     #[cold]
     #[inline(never)]
     fn reject_text<'a>(

@@ -111,7 +111,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.queue_reply(160, |out| encode::failure(out, style, id, error));
     }
 
-    /// Queues an answer of the core's own. Only the hard limit of the output applies to it.
+    /// Queues an answer of the core's own, of about `hint` bytes. Only the hard limit of the output
+    /// applies to it.
     pub(super) fn queue_reply(&mut self, hint: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let frame = self.outbox.begin(hint);
         let start = self.outbox.body().len();

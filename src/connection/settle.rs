@@ -1,8 +1,8 @@
 //! The end of calls that get no answer, and of the connection itself.
 //!
-//! This code runs only when the input has no whole message left, so that an answer that was
-//! received wins over its deadline. It makes one event at a time; calls and requests that are still
-//! to end stay in their tables.
+//! This code runs only when the input has no whole message left or nothing more is read, so that an
+//! answer that was received wins over its deadline. It makes one event at a time; calls and
+//! requests that are still to end stay in their tables.
 
 use super::Connection;
 use crate::calls::Calls;

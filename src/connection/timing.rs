@@ -1,8 +1,8 @@
 //! How a connection learns the current time: the driver sets it.
 //!
 //! Two times are kept: `now`, from which new timeouts are counted, and `judged`, up to which
-//! deadlines have taken effect. `judged` is not moved while the driver may still have input to
-//! read, because that input may have the answer for which a call waits.
+//! deadlines may take effect. `judged` is not moved while the driver may still have input to read,
+//! because that input may have the answer for which a call waits.
 
 use super::Connection;
 use crate::config::Settings;
