@@ -1,8 +1,8 @@
 //! How a session ends, and when a deadline may end something.
 //!
 //! ```text
-//!   due ──late by STALL_MIN──▶ granted as much time again ──▶ it ends
-//!    └──────────────────────────────────────────────────────▲
+//!   due ──late by STALL_MIN or more──▶ extra time as long as it was late ──▶ it ends
+//!    └───────────────────────────────────────────────────────────────────────▲
 //! ```
 //!
 //! Input that has arrived is read before a deadline ends anything: a driver calls
@@ -240,8 +240,9 @@ impl<W> Session<W> {
         }
     }
 
-    /// Returns the time up to which deadlines may end something: the current time, unless the clock
-    /// has just jumped past a deadline.
+    /// Returns the time up to which deadlines may end something: the current time; but the time
+    /// just before the earliest deadline, while this one has extra time because the clock has
+    /// jumped.
     fn judge(&mut self) -> Instant {
         let (due, now) = (self.earliest(), self.now);
         if due > now {

@@ -1,5 +1,5 @@
-//! Input: bytes become messages, answers end their calls, and all other messages wait for the
-//! service.
+//! Input: bytes become messages, answers end their calls, progress goes to the calls that watch it,
+//! and other messages wait for the service.
 //!
 //! All messages that one read has brought are put into the queue before the service is given any of
 //! them. So a cancel that arrives together with its request finds the request still waiting.
@@ -331,7 +331,8 @@ fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
     }
 }
 
-/// Whether an event is an item of a batch of requests and notifications, not of responses.
+/// Whether an event is an item of a batch for which the service is told of the batch: a request, a
+/// notification, or a refused or malformed item. Responses and cancels are not such items.
 fn is_of_a_batch<W>(event: &Event<'_, W>) -> bool {
     let origin = match event {
         Event::Request(request) => request.origin,

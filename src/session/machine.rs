@@ -348,7 +348,8 @@ impl<W> Session<W> {
         self.conn.set_deadline(call, deadline)
     }
 
-    /// Gives a call up, and sends a cancel if the dialect has one: see [`Connection::cancel`].
+    /// Ends a call without waiting for its answer, and sends a cancel if the dialect has one: see
+    /// [`Connection::cancel`].
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
         self.in_order.remove(&call.number());
         if let Some(progress) = &mut self.progress {
@@ -400,7 +401,8 @@ impl<W> Session<W> {
     }
 
     /// Whether input is still of use. For a while after the end, which [`SessionConfig::linger`]
-    /// sets, it is read and dropped, so that a peer that is still writing notices the end.
+    /// sets, it is read and dropped, so that a peer that is still writing notices the end. Through
+    /// a layer it is read for as long as the peer's close is awaited.
     pub fn wants_input(&self) -> bool {
         match self.phase {
             Phase::InputEnded { .. } | Phase::Over(_) => false,

@@ -53,8 +53,9 @@ pub enum WhenFull {
     /// [`Report::QueueOverflow`](super::Report::QueueOverflow).
     #[default]
     Pause,
-    /// Reading goes on. Notifications and reports beyond the limits are dropped, and counted in one
-    /// [`Report::Dropped`](super::Report::Dropped); a request is answered *busy*.
+    /// Reading goes on. Notifications, beginnings of batches and reports beyond the limits are
+    /// dropped, and counted in one [`Report::Dropped`](super::Report::Dropped); a request beyond
+    /// the limit of bytes is answered *busy*.
     Drop,
 }
 
@@ -70,8 +71,8 @@ pub enum Order {
     /// Nothing waits for the end of anything. For services whose handlers do not depend on each other, or
     /// keep their order themselves.
     Free,
-    /// A notification ends before anything behind it begins; requests run side by side. So later requests
-    /// see what a notification has changed.
+    /// A notification ends before anything after it begins; requests run side by side. So later
+    /// requests see what a notification has changed.
     #[default]
     Notifications,
     /// Each request and each notification ends before the next begins. If a handler calls the peer, and

@@ -297,7 +297,8 @@ impl<W> Queue<W> {
         self.when_full == WhenFull::Pause && self.is_beyond(2)
     }
 
-    /// Whether the queue has reached `times` times its limits.
+    /// Whether the queue has reached `times` times one of its limits. A limit of 0 counts as 1: an
+    /// empty queue never stops reading.
     fn is_beyond(&self, times: usize) -> bool {
         let max_messages = self.max_messages.saturating_mul(times);
         let max_bytes = self.max_bytes.saturating_mul(times);

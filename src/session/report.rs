@@ -108,8 +108,9 @@ pub enum Report {
     /// The session was closed, because twice as much waits for the service as allowed while one of
     /// our calls was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
     QueueOverflow,
-    /// The service was too slow: this many notifications and reports were dropped, the first of
-    /// them at the position of this report, under [`WhenFull::Drop`](super::WhenFull::Drop).
+    /// The service was too slow: this many notifications, beginnings of batches and reports were
+    /// dropped, the first of them at the position of this report, under
+    /// [`WhenFull::Drop`](super::WhenFull::Drop).
     Dropped {
         /// How many.
         messages: u64,
@@ -357,7 +358,7 @@ mod tests {
                 assert_eq!(UnmatchedDetails::from(kind).to_string(), said);
             }
         }
-        // Only the first bytes of an invalid answer are kept, and the reason.
+        // An invalid answer whose text was not kept is described by its reason.
         let invalid = OwnedOutcome::Invalid(InvalidReason::ErrorShape.into());
         let said = UnmatchedDetails::Late(invalid).to_string();
         assert!(

@@ -91,6 +91,7 @@ fn a_key_is_forgotten_once_its_request_is_answered() {
         assert!(!session.is_cancelled(key));
         assert!(session.cancelled.is_empty());
     }
+    // `request` has passed over the first two cancels.
     assert_eq!(work(&mut session), ["cancelled"]);
 }
 

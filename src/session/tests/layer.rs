@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A layer in which the byte `O` opens, 0xff closes, 0xfe breaks a rule, and any other byte is the
-/// length of the message after it. A length above [`MAX_SIZE`] is over the limit.
+/// A layer in which the first byte `O` opens, 0xff closes, 0xfe breaks a rule, and any other byte
+/// is the length of the message after it. A length above [`MAX_SIZE`] is over the limit.
 #[derive(Debug, Default)]
 struct Bytes {
     is_open: bool,
@@ -369,6 +369,7 @@ fn messages_through_a_layer_are_written_together_up_to_a_limit() {
         session.notify("n", &[&text]).unwrap();
     }
     let size = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{text}"]}}"#).len() + 1;
+    // A write ends with the message that brings it to 64 KiB or more.
     let full = (64 * 1024usize).next_multiple_of(size);
     // Bytes that the buffer already held do not count against the limit of a write.
     let mut into = alloc::vec![0; 50_000];

@@ -107,8 +107,11 @@ fn a_grace_that_was_not_needed_is_not_used_up() {
     let mut session = idle(config);
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());
+    // The write was due at 1 s. That is noticed 3 s late, so it gets 3 s more.
     session.handle_timeout(at(4000));
     assert_eq!(session.poll_timeout(), Some(at(7000)));
+    // Progress moves the deadline to 5.5 s, so the extra time was not needed. When this deadline is
+    // noticed 200 ms late, it gets extra time of its own.
     session.handle_write_progress(at(4500));
     session.handle_timeout(at(5000));
     assert_eq!(session.poll_timeout(), Some(at(5500)));
