@@ -140,11 +140,11 @@ impl<T> ClientExchange<T> {
         Ok(())
     }
 
-    /// Gives the request up: it could not be sent, or no reply will answer it. `settle` is called
-    /// with the outcome of every open call: [`Aborted`](Outcome::Aborted), because the server may
-    /// have acted; or [`Unsent`](Outcome::Unsent) if no byte of the request was sent, which is the
-    /// only outcome after which repeating is always safe. That is certain if `was_sent` is false,
-    /// or if the body was never taken.
+    /// Ends the request without a reply: it could not be sent, or no reply will answer it. `settle`
+    /// is called with the outcome of every open call: [`Aborted`](Outcome::Aborted), because the
+    /// server may have acted; or [`Unsent`](Outcome::Unsent) if no byte of the request was sent,
+    /// which is the only outcome after which repeating is always safe. That is certain if
+    /// `was_sent` is false, or if the body was never taken.
     ///
     /// ```
     /// use antiphon::{Config, Outcome, http::ClientExchange};

@@ -38,6 +38,7 @@ const ONCE: [&str; 24] = [
     "range",
 ];
 
+// The positions in `ONCE` of the lines whose values are read.
 const HOST: usize = 0;
 const CONTENT_LENGTH: usize = 1;
 const CONTENT_TYPE: usize = 2;

@@ -6,8 +6,8 @@
 //! body, and to read the reply. [`handle`] does both parts of a server in one call, for serverless
 //! functions.
 //!
-//! A status is about the transport, a body about the call. If the body is an answer, the status
-//! does not matter; otherwise a status that is no success is a failure of the transport.
+//! A status is about the transport, a body about the call. If the body is a valid answer, the
+//! status does not matter; otherwise a status that is no success is a failure of the transport.
 
 mod exchange;
 mod fields;

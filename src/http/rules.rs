@@ -1,7 +1,8 @@
 //! The server's side of HTTP: which requests are served, and how replies look.
 //!
-//! Only a POST of JSON, from an accepted origin, within the limit, reaches a service. The reply to
-//! every other request only has a status and a short reason.
+//! Only a POST of JSON, from an accepted origin, within the limit, reaches a service. Every other
+//! request is answered without it: with a status and a short reason, a preflight with the
+//! permissions of its origin, a body over the limit with an error object.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};

@@ -94,6 +94,7 @@ impl Default for Statuses {
 /// Returns the version and the code of a single error.
 fn error_of(reply: &[u8]) -> Option<(Version, i64)> {
     let mut envelopes = Vec::new();
+    // 128 levels are the most that a message has.
     let scanned = scan(reply, 128, &mut envelopes, 1).ok()?;
     if scanned.shape != Shape::Single {
         return None;

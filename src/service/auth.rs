@@ -103,10 +103,10 @@ impl BearerAuth {
         }
     }
 
-    /// Asks `source` for tokens, and awaits them. Use it for a token that is fetched, and renewed when it
-    /// expires. A call waits for its token until the call's deadline; then the future is dropped, and the
-    /// call is not sent. Calls that cannot wait, such as `try_notify`, fail. Several calls may ask at the same time;
-    /// that they share one fetch is up to `source`.
+    /// Asks `source` for tokens, and awaits them. Use it for a token that is fetched, and renewed
+    /// when it expires. A call waits for its token until the call's deadline; then the future is
+    /// dropped, and the call is not sent. Calls that cannot wait, such as `try_notify`, fail.
+    /// Several calls may ask at the same time; it is up to `source` to let them share one fetch.
     ///
     /// ```
     /// use antiphon::service::BearerAuth;

@@ -24,9 +24,11 @@ pub enum Decision {
     /// The interceptor itself has failed. A request is answered *internal error*, and the cause is
     /// reported on this side; a call of ours is not sent, and ends with the cause.
     Fail(Box<dyn core::error::Error + Send + Sync>),
-    /// The interceptor decides later, by this future. A router waits for it, and a call of ours waits until
-    /// its deadline; the interceptors after this one are called afterwards. If the call is cancelled or its
-    /// connection ends meanwhile, the future is dropped. A call that cannot wait, such as `try_notify`, fails.
+    /// The interceptor decides later, by this future. An adapter's router waits for it (a
+    /// [`LocalRouter`](super::LocalRouter) cannot, and the call fails), and a call of ours waits
+    /// until its deadline; the interceptors after this one are called afterwards. If the call is
+    /// cancelled or its connection ends meanwhile, the future is dropped. A call that cannot wait,
+    /// such as `try_notify`, fails.
     Defer(Deferred),
 }
 

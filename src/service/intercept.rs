@@ -142,7 +142,8 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
 
     /// Called before an answer is sent, or passed to the caller, if [`request`](Self::request) was
     /// called. Also called when a call of ours ends without an answer: see [`Reply::no_answer`]. A
-    /// notification has the result `null`, unless it names a method that is no notification.
+    /// notification has the result `null`; if it names a method that is no notification, it has the
+    /// result of that method, which is not sent.
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
         let _ = (cx, request, reply);
     }
@@ -154,9 +155,10 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = (cx, request, end);
     }
 
-    /// Called instead of [`response`](Self::response) when a call of the peer ends without an answer,
-    /// because it was cancelled, its connection closed, or its handler panicked; or when a call of
-    /// ours was cancelled here. Any other end of a call of ours is passed to `response`.
+    /// Called instead of [`response`](Self::response) when the handler of a call of the peer gives
+    /// no answer, because the call was cancelled, its connection closed, or the handler panicked;
+    /// or when a call of ours was cancelled here. Any other end of a call of ours is passed to
+    /// `response`.
     fn given_up(&self, cx: &Cx, request: &R) {
         let _ = (cx, request);
     }

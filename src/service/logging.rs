@@ -35,7 +35,8 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, duration, why);
     }
 
-    /// A call was given up: it was cancelled, its connection closed, or its handler panicked.
+    /// A call has ended without an answer of its handler: it was cancelled, its connection closed,
+    /// or its handler panicked.
     fn given_up(&self, call: &LoggedCall<'_>) {
         let _ = call;
     }

@@ -206,7 +206,7 @@ pub enum RegisterError {
     BlankPrefix,
     /// Another method has this name.
     Taken(String),
-    /// Names that begin with `rpc.` are reserved for extensions. JSON-RPC 2.0 §4.1.
+    /// Names that begin with `rpc.` are reserved for extensions. JSON-RPC 2.0 §8.
     Reserved(String),
     /// A parameter of this method has a blank name.
     BlankParam(String),

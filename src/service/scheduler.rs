@@ -30,7 +30,7 @@ impl Member {
 /// It gives permits and starts nothing itself. A connection that gets no permit stands in line,
 /// only once however many requests it has. When a permit is free, it is reserved for the first in
 /// line, which is called by the value `W` that it gave when it began to wait. So a connection that
-/// floods the server delays each other one only by its turn.
+/// floods the server delays every other connection only by its turn.
 ///
 /// ```
 /// use antiphon::service::Scheduler;

@@ -11,7 +11,8 @@ use super::intercept::{Interceptor, Reply};
 use super::logging::LoggedCall;
 use super::trace_context::{meta_text, with_meta};
 
-/// Makes spans. Every method but [`start`](Self::start) does nothing unless you write it.
+/// Makes spans. Unless you write it, [`enter`](Self::enter) only runs the step, and every other
+/// method but [`start`](Self::start) does nothing.
 ///
 /// [`Tracing`] calls it for each call. `antiphon_net` has one for the crate `tracing`,
 /// `antiphon-otel` has one for OpenTelemetry.
