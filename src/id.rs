@@ -22,7 +22,8 @@ pub(crate) use scheme::MAX_CALL_NUMBER;
 pub(crate) use scheme::MAX_SPELLED;
 use scheme::read_canonical;
 
-/// An id as it is written in a message: null, a string, a number, or (in 1.0) a boolean.
+/// An id as it is written in a message: null, a string, a number, or a boolean (in 1.0, and in 2.0
+/// if the dialect allows it).
 ///
 /// Two ids are equal if they have the same type and the same value, however they are written.
 /// [`Id::text`] returns the id as it was written.

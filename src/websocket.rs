@@ -580,6 +580,7 @@ mod tests {
             assert_eq!((code.0, code.meaning()), (number, meaning));
             assert!(code.is_sendable());
         }
+        // 1000 to 1003, 1007 to 1014, and 3000 to 4999.
         let sendable = (0..=u16::MAX).filter(|code| CloseCode(*code).is_sendable());
         assert_eq!(sendable.count(), 4 + 8 + 2000);
         for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, u16::MAX] {

@@ -386,7 +386,8 @@ impl<T, S: Settings> Connection<T, S> {
         Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin })
     }
 
-    /// Whether this id was generated for a call of ours.
+    /// Whether this id was generated for a call of ours, or would have been for a number that was
+    /// used in another way: skipped, or given to a call whose caller chose the id.
     fn was_ours(&self, id: Id<'_>) -> bool {
         let number = || self.config.dialect.id_scheme.read(id.json());
         Calls::<T>::POSSIBLE

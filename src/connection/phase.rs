@@ -70,13 +70,13 @@ impl Phase {
         )
     }
 
-    /// Whether the input has ended: nothing follows the bytes that are passed.
+    /// Whether the driver has reported the end of input, and its last bytes are still read.
     #[inline]
     pub(super) const fn is_at_end(self) -> bool {
         matches!(self, Self::InputEnded | Self::DrainingAtEnd)
     }
 
-    /// Whether no new calls are accepted, although input is still read.
+    /// Whether the connection drains: new calls and requests are refused, and input is still read.
     #[inline]
     pub(super) const fn is_draining(self) -> bool {
         matches!(self, Self::Draining | Self::DrainingAtEnd)

@@ -46,7 +46,8 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Event::Closed(why))
     }
 
-    /// Whether `settle_next` would return no event and change nothing, which is usual.
+    /// Whether `settle_next` would return no event and change nothing, which is usual. False in
+    /// case of doubt.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
         let has_ended = self.failed.is_some() || !self.phase.is_steady();

@@ -644,6 +644,8 @@ fn a_large_text_is_written_in_place_as_it_is_taken() {
 // CLI-04
 #[test]
 fn calls_that_end_in_any_order_have_ids_in_a_row_that_pass_over_those_still_open() {
+    // The number of the first call, and how many calls stay open. In each case later numbers have
+    // more digits.
     for (first, open) in [(1, 6), (95, 40), (9_999_900, 700), (99_999_000, 5000)] {
         let mut config = Config::new().framing(Framing::Newline);
         config.first_call = first;

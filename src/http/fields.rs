@@ -38,7 +38,7 @@ const ONCE: [&str; 24] = [
     "range",
 ];
 
-// The positions in `ONCE` of the lines whose values are read.
+// The positions in `ONCE` of the lines that the code names.
 const HOST: usize = 0;
 const CONTENT_LENGTH: usize = 1;
 const CONTENT_TYPE: usize = 2;
@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
                 if !coding.eq_ignore_ascii_case("chunked") {
                     self.transfer_coding = Some(coding);
                 } else if self.is_chunked {
-                    // RFC 9112 clause 7: a body may be chunked only once.
+                    // RFC 9112 clause 6.1: a body may be chunked only once.
                     self.blame("a body is chunked twice");
                 }
                 self.is_chunked |= coding.eq_ignore_ascii_case("chunked");

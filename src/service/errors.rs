@@ -117,8 +117,8 @@ impl Failure {
         }
     }
 
-    /// Whether the method itself says that it is unknown: an extension that answers so passes the
-    /// request to the next extension.
+    /// Whether the handler itself answers that the method is unknown. An extension that answers so
+    /// leaves the request to the router's own method of that name.
     pub fn declines(&self) -> bool {
         matches!(self, Self::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
     }

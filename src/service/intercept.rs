@@ -148,9 +148,9 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = (cx, request, reply);
     }
 
-    /// Called when a request is answered, or given up, whose handler had returned without an answer:
-    /// see [`Reply::is_deferred`]. It is called once, some time after [`response`](Self::response), on
-    /// the thread that answers.
+    /// Called when a request whose handler had returned without an answer is answered, or ends
+    /// without one: see [`Reply::is_deferred`]. It is called once, some time after
+    /// [`response`](Self::response), on the thread that answers.
     fn answered(&self, cx: &Cx, request: &R, end: &CallEnd) {
         let _ = (cx, request, end);
     }
@@ -284,15 +284,16 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Reports to the first `asked` interceptors, in reverse order, how a call has ended whose handler
-    /// had returned without an answer.
+    /// Reports to the first `asked` interceptors, in reverse order, how a call has ended whose
+    /// handler had returned before it was answered.
     pub fn answered(&self, asked: usize, cx: &Cx, request: &R, end: &CallEnd) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.answered(cx, request, end);
         }
     }
 
-    /// Reports to the first `asked` interceptors, in reverse order, that the call was given up.
+    /// Reports to the first `asked` interceptors, in reverse order, that the call was cancelled or
+    /// its handler panicked, as [`given_up`](Interceptor::given_up) does.
     pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.given_up(cx, request);

@@ -65,8 +65,8 @@ pub struct LoggedCall<'c> {
     pub is_registered: bool,
     /// Whether this side calls the peer.
     pub is_outgoing: bool,
-    /// The id as the peer wrote it; `None` for a notification and for a call of ours. When the request
-    /// was answered later or given up, only [`Logging`] still sets it.
+    /// The id as the peer wrote it; `None` for a notification and for a call of ours. When the
+    /// request was answered later or cancelled, only [`Logging`] still sets it.
     pub id: Option<OwnedId>,
     /// The number of the connection. Together with the id it identifies the call.
     pub connection: u32,

@@ -233,7 +233,8 @@ impl<W> Session<W> {
         self.resume_after(was_paused);
     }
 
-    /// Whether the peer has cancelled the request, and the dialect wants no answer to it.
+    /// Whether the peer has cancelled the request, which needs no answer then. After a close the
+    /// requests that it has ended are in `cancelled` too; they do not count here.
     fn is_silenced(&self, request: RequestKey) -> bool {
         let is_answered = matches!(self.phase.closed(), None | Some(Closed::EndOfInput));
         is_answered && !self.phase.is_over() && self.cancelled.contains(&request)

@@ -76,7 +76,7 @@ pub struct Session<W> {
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
     pub(super) lost: Option<RequestDetails>,
-    /// Requests that the service has begun and the peer has cancelled.
+    /// Requests that the service has begun, and that were cancelled by the peer or by a close.
     pub(super) cancelled: Vec<RequestKey>,
     pub(super) writing: Writing,
     /// How many bytes of output have been taken by the driver, and how many have been written,
@@ -384,7 +384,7 @@ impl<W> Session<W> {
         self.queue.push_report((report, 0));
     }
 
-    /// Whether the peer has cancelled the request, or the session is over.
+    /// Whether the peer has cancelled the request, a close has ended it, or the session is over.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.phase.is_over() || self.cancelled.contains(&request)
     }

@@ -29,7 +29,8 @@ pub enum Work<W> {
     Request(OwnedNotification, Ticket),
     /// A notification.
     Notification(OwnedNotification),
-    /// The peer has cancelled a request that the service has begun.
+    /// A request that the service has begun was cancelled by the peer, perhaps with a reason, or
+    /// ended by a close.
     Cancelled(RequestKey, Option<OwnedJson>),
     /// A call that was made [in order](super::Session::call_in_order) has ended.
     Settled(Settled<W>),

@@ -94,8 +94,8 @@ pub enum Report {
     NoCapacity(RequestDetails),
     /// A handler dropped its request without an answer. The request was answered *internal error*.
     Unanswered(RequestDetails),
-    /// The params of a request or a notification did not fit its handler. The peer was only sent
-    /// that they are invalid.
+    /// The params of a request or a notification did not fit its handler. The answer to a request
+    /// only says that they are invalid.
     InvalidParams(RequestDetails, DecodeError),
     /// A handler failed. If the error has a `source`, the peer was only sent *internal error*. If
     /// the handler was that of a notification, the peer was sent nothing.

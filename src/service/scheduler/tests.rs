@@ -88,6 +88,7 @@ fn what_waits_is_counted_over_all_connections() {
 /// connection has a new request every seven steps, the first always has `flood` that wait. Returns
 /// how many steps each request of the second took from its arrival to its end, sorted.
 fn durations(flood: usize) -> Vec<usize> {
+    // How many steps a request runs.
     const RUNS: usize = 10;
     let mut scheduler = Scheduler::new(64, usize::MAX);
     let mut members = [scheduler.join(), scheduler.join()];

@@ -21,6 +21,7 @@ struct Bytes {
     restarts: usize,
 }
 
+/// The longest message that the layer receives, in bytes.
 const MAX_SIZE: usize = 120;
 
 impl Layer for Bytes {

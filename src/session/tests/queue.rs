@@ -166,6 +166,7 @@ fn the_bytes_of_reports_count_until_they_are_taken() {
 
 #[test]
 fn a_refused_request_counts_with_its_method_and_its_id() {
+    // The method has 20 bytes and the id 10. Reading pauses when the limit is reached.
     let refused = |bytes: usize| {
         let mut config = SessionConfig::from(Config::new());
         config.config.limits.max_open_requests = 0;
