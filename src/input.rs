@@ -1,8 +1,8 @@
 //! The input that the driver passes in: a cursor over received bytes, which the driver owns.
 //!
-//! The connection takes a message only when all of it is there; only a message over the size limit
-//! is taken piece by piece. Bytes that were not taken have to be passed again, followed by the
-//! bytes that arrive next.
+//! The connection takes a message only when all of it is there; a message over the size limit is
+//! taken piece by piece. Bytes that were not taken have to be passed again, followed by the bytes
+//! that arrive next.
 
 /// Received bytes, and how many of them the connection has taken.
 ///

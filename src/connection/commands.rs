@@ -144,6 +144,7 @@ impl<V> From<Rejected<V>> for SendError {
 struct Half {
     frame: FrameStart,
     style: Style,
+    /// Where the method ends in the output, before its closing quote.
     method_end: usize,
 }
 

@@ -115,7 +115,8 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Decides what becomes of every item of a batch, and opens its requests.
+    /// Decides what becomes of every item of a batch, and opens its requests. Returns the number of
+    /// the batch.
     pub(super) fn open_batch(&mut self, whole: Text<'_>) -> u32 {
         let parts = Parts::of(&mut self.parts);
         parts.batch_items = Some(self.envelopes.len());

@@ -400,8 +400,8 @@ impl<T, S: Settings> Connection<T, S> {
                 || self.calls.open() > 0)
     }
 
-    /// The number of responses so far that matched no call. Acknowledgements of 1.0 notifications
-    /// are not counted.
+    /// The number of valid responses so far that matched no call. Acknowledgements of 1.0
+    /// notifications are not counted; an invalid one counts as malformed.
     pub fn unmatched_responses(&self) -> u64 {
         self.unmatched_responses
     }

@@ -16,10 +16,13 @@ use crate::message::Text;
 
 /// The work that the fast path has done when it returns no event, so that it is not done twice.
 pub(super) enum Ready<'a> {
+    /// No work was done.
     Nothing,
     /// No whole message is left, and the input has not ended.
     Drained,
+    /// The next frame was looked for, with this result.
     Cut(Result<Cut, FramingError>),
+    /// The next frame was found and its text scanned.
     Scanned(Frame, Result<Scanned<'a>, SyntaxError>),
 }
 
