@@ -31,7 +31,7 @@ pub enum ReconnectStrategy {
         /// The factor from one delay to the next, at least 1. Usually 2.0.
         multiplier: f64,
         /// The largest part of each delay, from 0 to 1, that is subtracted at random. 0 for none,
-        /// as in [`backoff`](Self::backoff).
+        /// as in [`backoff`](ReconnectStrategy::backoff).
         jitter: f64,
     },
 }
