@@ -13,7 +13,7 @@ use core::fmt;
 use serde::Serialize;
 
 use crate::codes::{self, ErrorKind};
-use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
+use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson, whole_number};
 
 /// An error object, borrowed from a message or made for an answer.
 ///
@@ -298,62 +298,9 @@ fn read_integer(json: Json<'_>) -> Option<i64> {
     if json.kind() != JsonKind::Number {
         return None;
     }
-    let text = json.as_bytes();
-    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
-    // The digits so far are `number * 10^zeros`; zeros count once another digit follows them.
-    let (mut number, mut zeros) = (0_u64, 0_i32);
-    let (mut is_fraction, mut shift) = (false, 0_i32);
-    for (at, byte) in unsigned.iter().enumerate() {
-        match byte {
-            b'.' => is_fraction = true,
-            b'e' | b'E' => {
-                shift = shift.saturating_add(read_exponent(&unsigned[at + 1..]));
-                break;
-            }
-            digit => {
-                shift = shift.saturating_sub(is_fraction.into());
-                zeros = zeros.saturating_add(1);
-                if *digit != b'0' {
-                    number = scaled(number, zeros)?.checked_add(u64::from(digit - b'0'))?;
-                    zeros = 0;
-                }
-            }
-        }
-    }
-    let number = scaled(number, shift.saturating_add(zeros))?;
-    if unsigned.len() == text.len() {
-        return i64::try_from(number).ok();
-    }
-    0_i64.checked_sub_unsigned(number)
-}
-
-/// Returns `number * 10^zeros`, if that is a whole number within 64 bits. The last digit of
-/// `number` is not zero, unless `number` is.
-fn scaled(mut number: u64, zeros: i32) -> Option<u64> {
-    if number == 0 {
-        return Some(0);
-    }
-    if zeros < 0 {
-        return None;
-    }
-    // After twenty steps at most it does not fit any more.
-    for _ in 0..zeros {
-        number = number.checked_mul(10)?;
-    }
-    Some(number)
-}
-
-/// Reads an exponent such as `+05`. One that is too large is the largest; only zero fits with it.
-fn read_exponent(text: &[u8]) -> i32 {
-    let digits = text.strip_prefix(b"-");
-    let unsigned = digits.unwrap_or(text.strip_prefix(b"+").unwrap_or(text));
-    let exponent = unsigned.iter().fold(0_i32, |exponent, digit| {
-        let digit = i32::from(digit - b'0');
-        exponent.saturating_mul(10).saturating_add(digit)
-    });
-    match digits {
-        Some(_) => -exponent,
-        None => exponent,
+    match whole_number(json.as_bytes())? {
+        (true, size) => 0_i64.checked_sub_unsigned(size),
+        (false, size) => i64::try_from(size).ok(),
     }
 }
 

@@ -11,9 +11,9 @@ pub(crate) struct Decimal<'a> {
     whole: &'a [u8],
     fraction: &'a [u8],
     /// The position of the decimal point, counted from the first significant digit. `None` when the
-    /// exponent does not fit an `i128`: such a number, unless it is zero, equals only its own
+    /// exponent does not fit an `i64`: such a number, unless it is zero, equals only its own
     /// spelling.
-    point: Option<i128>,
+    point: Option<i64>,
 }
 
 impl<'a> Decimal<'a> {
@@ -36,8 +36,8 @@ impl<'a> Decimal<'a> {
             .take_while(|&&b| b == b'0')
             .count();
         let point = read_exponent(exponent)
-            .and_then(|e| e.checked_add(whole.len() as i128))
-            .and_then(|e| e.checked_sub(leading_zeros as i128));
+            .and_then(|e| e.checked_add(whole.len() as i64))
+            .and_then(|e| e.checked_sub(leading_zeros as i64));
         Self {
             text,
             negative,
@@ -88,34 +88,70 @@ impl<'a> Decimal<'a> {
 
     /// The value, if it is a whole number that fits a `u64`.
     pub(crate) fn to_u64(&self) -> Option<u64> {
-        let mut digits = self.digits();
-        let Some(first) = digits.next() else {
-            return Some(0);
-        };
-        let point = self.point.filter(|point| (1..=20).contains(point))?;
-        let mut value = u64::from(first - b'0');
-        for _ in 1..point {
-            let digit = digits.next().map_or(0, |b| b - b'0');
-            value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-        }
-        let is_whole = digits.next().is_none() && !self.negative;
-        is_whole.then_some(value)
+        let (is_negative, size) = whole_number(self.text)?;
+        (size == 0 || !is_negative).then_some(size)
     }
 }
 
-/// Reads an exponent such as `+05`; an absent exponent is 0, and one that does not fit an `i128` is
+/// Reads a JSON number whose exact value is a whole number: whether it has a minus, and its size
+/// without it, if that fits a `u64`.
+pub(crate) fn whole_number(text: &[u8]) -> Option<(bool, u64)> {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    // The digits so far are `number * 10^zeros`; zeros count once another digit follows them.
+    let (mut number, mut zeros) = (0_u64, 0_i64);
+    let (mut is_fraction, mut shift) = (false, 0_i64);
+    for (at, byte) in unsigned.iter().enumerate() {
+        match byte {
+            b'.' => is_fraction = true,
+            b'e' | b'E' => {
+                // With an exponent that does not fit, no number is whole and fits, except zero.
+                let exponent = read_exponent(&unsigned[at + 1..]);
+                shift = shift.saturating_add(exponent.unwrap_or(i64::MAX));
+                break;
+            }
+            digit => {
+                shift -= i64::from(is_fraction);
+                zeros += 1;
+                if *digit != b'0' {
+                    number = scaled(number, zeros)?.checked_add(u64::from(digit - b'0'))?;
+                    zeros = 0;
+                }
+            }
+        }
+    }
+    let size = scaled(number, shift.saturating_add(zeros))?;
+    Some((unsigned.len() < text.len(), size))
+}
+
+/// Returns `number * 10^zeros`, if that is a whole number that fits; the last digit of `number` is not zero,
+/// unless it is the only one.
+fn scaled(mut number: u64, zeros: i64) -> Option<u64> {
+    if number == 0 {
+        return Some(0);
+    }
+    if zeros < 0 {
+        return None;
+    }
+    // After twenty steps at most it does not fit any more.
+    for _ in 0..zeros {
+        number = number.checked_mul(10)?;
+    }
+    Some(number)
+}
+
+/// Reads an exponent such as `+05`; an absent exponent is 0, and one that does not fit an `i64` is
 /// `None`.
-fn read_exponent(text: &[u8]) -> Option<i128> {
+fn read_exponent(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
         _ => (false, text),
     };
-    let mut value: i128 = 0;
+    let mut value: i64 = 0;
     for byte in digits {
         value = value
             .checked_mul(10)?
-            .checked_add(i128::from(byte.wrapping_sub(b'0')))?;
+            .checked_add(i64::from(byte.wrapping_sub(b'0')))?;
     }
     Some(if negative { -value } else { value })
 }
