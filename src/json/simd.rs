@@ -4,10 +4,7 @@
 //! function that does not name the feature. This file makes a `str` of bytes that are known to be
 //! UTF-8 without checking them again. And [`Windows::at`] computes an address; all other loads go
 //! through references. Other targets use `swar` or `bytes`, which have no `unsafe`; tests compare
-//! the results with those of `swar`.
-//!
-//! The code is the same for every x86-64 processor: it does not look for newer instructions.
-//! `stops` uses it, and has the rest of what `swar` has.
+//! the results with those of `swar`. `stops` uses this file; it looks for no newer instructions.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/repository/floors.rs holds it to be the only one"
