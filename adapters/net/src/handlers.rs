@@ -230,18 +230,17 @@ impl Handlers {
             // A handler that awaits the cancel is polled first, so that it can answer.
             self.poll_running(cx);
         }
-        match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
-            Ok(Some(task)) if is_free => {
+        match guarded(&*self.service, || self.service.serve(work)).flatten() {
+            Some(task) if is_free => {
                 self.notified.get_or_insert_default().push(task);
                 self.poll_notified(cx);
             }
-            Ok(Some(task)) => {
+            Some(task) => {
                 // Only the last work that was taken can have a handler that must end first.
                 self.ordered = Some(task);
                 self.poll_ordered(cx);
             }
-            Ok(None) => {}
-            Err(_) => tell_panic(&*self.service),
+            None => {}
         }
         if let Some(key) = given_up {
             self.give_up(key);
@@ -251,28 +250,18 @@ impl Handlers {
 
     #[inline(never)]
     fn poll_notified(&mut self, cx: &mut Context<'_>) {
-        while let Some(notified) = self.notified.as_mut().filter(|all| !all.is_empty()) {
-            match catch_unwind(AssertUnwindSafe(|| Pin::new(notified).poll_next(cx))) {
-                Ok(Poll::Pending) => break,
-                Ok(Poll::Ready(_)) => {}
-                Err(_) => tell_panic(&*self.service),
-            }
-        }
+        poll_all(&mut self.notified, &*self.service, cx, drop);
     }
 
     fn poll_ordered(&mut self, cx: &mut Context<'_>) {
         let Some(task) = &mut self.ordered else {
             return;
         };
-        match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
-            Ok(Poll::Pending) => return,
-            Ok(Poll::Ready(())) => {}
-            Err(_) => tell_panic(&*self.service),
-        }
-        // The values in the handler may use the peer when they are dropped, or panic.
-        let done = self.ordered.take();
-        if catch_unwind(AssertUnwindSafe(|| drop(done))).is_err() {
-            tell_panic(&*self.service);
+        let polled = guarded(&*self.service, || task.as_mut().poll(cx));
+        if polled.is_none_or(|polled| polled.is_ready()) {
+            // The values in the handler may use the peer when they are dropped, or panic.
+            let done = self.ordered.take();
+            guarded(&*self.service, || drop(done));
         }
     }
 
@@ -287,9 +276,9 @@ impl Handlers {
                 Poll::Pending => Err(task),
             }
         };
-        match catch_unwind(AssertUnwindSafe(begin)) {
-            Ok(Ok(answered)) => self.answers.push(answered),
-            Ok(Err(task)) => {
+        match guarded(&**service, begin) {
+            Some(Ok(answered)) => self.answers.push(answered),
+            Some(Err(task)) => {
                 self.running.get_or_insert_default().push(Handler {
                     request: key,
                     task: Some(task),
@@ -297,18 +286,14 @@ impl Handlers {
                 });
                 self.poll_running(cx);
             }
-            Err(_) => tell_panic(&*self.service),
+            None => {}
         }
     }
 
     fn poll_running(&mut self, cx: &mut Context<'_>) {
-        while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
-            match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
-                Ok(Poll::Pending) => break,
-                Ok(Poll::Ready(answered)) => self.answers.extend(answered.flatten()),
-                Err(_) => tell_panic(&*self.service),
-            }
-        }
+        poll_all(&mut self.running, &*self.service, cx, |answered| {
+            self.answers.extend(answered);
+        });
     }
 
     /// Drops the handler of a request that was cancelled. If the handler has not answered, dropping
@@ -320,9 +305,7 @@ impl Handlers {
             return;
         };
         let (task, waker) = (handler.task.take(), handler.waker.take());
-        if catch_unwind(AssertUnwindSafe(|| drop(task))).is_err() {
-            tell_panic(&*self.service);
-        }
+        guarded(&*self.service, || drop(task));
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -330,18 +313,36 @@ impl Handlers {
 
     /// Drops the handlers that still run, and reports to the service that the connection has ended.
     pub(crate) fn finish(&mut self, why: Closed) {
-        let dropped = catch_unwind(AssertUnwindSafe(|| {
-            self.ordered = None;
-            self.notified = None;
-            self.running = None;
+        guarded(&*self.service, || {
+            (self.ordered, self.notified, self.running) = (None, None, None);
             self.answers.clear();
-        }));
+        });
         self.permits.retain(0);
-        let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
-        if dropped.is_err() || told.is_err() {
-            tell_panic(&*self.service);
+        guarded(&*self.service, || self.service.closed(why));
+    }
+}
+
+/// Polls the handlers that have something to do, and passes the output of each that ends to `end`.
+fn poll_all<F: Future>(
+    all: &mut Option<FuturesUnordered<F>>,
+    service: &dyn Serve,
+    cx: &mut Context<'_>,
+    mut end: impl FnMut(F::Output),
+) {
+    while let Some(some) = all.as_mut().filter(|all| !all.is_empty()) {
+        match guarded(service, || Pin::new(some).poll_next(cx)) {
+            Some(Poll::Pending) => break,
+            Some(Poll::Ready(output)) => output.into_iter().for_each(&mut end),
+            // The handler that has panicked is no longer among them.
+            None => {}
         }
     }
+}
+
+/// Runs code of the program. If it panics, reports that to the service and returns `None`.
+fn guarded<R>(service: &dyn Serve, run: impl FnOnce() -> R) -> Option<R> {
+    let ran = catch_unwind(AssertUnwindSafe(run));
+    ran.map_err(|_| tell_panic(service)).ok()
 }
 
 #[cold]
