@@ -1,9 +1,9 @@
 //! The records of one end: what it sent, which answers it owes, what it waits for, which events
 //! must come.
 //!
-//! Rule: the records never use the connection's own state. They are made from the commands that
-//! were accepted, the events that were returned, the bytes that were written and, if the peer is
-//! honest, the bytes that arrived.
+//! Rule: the records are made from the commands that were accepted, the events that were returned, the
+//! bytes that were written and, if the peer is honest, the bytes that arrived. Of the connection's own
+//! state they use one thing: whether it has dropped output (`silenced`).
 //!
 //! Words: a message is *said* when a command has put it into the output, and has *left* when all of
 //! it was written. A message has *arrived* when all of it was received, and is *told* by an event. A

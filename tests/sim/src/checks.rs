@@ -20,7 +20,7 @@ pub enum Check {
     OutputOrder,
     /// The simulator's own reader can read every frame that leaves.
     OutputValid,
-    /// Memory stays within `memory_bytes_max_for` and a fixed slack, for what that does not count.
+    /// Memory stays within `memory_bytes_max_for`, plus a fixed slack for what that bound does not count.
     Memory,
     /// After all events have been taken, a read buffer of `max_input_bytes` is not full.
     InputProgress,
@@ -46,7 +46,7 @@ pub enum Check {
     TokenSafety,
     /// Once all is healed every call settles within the bound, and then every link ends within it.
     Liveness,
-    /// After that nothing is open and nothing waits to be written.
+    /// Once all is healed and every call has settled, nothing is open and nothing waits to be written.
     NothingHeld,
     /// However the input is split, events and output are the same.
     SplitInvariance,

@@ -1,7 +1,7 @@
 //! How an end handles an event: it updates the records, counts every variant, and passes the event
 //! to the application.
 //!
-//! Rule: an event is compared with the records before it changes them.
+//! Rule: each event about what an honest peer has sent is compared with what arrived (`Book::told`).
 
 use antiphon::{Event, Id, Outcome, RefusedCause};
 
@@ -20,6 +20,7 @@ impl End {
     /// If an invariant breaks.
     pub fn digest(&mut self, event: Event<'_, u64>, counts: &mut Counts) -> Result<Seen, Broken> {
         self.heard = true;
+        // A connection that has ended only gives its open requests up, one by one.
         let is_late = self.book.closed.is_some();
         let is_allowed = matches!(&event, Event::Cancelled(cancelled) if !cancelled.answer_owed);
         Check::ClosedOnce.that(!is_late || is_allowed, || {

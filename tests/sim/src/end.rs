@@ -43,7 +43,7 @@ pub struct End {
     pub told: u64,
     /// Something has been said, which is all that an HTTP exchange allows.
     pub said_once: bool,
-    /// Something has been received, so that a detected framing is known.
+    /// The framing is known: it was configured, or something has been received.
     pub heard: bool,
     /// The planted fault, if there is one.
     pub plant: Option<Plant>,
@@ -172,7 +172,7 @@ impl End {
     pub fn refused(&mut self, before: State, error: &SendError, counts: &mut Counts) -> Checked {
         counts.add(counts::command(error));
         if *error == SendError::TooLarge {
-            // The bound does not count a payload while it is found to be too large.
+            // The bound does not count the memory that a payload takes until it is found to be too large.
             self.over = None;
         }
         if self.plant == Some(Plant::TraceLeft) {
@@ -356,7 +356,8 @@ impl End {
     pub fn abandon(&mut self, key: RequestKey, counts: &mut Counts) -> Checked {
         let answered = self.run(|conn| conn.abandon(key));
         let owed = self.book.debts.contains_key(&key);
-        // A connection that was closed gives its requests up one by one: this one may be gone already.
+        // A connection that was closed gives its requests up one by one: this one may be gone already. A
+        // blank method is never sent: it is only refused as `Closed` if the connection is.
         let ending = self.book.ending || self.conn.notify("", ()) == Err(SendError::Closed);
         Check::TokenSafety.that(answered == owed || ending, || {
             format!("{key:?} abandoned: {answered}, owed: {owed}")
@@ -379,7 +380,7 @@ impl End {
         let open = self.conn.calls_open();
         Check::Getters.that(open == self.book.calls.len(), || {
             format!(
-                "{open} calls are open, {} in the books",
+                "{open} calls are open, {} in the records",
                 self.book.calls.len()
             )
         })?;
@@ -387,7 +388,7 @@ impl End {
         if !self.book.half_read {
             Check::Getters.that(requests == self.book.debts.len(), || {
                 format!(
-                    "{requests} requests are open, {} in the books",
+                    "{requests} requests are open, {} in the records",
                     self.book.debts.len()
                 )
             })?;

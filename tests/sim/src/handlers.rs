@@ -70,6 +70,7 @@ impl World {
                 Ok(())
             }
             13 => {
+                // Kept like a late one, but first in the list. It is answered at the latest when all heals.
                 self.counts.add("handler: never");
                 self.end(e).held.insert(0, held);
                 Ok(())

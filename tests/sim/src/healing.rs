@@ -73,7 +73,8 @@ impl World {
         self.answer_all(e)
     }
 
-    /// Answers everything that handlers keep or have lost, unless a planted one keeps on.
+    /// Answers everything that handlers keep or have lost. With `Plant::HandlerKeeps` it stops
+    /// while one keeps a request.
     fn answer_all(&mut self, e: usize) -> Checked {
         while !self.end(e).held.is_empty() || !self.end(e).lost.is_empty() {
             if self.options.plant == Some(Plant::HandlerKeeps) && !self.end(e).held.is_empty() {

@@ -23,7 +23,8 @@ pub struct Hostile {
 pub struct Saying {
     /// The bytes, or the one message.
     pub bytes: Vec<u8>,
-    /// How many answers may leave that no event announces.
+    /// How many answers may leave that no event announces: 3, a generous number, for damaged input,
+    /// which may turn out to be several messages.
     pub excused: u32,
     /// The name under which it is counted; empty if it is not.
     pub what: &'static str,

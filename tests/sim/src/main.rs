@@ -163,6 +163,7 @@ fn many(arguments: &Arguments) -> ExitCode {
                 let mut said = Instant::now();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
+                    // Five failures of one thread are enough to look at.
                     if seed >= end || own.failures.len() >= 5 {
                         break;
                     }

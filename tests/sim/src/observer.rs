@@ -1,6 +1,5 @@
-//! Reads the output of a connection with code that does not belong to the core.
-//!
-//! It cuts frames and reads messages with code of its own. Whatever a connection writes must be
+//! Reads the output of a connection: cuts frames and reads messages with code of its own, not the
+//! core's. Whatever a connection writes must be
 //! readable here, so this also checks that output is well-formed.
 
 use antiphon::Framing;

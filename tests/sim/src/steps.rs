@@ -124,7 +124,7 @@ impl World {
             self.steps += 1;
             crate::run::at_step(self.steps);
             if on & (1 << bit) == 0 {
-                // An action that is off has its turn used to deliver input.
+                // In place of an action that is off, up to 64 bytes of input are delivered.
                 self.deliver(e, 64)?;
             } else {
                 self.step(ACTIONS[bit].0, e)?;
@@ -251,6 +251,7 @@ impl World {
         let Some(hostile) = &mut link.hostile else {
             return Ok(());
         };
+        // It waits while this much is unread, so that what it says does not pile up.
         if link.wires[1].waiting() > 20_000 {
             return Ok(());
         }

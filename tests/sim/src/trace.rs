@@ -12,6 +12,7 @@ impl Trace {
     /// An empty trace.
     pub fn new(printing: bool) -> Self {
         Self {
+            // The start value and, in `mix`, the factor of the hash FNV-1a.
             hash: 0xcbf2_9ce4_8422_2325,
             printing,
         }

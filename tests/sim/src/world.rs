@@ -236,6 +236,7 @@ impl World {
     }
 
     /// Lets an end write up to `most` bytes of its output, or one whole message; with `take`, all of it.
+    /// Nothing is written while the window is full.
     ///
     /// # Errors
     /// If something else leaves than what was said.
@@ -325,14 +326,16 @@ impl World {
                 call.left = false;
             }
         }
-        // An answer without a mark does not tell which request it was for: it may be any of these.
+        // The message may be an answer without a mark, which does not tell its request: so none of those
+        // that were delivered here is expected to be answered any more.
         end.book.delivered.clear();
         end.run_write(|conn| conn.fail_transmit());
         self.fault("fault: message lost before it left");
         Ok(())
     }
 
-    /// Closes the wires of ends that are over, and opens a link again whose ends are all closed.
+    /// Closes the wires of ends that are over, lets a hostile peer of such an end hang up, by chance, and
+    /// opens a link again whose ends are all closed.
     pub fn tidy(&mut self, l: usize) -> Checked {
         let real = if self.links[l].hostile.is_some() {
             1

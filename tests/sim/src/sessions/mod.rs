@@ -36,7 +36,7 @@ pub const SEEDS_ENFORCED: u64 = 2000;
 pub struct ConnectionConfig {
     /// So many steps instead of as many as the seed says.
     pub steps: Option<u64>,
-    /// Kinds of step that are left out, by bit.
+    /// Kinds of step that are left out: bit n is the n-th of the `KINDS` in `world`.
     pub without: u64,
     /// A planted fault.
     pub plant: Option<Plant>,

@@ -99,7 +99,7 @@ impl Pipe {
     }
 
     /// Loses the link, and all but the first `keep` bytes on their way; of whole messages, all but the
-    /// first `keep % 3`. Returns whether any were lost.
+    /// first `keep % 3`, so none, one or two remain. Returns whether any were lost.
     pub(super) fn cut(&mut self, keep: usize) -> bool {
         self.end = End::Lost;
         self.is_stalled = false;

@@ -230,8 +230,8 @@ impl Side {
         Ok(())
     }
 
-    /// Whether the side may begin a request. One with a server asks it for a permit, and only if a
-    /// request comes next.
+    /// Whether the side may begin a request. One with a server asks it for a permit if a request comes
+    /// next; if not, it leaves the line of those that wait for a permit.
     fn may_begin(&mut self) -> bool {
         let Some(Membership { server, member }) = &mut self.membership else {
             return true;

@@ -11,7 +11,8 @@ use antiphon_test_support::random::Random;
 
 /// The most bytes that one read brings.
 pub(super) const MAX_READ_BYTES: usize = 1500;
-/// No notification has fewer bytes.
+/// No notification that a side sends has fewer bytes. Shorter ones, the ping of a layer and what the
+/// network puts in, are not in the records.
 pub(super) const NOTIFICATION_BYTES_MIN: usize = 40;
 pub(super) const MAX_MESSAGE_BYTES: usize = 600;
 
@@ -100,8 +101,11 @@ impl Settings {
 pub(super) fn max_memory_bytes(config: &SessionConfig) -> isize {
     const WORK_BYTES: usize = 600;
     let core = config.config.memory_bytes_max_for::<u64>();
+    // The unread rest of the input is in a buffer that may have grown to twice its bytes; a factor of 3
+    // leaves some slack.
     let input = 3 * config.config.max_input_bytes() + 3 * MAX_READ_BYTES;
-    // Twice the limits while a call is open, and what the last read has brought.
+    // Twice the limits while a call is open, and what the last read has brought: a third of its bytes is
+    // more messages than it can have.
     let messages = 2 * config.max_queued_messages + MAX_READ_BYTES / 3;
     let bytes = 2 * config.max_queued_bytes + 2 * MAX_READ_BYTES;
     let requests = 2 * config.config.limits.max_open_requests;

@@ -53,7 +53,8 @@ pub(super) struct Side {
     /// How many bytes of memory the session holds, and how many it may hold.
     pub(super) live: isize,
     pub(super) max_live: isize,
-    /// Output outside of the session's memory.
+    /// A copy of output, outside of the session's memory: larger than any output, so that it never
+    /// allocates while memory is measured.
     pub(super) scratch: Vec<u8>,
 }
 
@@ -223,7 +224,8 @@ impl Side {
         }
         let most = match self.session.calls_open() > 0 || is_last {
             true => 2 * self.max_queued_messages + MAX_READ_BYTES / NOTIFICATION_BYTES_MIN,
-            // The book still counts one that was just handed out.
+            // The queue has fewer, or reading would pause; the book still counts one that was just handed
+            // out.
             false => self.max_queued_messages,
         };
         let waiting = self.book.waiting();

@@ -92,8 +92,8 @@ impl Side {
         self.check()
     }
 
-    /// Moves the deadline of an open call, or asks the peer to give it up, or neither. May then give it
-    /// up itself.
+    /// Moves the deadline of an open call, or asks the peer twice to give it up, or neither. May then
+    /// give it up itself.
     pub(super) fn disturb_call(&mut self, rng: &mut Random) -> Checked {
         let numbers: Vec<u64> = self.book.open.keys().copied().collect();
         if numbers.is_empty() {
@@ -250,7 +250,8 @@ impl Side {
         Ok(true)
     }
 
-    /// Writes some of the output that was taken. False if nothing was written.
+    /// Writes some of the output that was taken. False if there was none, or no capacity for it; true
+    /// also if writing failed.
     pub(super) fn write(
         &mut self,
         pipe: &mut Pipe,

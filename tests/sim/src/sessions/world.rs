@@ -349,7 +349,7 @@ impl World {
         pipe.put(&bytes);
     }
 
-    /// Breaks the transport of one side.
+    /// Breaks a transport: cuts both directions, closes one, or fails a write or the reading of one side.
     fn break_link(&mut self, link: usize, at: usize) -> Checked {
         let Link {
             sides,
@@ -396,8 +396,8 @@ impl World {
                 let to = self.rng.below(self.links.len() as u64) as usize;
                 self.next_number += 1;
                 let asked = self.next_number;
-                // Only the application in the middle has other links. One that would relay to the link
-                // of the request answers by itself.
+                // Only the application in the middle has other links. A handler whose choice falls on
+                // the link of the request answers by itself.
                 let may_ask = at == 0 && to != link;
                 let is_asked =
                     may_ask && self.links[to].sides[0].call(asked, self.now, Some(2500))?;
