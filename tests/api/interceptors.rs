@@ -49,7 +49,7 @@ impl AnyRequest for Plain {
     }
 }
 
-/// A call that has all that `AnyRequest` asks for.
+/// A call that also has most of what `AnyRequest` does not require; it has no local address.
 #[derive(Default)]
 struct Known {
     params: Option<&'static str>,

@@ -1,12 +1,13 @@
 //! A short test of everything for Miri, which finds undefined behaviour but runs a program a thousand
 //! times slower. It also runs as an ordinary test.
 //!
-//! It has strings of every length around the size of a block, at every position in a block, so that
-//! no load reads beyond a text; and a conversation in every framing, whole and byte by byte.
+//! It has strings of every length around the size of a block, at every position in a block (under Miri
+//! only at the first three), so that no load reads beyond a text; and a conversation in every framing of
+//! a stream, whole and in pieces of one byte and of seven.
 
 use antiphon::{Config, Connection, Event, Framing, Input, Json, Outcome};
 
-/// Lengths at the sizes that a block may have, one byte less and one byte more.
+/// No byte and one; and the sizes that a block may have, one byte less and one byte more.
 const LENGTHS: [usize; 14] = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65];
 
 // SEC-04

@@ -1,5 +1,5 @@
-//! Properties of every connection: order, no memory of other messages, no randomness, no secrets in
-//! `Debug`.
+//! Properties of every connection: order, no memory of other messages, no members of its own, no
+//! randomness, no secrets in `Debug`.
 
 use antiphon::{Config, Connection, Event, IdScheme, Input, Json};
 

@@ -163,7 +163,7 @@ fn the_bound_of_memory_is_the_one_that_the_pages_name() {
         change(&mut config);
         config.max_memory_bytes()
     };
-    // A limit of 0 items counts as one of 1.
+    // For the bound, a limit of 0 items counts as one of 1.
     let none = bound(&|config| config.limits.max_batch_items = 0);
     assert_eq!(bound(&|config| config.limits.max_batch_items = 1), none);
     // Joining calls to batches needs memory.

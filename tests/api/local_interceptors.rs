@@ -208,6 +208,7 @@ const PONG: &str = "{\"jsonrpc\":\"2.0\",\"result\":null,\"id\":1}\n";
 // INT-09 SEC-09
 #[test]
 fn a_local_router_has_a_rate_for_each_connection_and_one_for_all() {
+    // The last of the three limits is never reached: two for each connection work side by side.
     let mut router = LocalRouter::new()
         .method("ping", [], || ())
         .intercept(LocalRateLimit::per_router(Bucket::per_second(1, 5)))

@@ -20,7 +20,7 @@ fn each_event(config: Config, input: &str, mut look: impl FnMut(Event<'_, ()>)) 
     }
 }
 
-/// A request that is longer than those of the test below.
+/// A request that is longer than those of the next test.
 fn longer_request() -> OwnedRequest {
     let params = format!("{:?}", vec![7; 30]);
     let text = format!(

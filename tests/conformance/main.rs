@@ -4,10 +4,10 @@
 //! them, `modes` plays a case in all modes, and `harness` reports.
 //!
 //! Nothing that the connection says may go unmentioned: every event and every frame has its line, in order, or the case
-//! fails. Prints how many cases each file has and how many rules they cover. Fails if there are fewer cases than the
-//! committed minimum (at most three of a rule count), if a case names no requirement, if its rule has no clause, note,
-//! kind or role, if no case shows some value of a setting, or if serde_json judges a JSON text otherwise than the core
-//! and `verdicts` has no reason for it.
+//! fails. Prints how many cases each file has and how many rules they cover. Fails if there are fewer cases than a
+//! committed minimum (for one of them at most three of a rule count), if a case names no requirement, if its rule has
+//! no clause, note, kind or role, if no case shows some value of a setting, or if serde_json judges a JSON text
+//! otherwise than the core and `verdicts` has no reason for it.
 
 mod case;
 mod command;

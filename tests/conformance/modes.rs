@@ -76,6 +76,7 @@ fn framings(case: &Case, setup: &Setup) -> Vec<Framing> {
             Action::Command(_) => &[],
         })
     };
+    // Neither a message with a line break nor an empty one can stand in a line.
     let has_line_break = bodies().any(|piece| match piece {
         Piece::Body(body) | Piece::Raw(body) => body.contains(&b'\n') || body.is_empty(),
     });

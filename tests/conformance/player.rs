@@ -160,8 +160,8 @@ impl Player {
         Ok(())
     }
 
-    /// A size from 1 to a limit, which is drawn for each read from 1 to 2,048, or is a fortieth of what
-    /// is left if that is more. So both short and long reads are common.
+    /// A size from 1 to a limit. The limit is drawn for each read, a power of two from 1 to 2,048, but at
+    /// least a fortieth of what is left. So both short and long reads are common.
     fn random_size(&mut self, left: usize) -> usize {
         let most = (1 << self.random.below(12)).max(left / 40).min(left);
         self.random.size(1, most)

@@ -16,7 +16,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Raw line breaks, which JSON may have between its tokens, show as `\\n` and `\\r`.
+    /// Raw line breaks, which JSON may have between its tokens, show as `\n` and `\r`.
     pub(crate) fn keep_to_one_line(&mut self) {
         for line in [Some(&mut self.line), self.with_offset.as_mut()] {
             if let Some(line) = line.filter(|line| line.contains(['\n', '\r'])) {

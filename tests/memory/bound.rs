@@ -16,7 +16,8 @@ fn peak_of(run: impl FnOnce()) -> usize {
 enum Peer {
     /// Sends what is no JSON and never reads the errors.
     Garbage,
-    /// Asks for its own words back, and never reads them; without any, for the shortest answer.
+    /// Asks for its own words back, and never reads them. With one byte it gets the shortest answer
+    /// instead, null.
     Echo { bytes: usize },
     /// As `Echo`, in batches whose last request is never answered, so that their other answers wait.
     Batches { items: usize, bytes: usize },
@@ -104,6 +105,8 @@ fn play(config: Config, peer: Peer) {
 
 /// The worst of all peers against one configuration: bytes held, and who did it.
 fn worst(config: Config) -> (usize, Peer) {
+    // About 64 small answers fill the output. 15 items fit into one message, and their answers into one
+    // answer of a batch.
     let small = config.limits.max_outbox_bytes / 64;
     let item = (config.limits.max_message_bytes / 20)
         .min(config.limits.max_batch_reply_bytes / 24)
