@@ -451,6 +451,7 @@ fn transparent(mut config: Config, connection: u32) -> Config {
     config.dialect.null_ids = true;
     config.dialect.boolean_ids = true;
     config.dialect.duplicate_ids = DuplicateIds::Allow;
+    // Each open request of one side is an open call on the other: some more than those may be open.
     config.limits.max_open_requests = 65_536;
     config.limits.max_open_calls = 65_536 + 1024;
     // A server may compute for minutes before it reads on, and that is not ours to judge.

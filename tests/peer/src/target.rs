@@ -7,7 +7,8 @@ use antiphon::Framing;
 
 use crate::usage::Failure;
 
-/// A place to talk. Printed as it was written, but without its query.
+/// A place to talk. Printed as it was written, but without its query, and with the path `/` if it needs
+/// one and has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     place: Place,

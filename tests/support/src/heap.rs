@@ -1,7 +1,7 @@
-//! An allocator that counts: the system's, with figures beside it.
+//! An allocator that counts: it passes all on to the system's.
 //!
-//! A test program declares it as its `#[global_allocator]`. It counts for each thread, so that tests beside each other do
-//! not disturb each other, or for the whole process.
+//! A test program declares it as its `#[global_allocator]`. It counts for each thread, so that tests that run at the
+//! same time do not disturb each other, or for the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -123,7 +123,8 @@ pub struct Used {
     pub most: isize,
 }
 
-/// Runs `act`, and returns its result and what it took from the heap.
+/// Runs `act`, and returns its result and what it took from the heap. It cannot be nested: an inner one
+/// makes the outer one forget what it held at most.
 pub fn measured<R>(act: impl FnOnce() -> R) -> (R, Used) {
     let before = OF_THREAD.with(|counters| {
         let mut now = counters.get();

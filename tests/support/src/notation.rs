@@ -211,11 +211,12 @@ pub fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Writes short forms out; they nest, innermost last for repetition and first for the rest.
+/// Writes short forms out. They nest: a repetition is written out before what is inside it, every other
+/// form after.
 ///
 /// `$(text*n)` is the text n times, a `#` in it the count from 1, a `%` the count from 2. `$q(id)` is a request of method
 /// `m`, `$n()` a notification of method `n`, `$r(id result)` a response, `$e(code id)` an error with the message that the
-/// catalogue gives the code.
+/// core sends with the code.
 ///
 /// # Errors
 /// Names the short form that there is not.

@@ -376,6 +376,7 @@ impl Default for Initialized {
                 position_encoding: "utf-16",
                 text_document_sync: Synchronisation {
                     open_close: true,
+                    // Full synchronisation: each change has the whole document.
                     change: 1,
                 },
                 hover_provider: true,

@@ -1,8 +1,8 @@
 //! HTTP by hand: a plain client whose every message is a request, and a plain server that answers
 //! each with the message that fits.
 //!
-//! Rule: a reply without a body has status 202 or 204, and each answer goes to the exchange that
-//! asked.
+//! Rule: a reply without a body has status 202 or 204, and an answer goes to the exchange that asked
+//! with its id; one that fits none goes to the oldest.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -48,10 +48,10 @@ pub trait Raw: Send {
     /// Cuts the connection, without a close frame or the like.
     fn cut(&mut self);
 
-    /// Stops reading, or reads again.
+    /// Stops reading, or reads again. Does nothing over HTTP.
     fn hold(&mut self, is_held: bool);
 
-    /// Waits until every exchange under way has ended.
+    /// Waits until every exchange under way has ended. Only the HTTP client has exchanges to wait for.
     ///
     /// # Errors
     /// That took too long.
