@@ -1,7 +1,7 @@
 //! Runs a reference model together with a real connection, over random operations.
 //!
-//! After every step both have to agree on each event, each refusal, each byte to be written, and what
-//! the getters return; at the end everything is settled and closed. A failing case shrinks, and its
+//! After every step both have to agree on each event, each refusal, each byte to be written, and what is
+//! open; the next wake-up may be early, but not late. At the end everything is settled and closed. A failing case shrinks, and its
 //! seed is kept under `proptest-regressions/`.
 
 mod reference;

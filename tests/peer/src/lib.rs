@@ -36,8 +36,8 @@ use std::io::{self, Write};
 use usage::{Failure, Task};
 
 /// The program `antiphon-peer` with these arguments: does what they ask, and gives the code to
-/// exit with. Nothing but frames (server, proxy) or answers (client) goes to stdout; everything
-/// else goes to stderr.
+/// exit with. Nothing but frames (server, proxy), answers (client) or the help goes to stdout;
+/// everything else goes to stderr.
 pub fn run(arguments: impl Iterator<Item = String>) -> u8 {
     match obey(arguments) {
         Ok(code) => code,

@@ -1,7 +1,7 @@
 //! Writes lines to stderr, but not more than a program that never reads stderr can bear.
 //!
-//! A full pipe would stop the thread that writes to it. So the number of lines is limited, and the
-//! last one says that.
+//! A full pipe would stop the thread that writes to it. So `say` writes only so many lines, and the last
+//! one says that. `write_line` has no limit: it is for the few lines that a user has asked for or needs.
 
 use std::fmt;
 use std::io::{self, Write};

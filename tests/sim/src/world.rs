@@ -1,7 +1,7 @@
 //! The world of one run: nodes, the links between them, the clock, and what a step does.
 //!
-//! A run has two phases. *Safety*: steps by chance, faults and all, with every invariant checked at
-//! every end after every step. *Liveness* (`healing`): no new fault and no new work; what is open
+//! A run has two phases. *Safety*: steps by chance, faults and all; after every step the invariants
+//! that hold at any moment are checked at every end. *Liveness* (`healing`): no new fault and no new work; what is open
 //! has to settle within [`LIVENESS_NANOS`](crate::healing::LIVENESS_NANOS).
 
 use antiphon::Framing;

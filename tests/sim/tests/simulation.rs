@@ -13,7 +13,7 @@ use antiphon_sim::run::{Report, command, run};
 use antiphon_sim::world::{ConnectionConfig, Split};
 
 const SEEDS: u64 = 2 * SEEDS_ENFORCED;
-/// So many seeds are split in every way.
+/// So many seeds are run with their input in pieces, whole and byte by byte.
 const SEEDS_SPLIT: u64 = 600;
 /// So many seeds at most until a planted fault is found.
 const SEEDS_PLANTED: u64 = 400;

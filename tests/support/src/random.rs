@@ -1,4 +1,4 @@
-//! The only source of chance: a seeded SplitMix64.
+//! Chance that follows from a seed: SplitMix64.
 //!
 //! The same seed gives the same numbers on every machine, for ever, so that a seed in a bug report stays good.
 
