@@ -1,6 +1,7 @@
 //! Writes events as the lines that scripts expect.
 //!
-//! Two forms of each: with and without the offset of a fault, which a script may leave out.
+//! Some have two forms: with and without the offset of a fault, or the size that was refused. A script
+//! may leave these out.
 
 use antiphon::{
     CloseReason, Closed, ConnectionError, ErrorObject, FramingError, Json, MalformedCause, Origin,
@@ -11,7 +12,8 @@ use antiphon::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) line: String,
-    /// The same line with the offset of the fault, where there is one.
+    /// The same line with the offset of the fault, or with the size or count that was refused, where
+    /// there is one.
     pub(crate) with_offset: Option<String>,
 }
 

@@ -18,7 +18,8 @@ pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(2);
 pub trait Caller {
     /// Calls, and waits for the end. After `cancel_after` the peer is told that the call is no
     /// longer wanted; with `is_silent` its dialect answers nothing then, and the end is
-    /// [`Called::GivenUp`]. Over HTTP the exchange is ended instead, and the end is always that.
+    /// [`Called::GivenUp`]. Over HTTP the exchange is ended then, and the end is
+    /// [`Called::GivenUp`] in either case.
     ///
     /// # Errors
     /// It was not sent.

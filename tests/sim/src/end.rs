@@ -356,8 +356,8 @@ impl End {
     pub fn abandon(&mut self, key: RequestKey, counts: &mut Counts) -> Checked {
         let answered = self.run(|conn| conn.abandon(key));
         let owed = self.book.debts.contains_key(&key);
-        // A connection that was closed gives its requests up one by one: this one may be gone already. A
-        // blank method is never sent: it is only refused as `Closed` if the connection is.
+        // A connection that was closed gives its requests up one by one: this one may be gone already.
+        // Whether it was closed shows in the refusal of a blank method, which is never sent.
         let ending = self.book.ending || self.conn.notify("", ()) == Err(SendError::Closed);
         Check::TokenSafety.that(answered == owed || ending, || {
             format!("{key:?} abandoned: {answered}, owed: {owed}")

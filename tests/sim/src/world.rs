@@ -1,8 +1,8 @@
 //! The world of one run: nodes, the links between them, the clock, and what a step does.
 //!
 //! A run has two phases. *Safety*: steps by chance, faults and all; after every step the invariants
-//! that hold at any moment are checked at every end. *Liveness* (`healing`): no new fault and no new work; what is open
-//! has to settle within [`LIVENESS_NANOS`](crate::healing::LIVENESS_NANOS).
+//! that hold at any moment are checked at every end. *Liveness* (`healing`): no new fault and no new
+//! work; what is open has to settle within [`LIVENESS_NANOS`](crate::healing::LIVENESS_NANOS).
 
 use antiphon::Framing;
 
