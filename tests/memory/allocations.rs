@@ -120,6 +120,7 @@ fn ids(output: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The id at the end of a single message. Looking for it from the front would take longer than
 /// everything that is watched.
 fn last_id(output: &[u8]) -> &[u8] {
+    // No id here has more than 200 bytes.
     let from = output.len().saturating_sub(300);
     let id = ids(&output[from..]).last();
     id.expect("a request or reply ends with its id")

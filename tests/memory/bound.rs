@@ -134,7 +134,8 @@ fn worst(config: Config) -> (usize, Peer) {
         Peer::Silent,
     ];
     let results = peers.into_iter().map(|peer| {
-        // The driver's own buffers, for the message and the held tokens, are counted off.
+        // The driver's own buffers are counted off: the message, whose vector may have grown to twice its
+        // bytes, and the held tokens.
         let overhead = 2 * config.limits.max_message_bytes.min(4 << 20) + (512 << 10);
         (
             peak_of(|| play(config, peer)).saturating_sub(overhead),

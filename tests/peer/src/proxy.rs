@@ -45,8 +45,8 @@ pub(crate) struct ConnectionConfig {
     pub(crate) command: Vec<String>,
     /// The dialect of both sides.
     pub(crate) config: Config,
-    /// How long the server may go on after the editor has ended, or its own output has, before it is
-    /// killed.
+    /// How long the server may go on after the editor or the connection to the server has ended, before
+    /// it is killed.
     pub(crate) grace: Duration,
     /// Whether to say on stderr what passes.
     pub(crate) trace: bool,

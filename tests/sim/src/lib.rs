@@ -7,9 +7,9 @@
 //! `book`, `observer`, `skim` and `checks` are the oracle; `plant` has faults that the oracle has to
 //! find. `sessions` does the same with whole sessions. `README.md` says how to run it.
 //!
-//! Rule: a run follows from its seed alone. The oracle judges by what went in and came out. Of the
-//! connection's own state it uses only how many bytes of output were queued, taken or dropped, and
-//! whether it refuses commands as closed.
+//! Rule: a run follows from its seed alone. The oracle keeps records of what went in and came
+//! out. Of the connection's own state these use only whether it has dropped output; its getters are
+//! compared with them.
 
 pub mod book;
 pub mod checks;
