@@ -89,6 +89,7 @@ impl Server {
                 let changed: DidChangeTextDocumentParams = told.params()?;
                 let uri = changed.text_document.text_document_identifier.uri;
                 match changed.content_changes.into_iter().next() {
+                    // It is not expected: the capabilities ask for whole documents.
                     Some(TextDocumentContentChangeEvent::TextDocumentContentChangePartial(
                         part,
                     )) => {

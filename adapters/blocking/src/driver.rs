@@ -147,8 +147,8 @@ enum Stage {
     New(Box<(Link, Box<dyn Service>)>),
     /// The threads run, and deadlines are awaited.
     Open,
-    /// The rest of the output is being written, and we wait for the other side's end, until this
-    /// time at most.
+    /// The rest of the output is being written, and with `awaits_end` the other side's end is
+    /// awaited, until this time at most.
     Lingering(Instant),
     /// The transport was dropped; received messages are still handled, until this time at most.
     Serving(Instant),
@@ -285,6 +285,7 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
                 guarded(&mut *service, &peer, |service| {
                     serve_one(session, service, &peer, work);
                 });
+                // All permits are given back.
                 permits.retain(0);
             }
             Next::Closed(why) => {
@@ -300,9 +301,9 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
 /// Runs a method of the service, and reports a panic to the service.
 fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn Service)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
-        // If the report panics too, that is not reported.
         let request = peer.session().take_panicked();
         let report = || service.report(peer, Report::Panicked(request));
+        // If the report panics too, that is not reported.
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }
@@ -334,6 +335,7 @@ fn next_work(session: &Session) -> Next {
             state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;
         }
+        // There is no work. Before this thread sleeps, it reads once itself, if no other reads.
         let has_come;
         (state, has_come) = session.read_idle(state);
         if !has_come && !state.conn.has_work() && state.finished().is_none() {
@@ -361,6 +363,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
             service.cancelled(peer, key, reason);
         }
         Work::Settled(settled) => {
+            // The function that was passed to the call's `then`.
             if let Tag::Then(then) = settled.waiter {
                 then(settled.outcome);
             }

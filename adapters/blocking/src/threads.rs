@@ -26,8 +26,9 @@ const MOMENT: Duration = Duration::from_micros(1);
 /// How long a thread other than the reading thread waits for input at most.
 const READ_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// How many bytes one read takes at most while little arrives. An idle connection holds a buffer of
-/// this size only.
+/// How many bytes one read takes at most while little arrives. An idle connection holds an input
+/// buffer of this size. After a read of so many bytes or more it holds the large buffer too, until
+/// [`QUIET_READS`] smaller reads have followed.
 const SMALL_BYTES: usize = 512;
 
 /// How many bytes one read takes at most while much arrives.

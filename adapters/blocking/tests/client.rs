@@ -96,6 +96,7 @@ fn threads_have_interceptors_first_calls_and_retries_too() {
             ] {
                 let asked = hand.hear();
                 assert!(asked.contains(method), "{asked}");
+                // The id, and the `}` after it, which ends the answer too.
                 let id = asked.trim_end().rsplit(':').next().unwrap();
                 let line = format!("{{\"jsonrpc\":\"2.0\",{answer},\"id\":{id}\n");
                 hand.writer.write_all(line.as_bytes()).unwrap();

@@ -14,7 +14,7 @@ use antiphon_blocking::{CallError, Link, Peer, Request, Responder, TcpServer, co
 use support::{LONG, Scripted, echo, within};
 
 /// In this time a message must have been handled. It is much longer than the 16 ms for which input
-/// may stay unread, and shorter than all timeouts of calls.
+/// may stay unread, and shorter than the timeouts of calls that are to be answered.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A client, and the server's end of its connection, which the test reads and writes.
@@ -173,6 +173,7 @@ fn a_call_ends_in_time_though_its_thread_reads() {
                 line.clear();
                 reader.read_line(&mut line).unwrap();
             }
+            // The id, and the `}` after it, which ends the answer too.
             let id = line.rsplit_once("\"id\":").unwrap().1.trim_end();
             writeln!(writer, "{{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":{id}").unwrap();
             assert_eq!(calling.join().unwrap().unwrap(), 1);

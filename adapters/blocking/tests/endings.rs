@@ -241,7 +241,7 @@ fn what_the_peer_said_before_it_closed_its_ears_still_counts() {
         let call = peer.call("m", ()).timeout(LONG).start().wait().unwrap();
         hand.hear();
         drop(hand.reader);
-        // This write fails; the answer is still on its way.
+        // This write fails; the answer is still to come.
         peer.notify("n", ()).wait().unwrap();
         assert!(peer.flush(LONG).wait().is_err());
         hand.writer

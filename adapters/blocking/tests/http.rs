@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// Knows `echo`; `wait`, which blocks its thread until it is cancelled; `block`, which blocks it
 /// while the test holds `go_on`; `push`, which tries to notify the client; `where`, which returns
-/// the target and the name of the thread; and `panic`.
+/// the target and the name of the thread; and `panic`. It tells notifications and reports.
 #[derive(Clone)]
 struct Echo {
     told: Sender<String>,

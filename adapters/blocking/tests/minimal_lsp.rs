@@ -1,5 +1,5 @@
 //! The example `minimal_lsp`: it has no more lines of code than the example of that name of
-//! lsp-server 0.10, which offers the same methods, and it answers every message of a conversation.
+//! lsp-server 0.10, which offers the same methods, and in a conversation it sends what it should.
 
 use std::io::{BufReader, Read, Write};
 use std::process::Stdio;

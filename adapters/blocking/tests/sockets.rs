@@ -192,8 +192,9 @@ fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
         assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
         first.close(CloseReason::Done);
         first.wait_closed(LONG).wait().unwrap();
+        // Waits until the first service is dropped.
         ends.recv().unwrap().rest();
-        // The place is free as soon as the server has seen the end.
+        // The first connection is no longer counted once the server has seen its end.
         while running.connections() > 0 {
             std::thread::yield_now();
         }
@@ -247,7 +248,7 @@ fn the_last_answer_before_a_broken_framing_reaches_a_client_that_writes_on() {
         );
         stream.write_all(frame.as_bytes()).unwrap();
         // The server parses none of this. To close a socket with unread input would discard the
-        // answer, so it has to read it.
+        // answer, so the server has to read all of this.
         stream.write_all(&[b'x'; 100_000]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut heard = String::new();

@@ -48,7 +48,7 @@ fn hasty() -> ConnectionConfig {
 
 /// The names of the next three values that are dropped, sorted.
 fn names(dropped: &mpsc::Receiver<&'static str>) -> Vec<&'static str> {
-    let names = (0..3).map(|_| dropped.recv_timeout(LONG).expect("one that is left"));
+    let names = (0..3).map(|_| dropped.recv_timeout(LONG).expect("all three are dropped"));
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     names
@@ -143,6 +143,7 @@ fn what_is_interrupted_is_done_again() {
 fn our_end_is_sent_at_once_and_not_when_theirs_has_come() {
     within(LONG, || {
         let mut options = ConnectionConfig::from(Config::new());
+        // Longer than this test may take.
         options.linger = 10 * LONG;
         let server = TcpServer::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();

@@ -82,8 +82,8 @@ impl TcpServer {
     }
 
     /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It
-    /// runs on the thread that accepts, so it must be quick. Over HTTP the service gets a report
-    /// too.
+    /// runs on the thread that starts the connections (over HTTP, on the thread for HTTP), so it
+    /// must be quick. Over HTTP the service gets a report too.
     #[must_use]
     pub fn on_refused(
         mut self,
@@ -104,7 +104,7 @@ impl TcpServer {
 
     /// Calls `hook` for each accepted socket, before anything is read or written: to set an option,
     /// or to count. `TCP_NODELAY` and TCP keep-alive are on by then; the hook may change that. It
-    /// runs on the thread that accepts, so it must not block.
+    /// runs on the thread that accepts (over HTTP, on the thread for HTTP), so it must not block.
     #[must_use]
     pub fn on_accept(mut self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
         self.listener.on_accept = Some(OnAccept::new(hook));
@@ -284,7 +284,7 @@ impl UnixServer {
     }
 
     /// Calls `report` for every connection that is refused at the limit, for logs and metrics. It
-    /// runs on the thread that accepts, so it must be quick.
+    /// runs on the thread that starts the connections, so it must be quick.
     #[must_use]
     pub fn on_refused(
         mut self,
