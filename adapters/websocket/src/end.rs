@@ -11,7 +11,8 @@ use tungstenite::http::HeaderMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WebSocketEnd {
-    /// This side closed it.
+    /// This side closed it. Or the stream ended when no more was to be read: after a half-close or
+    /// a message that was too large.
     Local,
     /// The other side closed it, with a code or without.
     Peer {
@@ -27,7 +28,7 @@ pub enum WebSocketEnd {
         /// The broken rule.
         reason: &'static str,
     },
-    /// There was no handshake: a server refused it.
+    /// There was no handshake: a server refused it, or its answer was not valid.
     Refused {
         /// The HTTP status that was sent, or received; `None` if the answer was not HTTP or its head
         /// was too long.

@@ -17,11 +17,11 @@
 //!
 //! # Memory
 //!
-//! An open WebSocket that is idle has no buffer, only its state: some 500 bytes. While a message
-//! arrives, it holds the part received so far, `max_message_bytes` at most, in a buffer that grows
-//! by doubling. A handshake holds at most `max_header_bytes`. If several pings wait to be
-//! answered, only the newest is answered. Output waits in the connection, within the limits of the
-//! connection.
+//! An open WebSocket that is idle holds only its state, some 500 bytes, and a buffer of 14 bytes
+//! for a frame's header. While a message arrives, it holds the part received so far,
+//! `max_message_bytes` at most, in a buffer that grows by doubling. A handshake holds at most
+//! `max_header_bytes`. If several pings wait to be answered, only the newest is answered. Output
+//! waits in the connection, within the limits of the connection.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -40,7 +40,7 @@ pub struct WebSocketConfig {
 pub(crate) struct Request {
     pub(crate) url: WebSocketUrl,
     pub(crate) headers: HeaderMap,
-    /// Returns a token for each handshake.
+    /// The source of a token for each handshake.
     pub(crate) auth: Option<BearerAuth>,
 }
 

@@ -41,7 +41,8 @@ impl Refused {
         }
     }
 
-    /// Takes bytes of the body, as many as are kept. Returns whether the body is complete.
+    /// Takes all of `input`, and keeps the first [`MAX_TEXT_BYTES`] of the body. Returns true when
+    /// the body is complete, or no more of it is kept.
     pub(crate) fn gather(&mut self, input: &mut &[u8]) -> bool {
         let left = MAX_TEXT_BYTES.saturating_sub(self.body.len());
         self.body.extend_from_slice(&input[..input.len().min(left)]);

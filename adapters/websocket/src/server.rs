@@ -81,6 +81,7 @@ pub(crate) fn refuse(refused: Refusal, into: &mut Vec<u8>) {
         .status(refused.status)
         .header(CONNECTION, "close")
         .header(CONTENT_TYPE, "text/plain")
+        // The body is the reason and a line feed.
         .header(CONTENT_LENGTH, refused.reason.len() + 1);
     // RFC 9110 clauses 15.5.6 and 15.5.22: the answer names the allowed method, or the protocol to
     // upgrade to.

@@ -10,6 +10,9 @@
 //!    │  Refused──▶ Ended   └──their close, a broken rule, no pong, end of input───▶ Ended
 //!    └──refused, late, end of input──▶ Ended ──told──▶ Over
 //! ```
+//!
+//! Not in the picture: the end of input ends every phase; our close ends `Handshake` and `Refused`
+//! too; and input that breaks a rule ends `Closing`.
 
 mod layer;
 
@@ -142,7 +145,7 @@ impl WebSocket {
     /// Closes the WebSocket; no message can be sent any more. While it is open, a close frame is
     /// sent, and the WebSocket ends when the other side's close frame has arrived or
     /// `close_timeout` has passed. A second close changes nothing. In any other phase the WebSocket
-    /// ends without waiting.
+    /// ends without waiting; during the handshake no close frame is sent.
     pub fn close_with(&mut self, code: CloseCode, reason: &str) {
         match self.phase {
             Phase::Open => {

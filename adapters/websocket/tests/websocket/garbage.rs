@@ -25,6 +25,8 @@ impl Noise {
     fn frames(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         for _ in 0..1 + self.below(12) {
+            // Anything; a whole binary message; the first part of a text; a middle part; a last
+            // part; a ping; a whole text.
             let first = match self.below(12) {
                 0 => self.below(256) as u8,
                 1 => 0x82,
@@ -39,6 +41,7 @@ impl Noise {
                 1 => "añ€𝄞".repeat(self.below(1500)).into_bytes(),
                 _ => b"[1]".to_vec(),
             };
+            // One frame in 50 is not masked, so the server refuses it.
             out.extend(frame(first, &payload, self.below(50) > 0));
         }
         match self.below(4) {

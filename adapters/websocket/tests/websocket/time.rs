@@ -123,16 +123,17 @@ fn a_message_that_drips_is_given_up_though_pings_come_between() {
 #[test]
 fn each_message_has_its_own_time() {
     let mut server = server();
-    // Each message takes 20 s of its 60 s, all together take longer.
-    for second in 0..10 {
-        server.handle_timeout(at(second * 20_000));
-        let mut bytes = if second > 0 {
+    // Each message takes 20 s of its 60 s, all together take longer. A step ends one, except the
+    // first, and begins the next.
+    for step in 0..10 {
+        server.handle_timeout(at(step * 20_000));
+        let mut bytes = if step > 0 {
             frame(FIN, b"]", true)
         } else {
             vec![]
         };
         bytes.extend(frame(TEXT, b"[", true));
-        assert_eq!(feed(&mut server, &bytes).len(), usize::from(second > 0));
+        assert_eq!(feed(&mut server, &bytes).len(), usize::from(step > 0));
     }
 }
 
@@ -142,9 +143,9 @@ fn messages_that_are_ignored_have_their_own_time_too() {
     let mut config = config();
     config.dialect.binary = antiphon::BinaryMessages::Ignore;
     let mut server = super::support::open_server(WebSocketConfig::server(), &config);
-    for second in 0..10 {
-        server.handle_timeout(at(second * 20_000));
-        let mut bytes = if second > 0 {
+    for step in 0..10 {
+        server.handle_timeout(at(step * 20_000));
+        let mut bytes = if step > 0 {
             frame(FIN, b"", true)
         } else {
             vec![]
