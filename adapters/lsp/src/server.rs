@@ -96,7 +96,8 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
         self
     }
 
-    /// Serves a notification. `exit` and `$/setTrace` are served here.
+    /// Serves a notification. A handler of `exit` or `$/setTrace` is never called, because the
+    /// server handles these itself.
     ///
     /// # Panics
     /// The method has a handler already.

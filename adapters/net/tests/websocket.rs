@@ -258,6 +258,7 @@ fn repeated_malformed_messages_close_where_that_is_wanted() {
 #[test]
 fn an_oversized_message_is_answered_and_then_closed_with_1009() {
     let side = Side::server(Config::new());
+    // One byte more than the default limit.
     side.receive(&[request(1), header(FIN | TEXT, 1_048_577, true)].concat());
     assert!(
         matches!(side.turn(), Turn::Open { .. }),
@@ -284,6 +285,7 @@ fn a_broken_rule_closes_with_its_code_and_is_reported() {
     for (bytes, wanted) in [
         (frame(FIN | BINARY, b"[]", true), 1003),
         (frame(FIN | TEXT, b"\xff", true), 1007),
+        // A client's frame that is not masked, and a ping of more than 125 bytes.
         (frame(FIN | TEXT, b"[]", false), 1002),
         (frame(FIN | PING, &[0; 126], true), 1002),
     ] {

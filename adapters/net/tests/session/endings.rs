@@ -81,14 +81,15 @@ fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
         }));
         over.send(()).unwrap();
     });
-    // The thread looks at the clock twice: when it checks whether all has been read, and under the lock for
-    // its turn.
+    // `pass_time` looks at the clock twice: to check whether all has been read, and for its turn.
     while side.clock.looks.load(Ordering::SeqCst) < 2 {
         thread::yield_now();
     }
     let had_output = side.session.take_output(&mut Vec::new());
     assert!(!had_output);
-    is_over.recv_timeout(LONG).expect("the turn after that");
+    is_over
+        .recv_timeout(LONG)
+        .expect("the dropped output ends the connection");
 }
 
 // STD-09
@@ -297,7 +298,7 @@ fn a_request_that_is_dropped_is_answered() {
         panic!("as asked");
     });
     assert!(is_told.recv_timeout(LONG).is_err());
-    // The answer goes out as the panic passes by the responder, or just after.
+    // The panic drops `_told`, and then the responder, which answers.
     while side.session.lock().conn.requests_open() > 0 {
         thread::yield_now();
     }

@@ -120,7 +120,7 @@ fn a_request_that_is_cancelled_while_it_waits_never_begins() {
     side.hear(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#);
     assert!(side.written().contains("-32800"));
     assert_eq!(waiting(&side), [""; 0]);
-    // Its bytes have been let go of.
+    // Its bytes no longer count.
     side.hear(&request(2));
     assert_eq!(side.written(), "");
     let (_, reply) = side.request();

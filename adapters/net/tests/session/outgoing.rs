@@ -173,6 +173,7 @@ fn what_an_interceptor_answers_is_not_sent() {
         side.written(),
         "{\"jsonrpc\":\"2.0\",\"method\":\"other\",\"params\":[7]}\n"
     );
+    // The first eight lines are about `refused` and `broken`.
     assert_eq!(
         told(&log)[8..],
         [
@@ -219,11 +220,12 @@ fn interceptors_learn_how_a_call_ends_without_an_answer() {
         told(&log),
         [format!("b< 51 {closed}"), format!("a< 51 {closed}")]
     );
-    // What stands in for an answer that did not come.
+    // An interceptor makes a result for a call without an answer.
     assert_eq!(poll_once(&mut mended).unwrap().unwrap(), "mended");
     told(&log);
     let unsent = block_on(peer.call::<i32>("m", ()));
     assert!(matches!(unsent, Err(CallError::Rejected(_))));
+    // The first two lines are those of the way out, here and below.
     assert_eq!(told(&log)[2..], ["b< 0 unsent m", "a< 0 unsent m"]);
     assert!(peer.try_notify("n", ()).is_err());
     assert_eq!(told(&log)[2..], ["b< 0 unsent n*", "a< 0 unsent n*"]);
@@ -389,6 +391,7 @@ fn a_client_logs_and_measures_with_what_a_server_does() {
     side.hear(r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"x"},"id":3}"#);
     assert!(poll_once(&mut failed).unwrap().is_err());
     side.wait(2000);
+    // The duration is taken when the call is polled, 1 ms after its deadline.
     side.wait(1);
     assert!(poll_once(&mut late).unwrap().is_err());
     drop(given_up);
@@ -459,7 +462,7 @@ fn a_source_of_tokens_that_fails_keeps_the_call_back() {
         assert!(!format!("{error:?}").contains("s3cret"));
         assert_eq!(side.written(), "");
     }
-    // On a stream there is nowhere to put it: the call is what it was.
+    // A stream has no headers for the token, so the call is sent unchanged.
     given.lock().unwrap().push(Ok(Some("s3cret".into())));
     assert!(poll_once(&mut peer.call::<i32>("m", ())).is_none());
     assert_eq!(

@@ -108,11 +108,12 @@ fn a_call_is_sent_again_only_if_that_does_no_harm() {
     ] {
         let retry = Retry::new();
         let mut retries = Retries::new(&retry);
-        let mut is_again = |word| judge_ended(&mut retries, &ended, word, 0).is_some();
+        let mut is_again =
+            |is_idempotent| judge_ended(&mut retries, &ended, is_idempotent, 0).is_some();
         assert_eq!(is_again(false), plain, "{ended:?}");
         assert_eq!(is_again(true), idempotent, "{ended:?}");
     }
-    // What brings every server down is not sent for ever.
+    // A call that ends every connection over which it is sent is not sent for ever.
     let mut options = ReconnectConfig::default();
     options.retry.max_resends = 2;
     let roster = Roster::new(options).unwrap();

@@ -121,7 +121,8 @@ impl Side {
         }
     }
 
-    /// The next message or report for the service. The service counts as busy until this is called again.
+    /// The next message or report for the service; the opening and the sizes of batches are
+    /// skipped. The service counts as busy until this is called again.
     pub(crate) fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
         loop {
