@@ -69,6 +69,7 @@ fn options() -> HttpConfig {
     config.limits.max_batch_items = 50;
     config.limits.max_message_bytes = 1_048_576;
     let mut options = ConnectionConfig::from(config);
+    // 100 requests run at once, and 1024 wait.
     options.dispatcher = Dispatcher::new(100, 1024);
     let mut rules = HttpRules::new();
     rules.paths.push("/rpc".into());

@@ -20,7 +20,7 @@ use antiphon_tokio::http::{HttpConfig, HttpRules};
 use antiphon_tokio::{Config, OwnedError, Router, TcpServer, V1NullId};
 use serde::Serialize;
 
-/// A number; whole numbers are written without a fraction.
+/// A number; whole numbers below 1e15 are written without a fraction.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Number {

@@ -93,7 +93,7 @@ async fn a_client_is_told_everything_beforehand() {
     let batch = peer.batch(|batch| batch.call::<u32>("m", ())).await;
     let (call, mut outcomes) = batch.unwrap();
     assert!(outcomes.fetch(call).is_err());
-    // 5 s for the first call, 1 s for the second, and the configuration's 5 s for the batch.
+    // 5 s for `add`, 1 s for `m`, and the configuration's 5 s for the batch.
     assert_eq!(began.elapsed().as_secs(), 11);
 }
 

@@ -179,6 +179,7 @@ async fn our_end_is_sent_at_once_and_theirs_awaited_for_the_linger() {
         };
         let held = tokio::spawn(held);
         assert!(peer.wait_closed(LONG).await.is_some());
+        // The default linger is 1 s.
         assert_eq!(start.elapsed(), ends_after.unwrap_or(SECOND));
         held.abort();
     }
@@ -336,6 +337,7 @@ async fn whoever_waits_for_room_waits_until_the_deadline() {
     config.timeouts.write_timeout = None;
     let (near, _far) = duplex(1);
     let peer = spawn(near, config, ());
+    // One is being written to a stream that holds one byte, and one fills the queue.
     peer.notify("fills the output", ()).await.unwrap();
     peer.notify("fills the output", ()).await.unwrap();
     let start = Instant::now();
@@ -381,6 +383,7 @@ async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
     timeout(LONG, Raw::new(second).end()).await.expect("an end");
     assert_eq!(start.elapsed(), Duration::ZERO, "there is one place");
     timeout(LONG, Raw::new(near).end()).await.expect("an end");
+    // By default a handshake may take 10 s.
     assert_eq!(start.elapsed(), 10 * SECOND);
     while running.connections() > 0 {
         sleep(Duration::from_millis(1)).await;

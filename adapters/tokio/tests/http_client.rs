@@ -390,6 +390,7 @@ async fn a_reply_over_the_limit_is_not_read() {
     for answer in [
         // Declared, and none of it sent.
         "HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n".to_string(),
+        // A chunk of 0x3e9 = 1001 bytes.
         format!(
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n{}",
             " ".repeat(1001)
@@ -706,6 +707,7 @@ async fn client_and_server_talk_over_real_sockets() {
         assert_eq!(call.await.unwrap().unwrap().0 as usize, n);
     }
     assert!(running.connections() <= 2);
+    // The connection's number, and the client's address.
     let text: (u32, String) = {
         let all: (u32, String, (), (), String, ()) = client.call("context", ()).await.unwrap();
         (all.0, all.4)

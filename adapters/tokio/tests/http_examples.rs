@@ -109,7 +109,7 @@ fn d_36_the_calculator_is_served_and_called() {
     let log = r#"{"jsonrpc":"2.0","method":"logCalculation","params":["add",15]}"#;
     assert_eq!(server.post(log), (204, None, String::new()));
 
-    // Its limits: 50 items, 1 048 576 bytes, one path.
+    // Its limits: 50 items, 1 048 576 bytes; and it accepts only a POST of JSON.
     let items = |count: usize| {
         let item = r#"{"jsonrpc":"2.0","method":"add","params":[1,2],"id":1}"#;
         format!("[{}]", vec![item; count].join(","))

@@ -446,6 +446,8 @@ impl Service for Slow {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_served_slowly_is_idle_no_longer_than_another() {
     let second = Duration::from_secs(1);
+    // Times within and beyond the 10 s of a head and the 60 s of idling, and pipes that hold less
+    // and more than an answer.
     for (seconds, pipe) in [(0, 512), (3, 100_000), (11, 100_000), (11, 512), (80, 512)] {
         let served = Served::new(endpoint(options(), Slow));
         let mut raw = served.connect(pipe);

@@ -139,6 +139,7 @@ async fn what_is_not_received_waits_in_the_connection_and_then_in_the_peer() {
         assert_eq!(word(&event.unwrap()), "tell");
         received += 1;
     }
+    // None was lost.
     assert!(received >= written, "{received} of {written}");
 }
 

@@ -207,7 +207,8 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
     }
     raw.say(r#"{"jsonrpc":"2.0","method":"forgotten"}"#).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"kept","id":2}"#).await;
-    // A thread sends its answer before it is counted, so this waits until only `kept` is running.
+    // An answer from a thread is sent before it is counted, so this waits until only `kept` is
+    // running.
     let begun = async {
         while kept.lock().unwrap().is_empty() || !metrics.to_string().contains("_running 1\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -162,6 +162,7 @@ async fn entries_of_a_batch_over_http_keep_the_order() {
         // The reply comes after the notifications have been served, too.
         assert_eq!(log.lock().unwrap().join(" "), expected, "{order:?}");
         raw.post(&notification("f", 7)).await;
+        // After the ten notes of the batch.
         assert_eq!(log.lock().unwrap()[10..], ["+f", "-f"], "{order:?}");
     }
 }
@@ -177,7 +178,8 @@ async fn a_batch_over_http_that_waited_for_a_place_kept_its_thread_busy() {
     options.max_running_requests = 1;
     let served = support::Served::new(endpoint(HttpConfig::from(options), router(&log)));
     let batch = format!("[{},{}]", request("m", "a", 40), request("m", "b", 1));
-    // With that bug this never ended, because the clock moves only when every task waits.
+    // With the bug that this test is named after, this never ended, because the clock moves only
+    // when every task waits.
     let reply = served.connect(4096).post(&batch).await;
     assert_eq!(reply.body, format!("[{},{}]", result("a"), result("b")));
     assert_eq!(log.lock().unwrap().join(" "), "+a -a +b -b");

@@ -493,7 +493,7 @@ async fn of_much_progress_the_newest_is_heard() {
     };
     let (ended, ()) = tokio::join!(call, other_side);
     ended.unwrap();
-    // The last 64 of 100, because no more values wait.
+    // The last 64 of 100, because at most 64 values wait.
     let newest: Vec<f64> = (36..100).map(f64::from).collect();
     assert_eq!(heard, newest);
 }

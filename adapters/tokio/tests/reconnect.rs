@@ -267,7 +267,8 @@ async fn a_plain_connection_sends_a_call_again_that_was_not_done() {
     assert_eq!((answer.unwrap(), began.elapsed().as_millis()), (3, 300));
     assert_eq!(*counts.0.lock().unwrap(), ["> m", "< m 300"]);
 
-    // A call is not sent again after its timeout, if it was started, or after the connection has ended.
+    // A call is not sent again after its timeout, nor if it was begun by `start`, nor after the
+    // connection has ended.
     let serving = async {
         assert_eq!(server.line().await, call("m", 4));
         server.send(busy(4)).await.unwrap();

@@ -298,6 +298,7 @@ fn the_server_of_tools_negotiates_describes_tells_progress_and_keeps_a_log() {
     drop(stdin);
     assert_eq!(server.wait(), 0);
     assert_eq!(said.iter().next(), None);
+    // The arguments' bytes; a call without arguments has `null`.
     let expected = [
         ("add", 15, "is done"),
         ("add", 20, "has failed"),
@@ -395,7 +396,7 @@ mod websocket {
         let free = TcpListener::bind("127.0.0.1:0")
             .expect("a port")
             .local_addr()
-            .expect("one");
+            .expect("an address");
         let url = format!("ws://{free}/");
         let (code, said) = Program::start("websocket_reconnect", &[&url]).end();
         assert_eq!((code, said.contains("no connection")), (1, true), "{said}");

@@ -273,7 +273,7 @@ async fn what_goes_wrong_is_an_event_and_a_call_that_is_given_up_says_so() {
     assert!(peer.call::<u8>("n", &["tops3cret"]).await.is_err());
     assert!(peer.call::<()>("panics", ()).await.is_err());
     let slow = peer.call::<OwnedJson>("slow", ()).start().await.unwrap();
-    // It has begun before this is answered.
+    // `slow` has begun before this call is answered.
     assert_eq!(peer.call::<u8>("n", &[1]).await.unwrap(), 1);
     serving.close(antiphon_tokio::CloseReason::Done);
     serving

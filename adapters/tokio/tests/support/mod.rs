@@ -182,9 +182,12 @@ pub(crate) fn call(method: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
 }
 
-/// Knows `echo`, which gives its params back; `wait`, which waits until it is cancelled and then
-/// tells `given up`; `context`, which returns what the transport knows; `push`, which tries to call
-/// the client; `large`, which answers with 200 000 bytes; and `panic`.
+/// Knows `echo`, which gives its params back; `wait`, which tells `waiting`, waits until it is
+/// cancelled and then tells `given up`; `context`, which returns what the transport knows (the
+/// connection's number, the target, the header `X-Key`, the cookie `session`, the address and the
+/// certificate of the client); `push`, which tries to call the client; `large`, which answers with
+/// 200 000 bytes; and `panic`. It tells notifications, and why a connection ended unless its input
+/// ended.
 #[derive(Clone)]
 pub(crate) struct Echo {
     pub(crate) told: UnboundedSender<String>,
