@@ -122,6 +122,7 @@ fn main() -> ExitCode {
         }
     }
 
+    // Enough turns for all that the host sends, and for the deadline of the second call.
     for turn in 1..=500 {
         now += TURN;
         conn.handle_timeout(now);
@@ -175,6 +176,7 @@ fn host_script() -> Vec<u8> {
     .collect()
 }
 
+/// What the device should log.
 const LOG: [&str; 6] = [
     "request read answered",
     "notification: led is now true",
@@ -184,6 +186,7 @@ const LOG: [&str; 6] = [
     "call weather timed out",
 ];
 
+/// What the host should hear.
 const HEARD: [&str; 5] = [
     r#"{"jsonrpc":"2.0","method":"time","id":1}"#,
     r#"{"jsonrpc":"2.0","method":"weather","id":2}"#,

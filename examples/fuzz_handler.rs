@@ -83,7 +83,7 @@ fn holds(bytes: &[u8], is_fixed: bool) -> arbitrary::Result<Result<(), Conversat
     })
 }
 
-/// Makes random-looking bytes, the same ones for each case every time.
+/// Makes random-looking bytes by xorshift, the same ones for each case every time.
 fn bytes(case: u64) -> Vec<u8> {
     let mut state = case.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {

@@ -19,7 +19,7 @@ use antiphon::{Config, Connection, ErrorObject, Event, Input, Json, Outcome};
 
 type Anything = Box<dyn Error>;
 
-/// Prints the output.
+/// Takes the output, and prints it.
 fn send(conn: &mut Connection<&'static str>) {
     let mut sent = Vec::new();
     while conn.take_transmit(&mut sent) {}
@@ -29,7 +29,7 @@ fn send(conn: &mut Connection<&'static str>) {
     }
 }
 
-/// Takes a message of the other side, and calls `handle` with each of its events.
+/// Takes messages of the other side, and calls `handle` with each of their events.
 fn arrive(
     conn: &mut Connection<&'static str>,
     said: &str,
@@ -98,6 +98,7 @@ fn editor() -> Result<(), Anything> {
     conn.call("textDocument/hover", at, None, "hover")?;
     send(&mut conn);
     let body = r#"{"jsonrpc":"2.0","id":1,"result":{"contents":"fn größe()"}}"#;
+    // The line feed belongs to the message: white space after the JSON.
     let said = format!("Content-Length: {}\r\n\r\n{body}\n", body.len() + 1);
     arrive(&mut conn, &said, |_, event| {
         let (what, shown) = result(&event)?;
