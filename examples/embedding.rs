@@ -20,7 +20,7 @@ const LINE_BYTES: usize = 5;
 /// A turn of the loop is a millisecond.
 const TURN: Duration = Duration::from_millis(1);
 
-/// The limits are so small that every message fits into the buffer.
+/// The limits are so small that every message within them fits into the buffer.
 const CONFIG: Config = {
     let mut config = Config::new();
     config.limits.max_message_bytes = 150;

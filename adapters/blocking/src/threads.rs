@@ -1,5 +1,5 @@
 //! The threads that move the bytes of a connection: one reads, one writes. On Unix other threads
-//! also read from a socket, and write to it as long as it has space: see
+//! also read from a socket without TLS, and write to it as long as it has space: see
 //! [`Inlet`](antiphon_net::Inlet) and [`Outlet`](antiphon_net::Outlet).
 //!
 //! No thread holds the session's lock while it reads or writes. So a peer that does not read and a

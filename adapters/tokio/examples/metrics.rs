@@ -6,7 +6,7 @@
 //! curl http://127.0.0.1:9090/metrics
 //! ```
 //!
-//! Without ports it chooses free ones. `add` takes two numbers as `a` and `b`, and so does
+//! Without ports the system chooses free ones. `add` takes two numbers as `a` and `b`, and so does
 //! `divide`.
 
 use std::io::{self, Write};

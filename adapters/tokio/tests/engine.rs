@@ -225,7 +225,7 @@ async fn a_driver_that_is_dropped_leaves_nobody_waiting() {
     assert!(matches!(late, Err(CallError::Rejected(SendError::Closed))));
     timeout(LONG, Raw::new(far).end())
         .await
-        .expect("the stream is let go");
+        .expect("the stream is dropped");
 }
 
 // CON-06
@@ -459,7 +459,7 @@ async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
     let mut buf = [0; 100];
     loop {
         let n = timeout(SECOND, poll_fn(|cx| deaf.poll_read(cx, &mut buf)));
-        match n.await.expect("it was let go") {
+        match n.await.expect("the connection is dropped") {
             Ok(n) if n > 0 => read += n,
             _ => break,
         }

@@ -210,7 +210,7 @@ async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() 
     assert_eq!(
         refused(1, retry.clone(), long).await,
         (vec![0], busy.into(), 0),
-        "nobody has told it to"
+        "by default it is not sent again"
     );
     retry = retry.when_busy(ErrorProfile::Antiphon);
     assert_eq!(
@@ -220,7 +220,7 @@ async fn a_call_that_finds_the_server_busy_is_sent_again_after_growing_delays() 
     assert_eq!(
         refused(9, retry.clone(), long).await,
         (vec![0, 100, 300, 700], busy.into(), 700),
-        "three times"
+        "three times at most"
     );
     // The timeout holds for all attempts together: the third would be sent after it, so the call ends
     // without waiting for it.

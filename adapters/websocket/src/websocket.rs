@@ -90,7 +90,7 @@ enum Phase {
     /// A server reads the head of the request, a client that of the answer, which must have this
     /// `Sec-WebSocket-Accept`.
     Handshake(Vec<u8>, Option<String>),
-    /// The server has refused, and the beginning of its answer's body is awaited.
+    /// The server's answer does not open the WebSocket, and the beginning of its body is awaited.
     Refused(Box<Refused>),
     Open,
     /// Our close was sent; theirs is awaited until this time.

@@ -57,7 +57,7 @@ fn let_go(timed: &mut Timed<'_>) {
     }
 }
 
-/// A socket whose reads and writes fail after the deadline.
+/// A socket whose writes fail after the deadline, and whose reads fail after [`MAX_LATE_READS`] more.
 struct Timed<'a> {
     stream: &'a TcpStream,
     due: Instant,
