@@ -35,6 +35,7 @@ impl Shelf {
         Ok(self.books)
     }
 
+    /// Runs one method of the handler under test.
     fn do_it(&mut self, method: &str, is_answered: bool) -> Result<i64, ErrorObject<'static>> {
         match method {
             "lend" => self.lend(is_answered),

@@ -123,6 +123,7 @@ fn checked<A: DeserializeOwned>(
     good
 }
 
+/// Waits on a thread of the pool, at most until the request is cancelled.
 fn rest(wait: &Wait, request: &Request) -> Result<Answer, OwnedError> {
     let span = Duration::from_millis(wait.milliseconds);
     if request.cancellation().wait(span) {

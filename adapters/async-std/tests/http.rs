@@ -11,6 +11,7 @@ use antiphon_async_std::CallError;
 use antiphon_async_std::http::{HttpClient, connect};
 use antiphon_async_std::{Answer, OwnedError, Peer, Request, Running, Service, TcpServer};
 
+/// Answers `echo` with its params. `wait` waits until it is cancelled.
 struct Echo;
 
 impl Service for Echo {
@@ -30,6 +31,7 @@ impl Service for Echo {
     }
 }
 
+/// A server of [`Echo`] over HTTP, and a client of it.
 async fn served() -> (Running, HttpClient) {
     let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", server.local_addr());

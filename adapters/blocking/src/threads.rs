@@ -56,6 +56,7 @@ pub(crate) struct Threads {
     pub(crate) stop: AtomicBool,
 }
 
+/// Reads a flag of [`Threads`].
 pub(crate) fn is(flag: &AtomicBool) -> bool {
     flag.load(Ordering::SeqCst)
 }

@@ -82,6 +82,7 @@ impl Service for Echo {
     }
 }
 
+/// Serves `echo` over HTTP. Returns the server and its URL.
 fn served(
     options: impl Into<ConnectionConfig>,
     echo: Echo,
@@ -92,6 +93,7 @@ fn served(
     (running.expect("a thread"), url)
 }
 
+/// Returns the error of HTTP that a call ended with.
 fn http_error(error: CallError) -> HttpError {
     match error {
         CallError::Http(error) => error,

@@ -28,6 +28,7 @@ struct Editor {
 }
 
 impl Editor {
+    /// Starts `server` for this editor.
     fn of<S: Clone + Send + Sync + 'static>(server: &LanguageServer<S>) -> Self {
         let (near, far) = duplex(1 << 16);
         Self {
@@ -37,6 +38,7 @@ impl Editor {
         }
     }
 
+    /// Sends a message that has these members and the version.
     async fn say(&mut self, members: &str) {
         let body = format!(r#"{{"jsonrpc":"2.0",{members}}}"#);
         let message = format!("Content-Length: {}\r\n\r\n{body}", body.len());
@@ -76,6 +78,7 @@ impl Editor {
         assert_eq!(self.hear().await.as_deref(), Some(message));
     }
 
+    /// Sends `initialize` with these params, and expects the answer.
     async fn initialize(&mut self, params: &str) {
         self.say(&format!(
             r#""id":0,"method":"initialize","params":{params}"#
@@ -88,6 +91,7 @@ impl Editor {
 const INITIALIZED: &str = r#""result":{"capabilities":{}},"id":0"#;
 const NOT_INITIALIZED: &str = r#""error":{"code":-32002,"message":"Server not initialized"}"#;
 const INVALID_REQUEST: &str = r#""error":{"code":-32600,"message":"Invalid Request"}"#;
+/// Params of `initialize` from an editor without capabilities.
 const CAN_NOTHING: &str = r#"{"processId":null,"rootUri":null,"capabilities":{}}"#;
 
 /// A result of `initialize` without capabilities.

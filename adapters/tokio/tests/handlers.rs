@@ -35,6 +35,8 @@ impl From<Overdrawn> for OwnedError {
     }
 }
 
+/// A method for each way to answer. `told` gets notifications and reports; `to the end` waits for
+/// `go_on`, and tells that it has ended.
 struct Handlers {
     told: UnboundedSender<String>,
     go_on: Arc<Notify>,
@@ -123,6 +125,7 @@ impl Service for Handlers {
     }
 }
 
+/// Both sides of a connection: `near` calls the [`Handlers`] of `_far`.
 struct Sides {
     near: Peer,
     _far: Peer,
@@ -306,6 +309,7 @@ async fn a_handler_may_ask_to_run_to_its_end_though_it_is_cancelled() {
     assert_eq!(call.result::<String>().await.unwrap(), "done");
 }
 
+/// `pay`, which a type describes.
 enum Pay {}
 
 impl Method for Pay {

@@ -54,10 +54,12 @@ fn response(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}")
 }
 
+/// An answer whose result is its id.
 fn result(id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#)
 }
 
+/// The error of HTTP that a call ended with.
 fn http_error(error: CallError) -> HttpError {
     match error {
         CallError::Http(error) => error,

@@ -55,6 +55,7 @@ impl Interceptor<Request> for Rewrites {
     }
 }
 
+/// A router whose calls are refused until `login` was called on their connection.
 fn guarded() -> Router {
     Router::new()
         .check(|cx, request| match request.method() {
@@ -264,6 +265,7 @@ async fn a_check_that_waits_too_long_ends_its_call() {
     assert_eq!(began.elapsed().as_secs(), 5);
 }
 
+/// Notes each call, its answer and its error as lines.
 #[derive(Clone, Default)]
 struct Lines(Log);
 

@@ -30,6 +30,7 @@ async fn work(log: &Log, name: &str, millis: u64) {
     note(log, format!("-{name}"));
 }
 
+/// `m` answers when its work is done, `later` after its handler has returned; `n` is a notification.
 fn router(log: &Log) -> Router<Log> {
     let (began, told) = (Arc::clone(log), Arc::clone(log));
     let later = move |request: &Request| -> Result<Answer, OwnedError> {

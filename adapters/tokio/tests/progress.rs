@@ -30,6 +30,7 @@ struct Step {
     total: u32,
 }
 
+/// All params of `whole`.
 #[derive(Deserialize)]
 struct Count {
     to: u32,
@@ -37,6 +38,7 @@ struct Count {
     meta: Option<Value>,
 }
 
+/// Sends progress `to` times, and returns `to`.
 fn tell(to: u32, progress: &Progress<Step>) -> Result<u32, OwnedError> {
     for step in 1..=to {
         progress
@@ -250,6 +252,7 @@ impl Hand {
         }
     }
 
+    /// Sends progress under the token of the caller's call with this number, counted from 0.
     async fn tell(&mut self, token: u32, value: &str) {
         self.say(&format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"antiphon-{token}",{value}}}}}"#

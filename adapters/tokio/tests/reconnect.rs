@@ -53,6 +53,7 @@ fn call(method: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
 }
 
+/// An answer whose result is its id.
 fn result(id: u32) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n")
 }

@@ -92,6 +92,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Seen {
 }
 
 impl Seen {
+    /// Records spans and events of this thread until the guard is dropped.
     fn here() -> (Self, DefaultGuard) {
         let seen = Self::default();
         let subscriber = tracing_subscriber::registry().with(seen.clone());
@@ -124,6 +125,7 @@ fn fields(expected: &[(&str, &str)]) -> Fields {
     owned.collect()
 }
 
+/// A `traceparent` of W3C.
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 // OBS-04 INT-10

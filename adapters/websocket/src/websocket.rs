@@ -86,6 +86,7 @@ pub struct WebSocket {
     end: Option<Box<WebSocketEnd>>,
 }
 
+/// How far the WebSocket has come: see the picture above.
 enum Phase {
     /// A server reads the head of the request, a client that of the answer, which must have this
     /// `Sec-WebSocket-Accept`.

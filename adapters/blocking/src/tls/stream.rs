@@ -112,6 +112,7 @@ impl Shared {
     }
 }
 
+/// The reading half. It decrypts.
 struct Reader {
     shared: Arc<Shared>,
     socket: TcpStream,
@@ -155,6 +156,7 @@ impl Reader {
     }
 }
 
+/// The writing half. It encrypts.
 struct Writer {
     shared: Arc<Shared>,
 }

@@ -34,18 +34,22 @@ pub(crate) fn within(span: Duration, body: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// A pipe in memory.
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     capacity: usize,
 }
 
+/// The bytes in a pipe, and what its ends have done.
 #[derive(Default)]
 struct State {
     bytes: VecDeque<u8>,
+    /// Whether a write waits, because the pipe is full.
     writer_waits: bool,
     reader_gone: bool,
     writer_gone: bool,
+    /// Whether a read has returned the end.
     end_seen: bool,
 }
 

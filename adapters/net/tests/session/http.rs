@@ -21,10 +21,12 @@ fn client(options: HttpClientConfig, mock: &Arc<HttpMock>) -> HttpClient {
     HttpClient::with_send(URL, options, Arc::clone(mock), clock).unwrap()
 }
 
+/// An answer whose result is its id.
 fn result(id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#)
 }
 
+/// The values of a header of a request.
 fn header<'r>(request: &'r HttpRequest, name: &str) -> Vec<&'r str> {
     let of_name = request.headers.iter();
     let of_name = of_name.filter(|(found, _)| found.eq_ignore_ascii_case(name));

@@ -12,6 +12,7 @@ use antiphon_net::{CallError, Peer, ReconnectConfig, Roster, judge_ended};
 
 use super::support::Side;
 
+/// A roster with the default options, which `change` may change.
 fn roster(change: impl FnOnce(&mut ReconnectConfig)) -> Arc<Roster> {
     let mut options = ReconnectConfig::default();
     change(&mut options);

@@ -19,6 +19,7 @@ pub(crate) use super::hand::{Hand, Turn};
 /// Longer than any step takes unless it hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
 
+/// One side of a connection. The test moves its bytes, serves it, and moves its clock.
 pub(crate) struct Side {
     pub(crate) session: Arc<Session>,
     pub(crate) clock: Arc<Hand>,

@@ -246,6 +246,7 @@ fn the_subprotocol_is_selected_only_if_offered() {
     assert_eq!(answered(options, &offering("jsonrpc")).0, 101);
 }
 
+/// A client, and the request that it sends.
 fn client(subprotocol: Subprotocol) -> (WebSocket, String) {
     let mut options = WebSocketConfig::client("ws://a.example:81/rpc?v=2").unwrap();
     options.rules.subprotocol = subprotocol;

@@ -10,6 +10,7 @@ use super::support::{
     open_server, output, sent, server, text,
 };
 
+/// A server with this limit on messages.
 fn small(max_message_bytes: usize) -> WebSocket {
     let mut config = config();
     config.limits.max_message_bytes = max_message_bytes;

@@ -22,6 +22,7 @@ pub(crate) const PONG: u8 = 0xa;
 /// The bit of the last frame of a message.
 pub(crate) const FIN: u8 = 0x80;
 
+/// The key with which all frames are masked here.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// A frame as a client sends it if `is_masked`, else as a server does. `first` is its first byte.
