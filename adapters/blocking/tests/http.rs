@@ -82,7 +82,6 @@ impl Service for Echo {
     }
 }
 
-/// Serves `echo` over HTTP. Returns the server and its URL.
 fn served(
     options: impl Into<ConnectionConfig>,
     echo: Echo,
