@@ -26,6 +26,9 @@ use crate::target::rare;
 /// servers, and few bytes have to be moved.
 const MAX_JOINED_BYTES: u64 = 64 << 10;
 
+/// The bytes of the shortest message, `{"jsonrpc":"2.0","method":"m"}`.
+const MESSAGE_BYTES_MIN: usize = 30;
+
 /// A message that waits to be written, see above.
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -92,21 +95,22 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// The most heap that `max_bytes` waiting bytes need: the buffer, and the list of parts; twice
-    /// their sizes, because vectors grow by doubling.
+    /// The most heap that `max_bytes` waiting bytes need, if calls are queued only while no more
+    /// than `soft_max_bytes` wait: the buffer, and the list of parts; twice their sizes, because
+    /// vectors grow by doubling.
     pub(crate) const fn max_heap_bytes(
         framing: Framing,
         max_bytes: usize,
-        max_open_calls: usize,
+        soft_max_bytes: usize,
     ) -> (usize, usize) {
-        // No answer is shorter than `{"result":1,"error":null,"id":1}`.
-        let messages = max_bytes / 32;
-        let parts = match framing {
-            Framing::Messages => messages,
-            // In a stream, only messages with calls are parts.
-            _ if messages < max_open_calls.saturating_mul(2) => messages,
-            _ => max_open_calls.saturating_mul(2),
+        let part_bytes = match framing {
+            Framing::Messages => max_bytes,
+            // In a stream, only messages with calls are parts. They stay until they are written,
+            // also if their calls have ended, so the number of open calls does not bound them.
+            _ => soft_max_bytes,
         };
+        // One part may be partly written, and the last may exceed the limit.
+        let parts = part_bytes / MESSAGE_BYTES_MIN + 2;
         (
             max_bytes.saturating_mul(2),
             parts.saturating_mul(2 * size_of::<Part>()),

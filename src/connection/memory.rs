@@ -33,16 +33,22 @@ impl Config {
         } else {
             1
         };
+        // Calls are refused only at the soft limit, which may be the larger one.
+        let max_waiting = if self.limits.soft_max_outbox_bytes > self.limits.max_outbox_bytes {
+            self.limits.soft_max_outbox_bytes
+        } else {
+            self.limits.max_outbox_bytes
+        };
         // The limit is checked after an answer was written, so that answer may exceed it. A quarter
         // of `max_batch_reply_bytes` is added for that.
-        let max_output = self
-            .limits
-            .max_outbox_bytes
-            .saturating_add(self.limits.max_batch_reply_bytes / 4);
+        let max_output = max_waiting.saturating_add(self.limits.max_batch_reply_bytes / 4);
         let max_batches = self.limits.max_open_requests.saturating_add(1);
         let max_batch_bytes = self.limits.max_batch_reply_bytes;
-        let (output, parts) =
-            Outbox::<Config>::max_heap_bytes(self.framing, max_output, self.limits.max_open_calls);
+        let (output, parts) = Outbox::<Config>::max_heap_bytes(
+            self.framing,
+            max_output,
+            self.limits.soft_max_outbox_bytes,
+        );
         let our_batches = match self.dialect.null_id_error {
             NullIdError::Report | NullIdError::FailAll if self.limits.max_joined_calls <= 1 => 0,
             _ => OurBatches::max_heap_bytes(self.limits.max_open_calls),

@@ -1,6 +1,6 @@
 //! The bytes that wait to be written, how they are taken, and how calls are joined into batches.
 
-use super::{Outbox, Part};
+use super::{MESSAGE_BYTES_MIN, Outbox, Part};
 use crate::config::Config;
 use crate::frame::Framing;
 use alloc::vec::Vec;
@@ -177,21 +177,25 @@ fn what_waits_moves_up_once_more_than_half_has_left() {
 }
 
 #[test]
-fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
-    let parts = |framing, bytes, calls| {
-        let (buffer, parts) = Outbox::<Config>::max_heap_bytes(framing, bytes, calls);
+fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_those_of_calls() {
+    let parts = |framing, bytes, soft| {
+        let (buffer, parts) = Outbox::<Config>::max_heap_bytes(framing, bytes, soft);
         assert_eq!(buffer, 2 * bytes);
         parts / (2 * size_of::<Part>())
     };
-    // Under `Messages` every message is a part, and has at least 32 bytes; the number of calls
-    // does not matter.
-    assert_eq!(parts(Framing::Messages, 3200, 10), 100);
-    assert_eq!(parts(Framing::Messages, 320, 10), 10);
+    // Under `Messages` every message is a part. In a stream only a message with calls is one, and
+    // more of them are queued only up to the soft limit.
+    assert_eq!(parts(Framing::Messages, 3000, 300), 102);
+    assert_eq!(parts(Framing::Messages, 300, 3000), 12);
     for framing in [Framing::Newline, Framing::ContentLength, Framing::Detect] {
-        assert_eq!(parts(framing, 3200, 10), 20);
-        assert_eq!(parts(framing, 320, 10), 10);
-        assert_eq!(parts(framing, 672, 10), 20);
+        assert_eq!(parts(framing, 3000, 300), 12);
+        assert_eq!(parts(framing, 300, 3000), 102);
     }
+    // No message is shorter than the bound says.
+    let mut conn: crate::Connection =
+        crate::Connection::new(Config::new().framing(Framing::Messages));
+    conn.notify("m", ()).unwrap();
+    assert_eq!(conn.poll_transmit().unwrap().len(), MESSAGE_BYTES_MIN);
 }
 
 /// Queues a call that may be joined to the frame before it. Returns what `join_last` returns.

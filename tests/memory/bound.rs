@@ -179,6 +179,44 @@ fn the_worst_peer_stays_below_the_bound_and_comes_half_way() {
     }
 }
 
+// ARC-11 SEC-11
+#[test]
+fn calls_that_ended_before_they_were_written_stay_below_the_bound() {
+    let framings = [
+        Framing::Newline,
+        Framing::ContentLength,
+        Framing::Concatenated,
+        Framing::Messages,
+    ];
+    // The soft limit may also be above the hard one.
+    for (framing, hard) in framings
+        .into_iter()
+        .flat_map(|it| [(it, 8 << 20), (it, 1 << 20)])
+    {
+        let mut config = Config::new().framing(framing);
+        config.limits.max_open_calls = 1;
+        config.limits.max_open_requests = 1;
+        config.limits.max_batch_items = 1;
+        config.limits.max_batch_reply_bytes = 1 << 10;
+        config.limits.soft_max_outbox_bytes = 8 << 20;
+        config.limits.max_outbox_bytes = hard;
+        let bytes = peak_of(|| {
+            let mut conn: Connection = Connection::new(config);
+            // The peer does not read, and the application gives up each call at once.
+            while let Ok(call) = conn.call("m", (), None, ()) {
+                assert!(conn.cancel(call).is_some());
+            }
+        });
+        let bound = config.max_memory_bytes();
+        println!("{framing:?}, hard limit {hard}: bound {bound} bytes, held {bytes} bytes");
+        assert!(bytes <= bound, "{framing:?}, {hard}: {bytes} of {bound}");
+        assert!(
+            bytes * 2 >= bound,
+            "{framing:?}, {hard}: {bytes} of {bound}"
+        );
+    }
+}
+
 // ARC-11
 #[test]
 fn the_bound_is_finite_for_every_preset() {
