@@ -260,14 +260,16 @@ impl<W> Session<W> {
     /// deadline. Returns false for any other notification.
     fn take_progress(&mut self, notification: &NotificationRef<'_>) -> bool {
         let style = self.conn.config().dialect.progress;
+        let limits = self.queue.limits();
         let progress = self.progress.as_mut();
-        let Some(watched) = progress.and_then(|progress| progress.take(style, notification)) else {
+        let taken = progress.and_then(|progress| progress.take(style, notification, limits));
+        let Some((call, extend)) = taken else {
             return false;
         };
-        if let Some(extend) = watched.extend {
+        if let Some(extend) = extend {
             let deadline = extend.deadline(self.now);
             // A call that is watched is open, so this does not fail.
-            let _ = self.conn.set_deadline(watched.call, Some(deadline));
+            let _ = self.conn.set_deadline(call, Some(deadline));
         }
         true
     }

@@ -318,7 +318,9 @@ impl<W> Session<W> {
         });
     }
 
-    /// Returns the next progress of a watched call, in order.
+    /// Returns the next progress of a watched call, in order. If more than
+    /// [`max_queued_messages`](SessionConfig::max_queued_messages) values wait, or more than
+    /// [`max_queued_bytes`](SessionConfig::max_queued_bytes) bytes of them, the oldest are dropped.
     pub fn poll_progress(&mut self) -> Option<(CallId, OwnedJson)> {
         self.progress.as_mut()?.pop()
     }

@@ -30,8 +30,9 @@ impl Extend {
 #[derive(Default)]
 pub(super) struct Progress {
     watched: Vec<Watched>,
-    /// Progress that was reported and has not been taken.
+    /// Progress that was reported and has not been taken, and how many bytes its values have.
     told: VecDeque<(CallId, OwnedJson)>,
+    bytes: usize,
 }
 
 /// A call whose progress is watched.
@@ -46,26 +47,36 @@ impl Progress {
         self.watched.push(watched);
     }
 
-    /// Takes the progress of a watched call from a notification, and returns the call. `None` for
-    /// any other notification.
+    /// Takes the progress of a watched call from a notification, and returns the call and how it
+    /// moves the deadline. `None` for any other notification. If more than `max_told` values or
+    /// `max_bytes` bytes wait then, drops the oldest, but never the new one.
     pub(super) fn take(
         &mut self,
         style: ProgressStyle,
         notification: &NotificationRef<'_>,
-    ) -> Option<&Watched> {
+        (max_told, max_bytes): (usize, usize),
+    ) -> Option<(CallId, Option<Extend>)> {
         let method = style.method()?;
         let params = notification
             .params
             .filter(|_| notification.method == *method)?;
         let (token, value) = style.read(params)?;
         let mut watched = self.watched.iter();
-        let watched = watched.find(|watched| is_text(token, &watched.token))?;
-        self.told.push_back((watched.call, value.to_owned_json()));
-        Some(watched)
+        let &Watched { call, extend, .. } =
+            watched.find(|watched| is_text(token, &watched.token))?;
+        self.bytes += value.len();
+        self.told.push_back((call, value.to_owned_json()));
+        let is_over = |told: usize, bytes: usize| told > max_told || bytes > max_bytes;
+        while self.told.len() > 1 && is_over(self.told.len(), self.bytes) {
+            self.pop();
+        }
+        Some((call, extend))
     }
 
     pub(super) fn pop(&mut self) -> Option<(CallId, OwnedJson)> {
-        self.told.pop_front()
+        let told = self.told.pop_front()?;
+        self.bytes -= told.1.as_str().len();
+        Some(told)
     }
 
     /// Stops watching a call that has ended. Progress that was reported before can still be taken.

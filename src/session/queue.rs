@@ -287,6 +287,11 @@ impl<W> Queue<W> {
         self.items.is_empty()
     }
 
+    /// The most messages and the most bytes that may wait.
+    pub(super) fn limits(&self) -> (usize, usize) {
+        (self.max_messages, self.max_bytes)
+    }
+
     /// Whether reading should pause.
     pub(super) fn is_full(&self) -> bool {
         self.when_full == WhenFull::Pause && self.is_beyond(1)

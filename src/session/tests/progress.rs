@@ -111,3 +111,36 @@ fn without_progress_in_the_dialect_all_notifications_are_for_the_service() {
     line(&mut session, &told("\"a\"", "1"));
     assert_eq!(work(&mut session), ["notification $/progress"]);
 }
+
+// USE-21
+#[test]
+fn progress_that_nobody_takes_is_bounded_and_the_oldest_is_dropped() {
+    let told_to = |max_messages: usize, max_bytes: usize, values: &[&str]| {
+        let mut config = SessionConfig::from(telling());
+        (config.max_queued_messages, config.max_queued_bytes) = (max_messages, max_bytes);
+        let mut session = idle(config);
+        let call = session.call("c", (), None, 1).unwrap();
+        session.watch_progress(call, "a", None);
+        for value in values {
+            line(&mut session, &told("\"a\"", value));
+        }
+        let all = progress(&mut session).into_iter();
+        all.map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    assert_eq!(told_to(3, 100, &["1", "2", "3"]), ["1", "2", "3"]);
+    assert_eq!(told_to(2, 100, &["1", "2", "3"]), ["2", "3"]);
+    assert_eq!(told_to(9, 6, &["11", "22", "33"]), ["11", "22", "33"]);
+    assert_eq!(told_to(9, 5, &["11", "22", "33"]), ["22", "33"]);
+    // The newest is always kept.
+    assert_eq!(told_to(0, 0, &["11", "22"]), ["22"]);
+    // What was taken does not count any more.
+    let mut config = SessionConfig::from(telling());
+    (config.max_queued_messages, config.max_queued_bytes) = (1, 2);
+    let mut session = idle(config);
+    let call = session.call("c", (), None, 1).unwrap();
+    session.watch_progress(call, "a", None);
+    for value in ["11", "22", "33"] {
+        line(&mut session, &told("\"a\"", value));
+        assert_eq!(progress(&mut session), [(call.number(), value.into())]);
+    }
+}
