@@ -12,7 +12,7 @@ use super::phase::Phase;
 use super::queue::Settled;
 use super::report::{Report, RequestDetails};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
-use crate::event::{CloseReason, Event, NotificationRef, Outcome, ResponseRef};
+use crate::event::{CloseReason, Event, NotificationRef, ResponseRef};
 use crate::http::{Opening, opening};
 use crate::input::Input;
 use crate::websocket::Heartbeat;
@@ -324,11 +324,9 @@ impl<W> Session<W> {
 fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
     match event {
         Event::Malformed(_) | Event::Closed(_) => false,
-        // A call may also end without a message, by a timeout for example.
-        Event::Response(response) => !matches!(
-            response.outcome,
-            Outcome::TimedOut | Outcome::Aborted | Outcome::Unsent
-        ),
+        // A call may also end without an answer, by a timeout for example.
+        Event::Response(response) => response.origin.is_some(),
+        // A request that our own close cancels has come before, and has counted then.
         _ => true,
     }
 }

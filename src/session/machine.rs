@@ -431,7 +431,8 @@ impl<W> Session<W> {
         self.fault.as_ref()
     }
 
-    /// Whether the peer has sent a message that is not malformed.
+    /// Whether the peer has sent a message that is not malformed. An answer to a call of ours counts
+    /// even if it is invalid.
     pub fn has_heard(&self) -> bool {
         self.has_heard
     }

@@ -46,6 +46,16 @@ fn a_peer_is_heard_once_a_message_of_its_was_one() {
     session.handle_eof();
     assert_eq!(outcomes(&mut session).len(), 1);
     assert!(!session.has_heard());
+
+    // A call that an exchange leaves without an answer shows as little.
+    let config = Config::new().for_client_exchange();
+    let mut session = Session::new(config.into(), Wire::Messages, at(0));
+    assert_eq!(work(&mut session), ["opened"]);
+    session.call("c", (), None, 1).unwrap();
+    output(&mut session);
+    session.handle_eof();
+    assert_eq!(outcomes(&mut session), [(1, OwnedOutcome::Missing)]);
+    assert!(!session.has_heard());
 }
 
 #[test]
