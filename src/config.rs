@@ -3,7 +3,6 @@
 //!
 //! Memory stays below [`Config::max_memory_bytes`], whatever a peer sends.
 
-use core::ops::Deref;
 use core::time::Duration;
 
 use crate::codes;
@@ -11,6 +10,11 @@ use crate::error_profile::ErrorProfile;
 use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
 use crate::progress::ProgressStyle;
+
+pub(crate) use settings::Settled;
+pub use settings::{FixedConfig, Settings};
+
+mod settings;
 
 /// All options of a [`Connection`](crate::Connection).
 ///
@@ -229,76 +233,6 @@ options! {
         write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
         /// How long a drain may take; a close does not wait. Default 30 s.
         drain_timeout: Option<Duration> = Some(Duration::from_secs(30)),
-    }
-}
-
-/// The settings of a [`Connection`](crate::Connection): a [`Config`] that it stores, or a type that
-/// implements [`FixedConfig`]. No other type can implement this trait.
-pub trait Settings {
-    /// The framing, if it is known at compile time.
-    const FRAMING: Option<Framing>;
-
-    /// Whether there may be batches; false if it is known at compile time that they are switched
-    /// off.
-    const BATCHES: bool;
-
-    /// The configuration, which never changes.
-    fn config(&self) -> &Config;
-}
-
-impl Settings for Config {
-    const FRAMING: Option<Framing> = None;
-    const BATCHES: bool = true;
-
-    #[inline]
-    fn config(&self) -> &Config {
-        self
-    }
-}
-
-/// A configuration that is known at compile time, for small devices: a connection does not store
-/// it, and code for what it switches off is left out of the program.
-///
-/// ```
-/// use antiphon::{CancelStyle, Config, Connection, FixedConfig};
-///
-/// struct Thermostat;
-///
-/// impl FixedConfig for Thermostat {
-///     const CONFIG: Config = Config::new()
-///         .max_message_bytes(1024)
-///         .batches(false)
-///         .cancel_receive(CancelStyle::None);
-/// }
-///
-/// let conn: Connection<(), Thermostat> = Connection::fixed(Thermostat);
-/// assert_eq!(conn.config().limits.max_message_bytes, 1024);
-/// assert!(size_of_val(&conn) <= size_of::<Connection>() - size_of::<Config>());
-/// ```
-pub trait FixedConfig {
-    /// The configuration.
-    const CONFIG: Config;
-}
-
-impl<F: FixedConfig> Settings for F {
-    const FRAMING: Option<Framing> = Some(F::CONFIG.framing);
-    const BATCHES: bool = F::CONFIG.dialect.batches;
-
-    #[inline]
-    fn config(&self) -> &Config {
-        const { &F::CONFIG }
-    }
-}
-
-/// Wraps settings, so that the fields of their configuration can be read from the wrapper.
-pub(crate) struct Settled<S>(pub(crate) S);
-
-impl<S: Settings> Deref for Settled<S> {
-    type Target = Config;
-
-    #[inline]
-    fn deref(&self) -> &Config {
-        self.0.config()
     }
 }
 
