@@ -37,8 +37,7 @@ pub struct Config {
     /// The number of this connection, which is part of its tokens and call ids. A token that is
     /// used on another connection is then refused, instead of answering another request. Default 0.
     pub connection: u32,
-    /// Whether objects that are neither requests nor responses are answered. Default
-    /// [`Role::Peer`].
+    /// Whether invalid messages, and those over a limit, are answered. Default [`Role::Peer`].
     pub role: Role,
     /// How a stream is split into messages, and how messages are written. Default
     /// [`Framing::Newline`].
@@ -127,8 +126,8 @@ options! {
         /// Whether a second request with the id of an open request is accepted. Default
         /// [`DuplicateIds::Allow`].
         duplicate_ids: DuplicateIds = DuplicateIds::Allow,
-        /// What an error without an id does to our calls on a two-way connection. Default
-        /// [`NullIdError::Report`].
+        /// What an error with a null id does to our calls on a two-way connection; under
+        /// [`UnknownId::Omit`] also one without the member `id`. Default [`NullIdError::Report`].
         null_id_error: NullIdError = NullIdError::Report,
         /// What a response without an `id` member does on an exchange; elsewhere it has no effect.
         /// Default [`MissingResponseId::SoleExchange`].
@@ -236,14 +235,16 @@ options! {
     }
 }
 
-/// Whether an object that is neither a request nor a response is answered.
+/// Whether this side answers what is not valid and what is over a size limit: text that is not JSON,
+/// objects that are neither a valid request nor a response, messages and batches over their limit.
+/// All of it is reported. Valid requests of the peer are delivered, and answered, in every role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Calls and is called: such an object is answered −32600.
+    /// Calls and is called: they are answered with an error.
     Peer,
-    /// Only calls: such an object is reported, never answered.
+    /// Calls: they are never answered, because a server awaits no answers.
     Client,
-    /// Is only called: such an object is answered −32600.
+    /// Is called: they are answered with an error.
     Server,
 }
 
