@@ -83,7 +83,7 @@ impl fmt::Display for SendError {
             Self::ParamsByName => "version 1.0 has no params by name",
             Self::Encode(error) => return error.fmt(f),
             Self::NotOpen => "it is not open on this connection",
-            Self::NoPush => "the transport only carries answers",
+            Self::NoPush => "this connection cannot carry the message",
             Self::BatchesOff => "batches are switched off",
             Self::BatchTooLong => "the batch has too many items",
             Self::BatchEmpty => "the batch has no items",
