@@ -3,9 +3,10 @@
 //! Call numbers are a sequence, so a call is found by `number & mask` in a ring of a power of two:
 //! one index, one compare, no hashing. A slot still held by a slow call makes the sequence skip
 //! that number. The ring begins with two slots, for peers that make one call at a time, then has
-//! eight, and doubles whenever it is seven eighths full. If a number below the next one has no
-//! slot, its call has ended. So late answers are distinguished from unknown ones without a list of
-//! ended calls.
+//! eight, and doubles whenever it is seven eighths full, up to its most slots, all of which can be
+//! used. If a number below the next one has no slot, its call has ended, or the number was skipped.
+//! So late answers are distinguished from unknown ones without a list of ended calls; an answer with
+//! a skipped number, which was never sent, counts as late.
 //!
 //! ```text
 //!   number   …  9  10  11  12  13  14  next = 15      mask = 7
@@ -151,7 +152,8 @@ impl<T> Calls<T> {
         self.next
     }
 
-    /// Whether a call of this number was ever made, where `first` was the first.
+    /// Whether the sequence that began with `first` has passed this number: a call of it was made,
+    /// or it was skipped.
     pub(crate) fn was_used(&self, number: u64, first: u64) -> bool {
         if !Self::POSSIBLE {
             return false;
@@ -350,7 +352,8 @@ impl<T> Calls<T> {
         } else {
             0
         };
-        // The ring from `start` on is `0..len`, which then wraps around.
+        // Searches from `start` to the end of the ring, then from its beginning to `start`, without
+        // the first `from` slots, which are known to be free.
         let index = self.find_occupied((start + from).min(len), len);
         let index =
             index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
@@ -389,9 +392,8 @@ impl<T> Calls<T> {
         slot.filter(|slot| slot.is(number))
     }
 
-    /// At how many open calls the ring grows, unless it has the most slots already. Until then at
-    /// least one slot stays free, so that new numbers are possible while a slow call holds its
-    /// slot.
+    /// At how many open calls the ring grows, unless it has the most slots already. So the search
+    /// for a free slot is short, except in a ring of the most slots, which may be full.
     #[inline]
     fn enough(&self) -> usize {
         self.slots.len() * 7 / 8

@@ -380,7 +380,7 @@ pub struct UnmatchedResponse<'a> {
 #[non_exhaustive]
 pub enum UnmatchedKind<'a> {
     /// An answer to a call of ours that has already ended: timed out, cancelled, or answered
-    /// before.
+    /// before. An id that the sequence of our ids has skipped counts as such a call's.
     Late(Outcome<'a>),
     /// An answer with an id that this connection did not generate. A late answer to a call whose id
     /// the caller chose is also reported so.
