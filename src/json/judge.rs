@@ -44,8 +44,8 @@ pub(super) fn begins_number(byte: u8) -> bool {
 }
 
 /// How many bytes a [window](super::plain::Windows) has besides a block: a comma and a quote before
-/// it; and after a name in it a quote, a colon and the first byte of a value.
-pub(super) const BESIDE: usize = 5;
+/// it; and after a block that ends with the quote of a name, a colon and the first byte of a value.
+pub(super) const BESIDE: usize = 4;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = ONES * 0x80;

@@ -232,11 +232,6 @@ fn write_float(
         }
     }
     let digits = float.digits.get(..float.len).unwrap_or_default();
-    let exponent = if float.exponent_negative {
-        -float.exponent
-    } else {
-        float.exponent
-    };
     let (first, others) = digits.split_at(digits.len().min(1));
     if !format.plain.contains(&exponent) {
         out.extend_from_slice(first);
@@ -324,7 +319,7 @@ mod tests {
             let power = 10_u64.pow(zeros);
             [power - 1, power, power + 1, power.wrapping_mul(9)]
         });
-        for n in shifted.chain(powers).chain(0..20_000).filter(|&n| n > 0) {
+        for n in shifted.chain(powers).chain(0..20_000) {
             for write in [write_u64, write_one_by_one] {
                 let mut out = Vec::from(*b"before");
                 write(&mut out, n);

@@ -79,14 +79,15 @@ impl OwnedJson {
     ///
     /// # Errors
     ///
-    /// The value has no JSON form; a key in it begins with `$serde_json::private::`; or its own
-    /// `Serialize` returned an error.
+    /// The value has no JSON form; a key of a map in it begins with `$serde_json::private::`; or its
+    /// own `Serialize` returned an error.
     pub fn from_value<S: Serialize + ?Sized>(value: &S) -> Result<Self, EncodeError> {
         let mut out = Vec::new();
         write_value(&mut out, value)?;
         String::from_utf8(out)
             .map(|text| Self {
-                // Text that is written here has no line breaks and no reserved keys.
+                // Text that is written here has no line breaks, and maps in it have no reserved
+                // keys. The names of fields and variants are the program's own.
                 flags: TextFlags::NONE,
                 text: text.into(),
             })

@@ -239,12 +239,7 @@ impl<'w, 'o> Serializer for &'w mut Writer<'o> {
         _len: usize,
     ) -> Result<StructWriter<'w, 'o>, EncodeError> {
         Ok(match name {
-            RAW_VALUE_TOKEN => StructWriter::Raw {
-                writer: self,
-                token: name,
-                written: false,
-            },
-            NUMBER_TOKEN => StructWriter::Raw {
+            RAW_VALUE_TOKEN | NUMBER_TOKEN => StructWriter::Raw {
                 writer: self,
                 token: name,
                 written: false,

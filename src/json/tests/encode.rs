@@ -240,7 +240,8 @@ proptest! {
     #[test]
     fn what_is_written_is_valid_and_reads_back(value in tree()) {
         if let Ok(text) = ours(&value) {
-            assert!(Json::parse_str(&text).is_ok());
+            let read = Json::parse_str(&text).unwrap().decode::<serde_json::Value>();
+            assert_eq!(read.unwrap(), serde_json::from_str::<serde_json::Value>(&text).unwrap());
         }
     }
 }
@@ -381,15 +382,10 @@ fn floats_are_written_as_by_serde_json() {
             "1.5",
             "1.2345678901234567",
             "1.2345678",
-            "2.5e1",
+            "2.5",
             "-7",
         ] {
-            same(
-                format!("{}e{exponent}", digits.replace("e1", ""))
-                    .parse()
-                    .unwrap(),
-                &mut out,
-            );
+            same(format!("{digits}e{exponent}").parse().unwrap(), &mut out);
         }
     }
     let edges = [
