@@ -155,12 +155,14 @@ fn the_bytes_of_reports_count_until_they_are_taken() {
     let mut session = limited(WhenFull::Pause, 100, 2049);
     line(&mut session, &long);
     assert!(session.may_read());
-    // A report that was taken does not count as a message any more.
+    // A report counts as a message until it is taken.
     let mut session = limited(WhenFull::Pause, 2, 10_000);
     for _ in 0..3 {
         line(&mut session, "x");
         assert!(session.may_read());
-        work(&mut session);
+        line(&mut session, "x");
+        assert!(!session.may_read());
+        assert_eq!(work(&mut session).len(), 2);
     }
 }
 
