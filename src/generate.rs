@@ -373,7 +373,8 @@ fn cancel(u: &mut Unstructured<'_>) -> Result<String> {
     ))
 }
 
-/// Makes a request with one fault. Some dialects accept some of these faults.
+/// Makes a request with one fault, or with a member of an answer, which changes nothing. Some
+/// dialects accept some of these faults.
 fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
     let right = request(u, methods)?;
     Ok(match u.int_in_range(0..=6)? {
@@ -381,6 +382,7 @@ fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
         1 => right.replacen(r#""2.0""#, u.choose(&[r#""1.0""#, "2.0", "null"])?, 1),
         2 => right.replacen(r#""method":"#, r#""method":1,"x":"#, 1),
         3 => right.replacen('{', r#"{"id":1,"#, 1),
+        // What has a method is a call, whatever else it has, and must not be taken for an answer.
         4 => right.replacen('{', r#"{"result":1,"#, 1),
         5 => format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id(u)?),
         _ => u.choose(&SCALARS)?.to_string(),
