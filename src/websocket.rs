@@ -280,6 +280,10 @@ impl CloseCode {
 
     /// Returns the code, and a short reason, for the close frame when the connection has ended as
     /// `closed`.
+    ///
+    /// A server that drains or leaves is going away: 1001. A client that does so is done with the
+    /// connection: 1000. Each of them is going away if its drain has timed out, because something was
+    /// still open then. RFC 6455 clause 7.4.1 has both codes for both sides.
     pub const fn of(closed: Closed, is_server: bool) -> (Self, &'static str) {
         match closed {
             Closed::EndOfInput => (Self::NORMAL, ""),
