@@ -15,7 +15,8 @@ impl Config {
     /// Not included, because they do not depend on the peer: the driver's input buffer
     /// ([`max_input_bytes`](Self::max_input_bytes)), the tags of calls
     /// ([`memory_bytes_max_for`](Self::memory_bytes_max_for) counts them), ids that callers chose,
-    /// and a single result while it is found to be larger than `max_outbox_bytes`.
+    /// and what an answer of more than a quarter of `max_batch_reply_bytes` needs beyond that: the
+    /// program decides how large its answers are, and the output may grow to hold several of them.
     ///
     /// ```
     /// let config = antiphon::Config::new();
@@ -28,17 +29,12 @@ impl Config {
     /// The most heap, in bytes, that a connection holds at any moment if the tags of its calls have
     /// type `T`. Counts the tags, but not the heap memory that they own.
     pub const fn memory_bytes_max_for<T>(&self) -> usize {
-        let max_items = if self.limits.max_batch_items > 0 {
-            self.limits.max_batch_items
-        } else {
-            1
-        };
+        let max_items = larger(self.limits.max_batch_items, 1);
         // Calls are refused only at the soft limit, which may be the larger one.
-        let max_waiting = if self.limits.soft_max_outbox_bytes > self.limits.max_outbox_bytes {
-            self.limits.soft_max_outbox_bytes
-        } else {
-            self.limits.max_outbox_bytes
-        };
+        let max_waiting = larger(
+            self.limits.soft_max_outbox_bytes,
+            self.limits.max_outbox_bytes,
+        );
         // The limit is checked after an answer was written, so that answer may exceed it. A quarter
         // of `max_batch_reply_bytes` is added for that.
         let max_output = max_waiting.saturating_add(self.limits.max_batch_reply_bytes / 4);
@@ -80,13 +76,13 @@ impl Config {
         let (mut sum, mut largest, mut index) = (0usize, 0, 0);
         while index < kept.len() {
             sum = sum.saturating_add(kept[index]);
-            largest = if kept[index] > largest {
-                kept[index]
-            } else {
-                largest
-            };
+            largest = larger(largest, kept[index]);
             index += 1;
         }
         sum.saturating_add(largest / 2)
     }
+}
+
+const fn larger(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
 }
