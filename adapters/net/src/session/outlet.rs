@@ -37,7 +37,7 @@ impl Session {
                 state.rouse(Sleeper::Writer);
                 return state;
             }
-            Ok(_) => state.take_sent(Sent::All, self.now()),
+            Ok(_) => state.take_sent(&Sent::All, self.now()),
             Err(error) => {
                 drop(state);
                 self.output_sent(Sent::Failed(error.into()));

@@ -112,17 +112,15 @@ impl Session {
             requests,
             is_serving,
         } = moved;
-        // These clones are dropped after the lock, so that no value of the program is dropped
-        // under it.
-        let _faults = (input.fault(), sent.fault());
+        // No value of the program may be dropped under the lock: `input` and `sent` are dropped after it.
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
         let mut _before = None;
         let mut state = self.lock();
         _before = state.sleepers.set(Sleeper::Task, None);
         state.conn.handle_time(now);
-        state.take_sent(sent, now);
+        state.take_sent(&sent, now);
         answer(&mut state.conn);
-        state.take_input(input);
+        state.take_input(&input);
         if is_drained {
             state.conn.handle_timeout(now);
         }
@@ -153,55 +151,36 @@ impl Session {
     /// The input has ended: the other side ended its stream, or reading failed.
     pub fn input_ended(&self, failed: Option<io::Error>) {
         let input = failed.map_or(Brought::End, |error| Brought::Failed(error.into()));
-        let _fault = input.fault();
-        self.act(|state| state.take_input(input));
+        self.act(|state| state.take_input(&input));
     }
 
     /// Takes the result of writing the output.
     pub(super) fn output_sent(&self, sent: Sent) {
-        let (_fault, now) = (sent.fault(), self.now());
-        self.act(|state| state.take_sent(sent, now));
-    }
-}
-
-impl Brought<'_> {
-    fn fault(&self) -> Option<Fault> {
-        match self {
-            Self::Failed(fault) => Some(fault.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Sent {
-    fn fault(&self) -> Option<Fault> {
-        match self {
-            Self::Failed(fault) => Some(fault.clone()),
-            _ => None,
-        }
+        let now = self.now();
+        self.act(|state| state.take_sent(&sent, now));
     }
 }
 
 impl State {
-    /// Takes the result of writing. The caller keeps a clone of an error until the lock is free.
-    pub(super) fn take_sent(&mut self, sent: Sent, now: Instant) {
+    /// Takes the result of writing. The caller keeps an error until the lock is free.
+    pub(super) fn take_sent(&mut self, sent: &Sent, now: Instant) {
         match sent {
             Sent::Nothing => return,
             Sent::Some => return self.conn.handle_write_progress(now),
             Sent::All => self.conn.handle_written(),
-            Sent::Failed(fault) => self.conn.handle_write_failed(fault),
+            Sent::Failed(fault) => self.conn.handle_write_failed(fault.clone()),
         }
         self.rouse_watchers();
     }
 
-    /// Takes the input. The caller keeps a clone of an error until the lock is free.
-    fn take_input(&mut self, input: Brought<'_>) {
+    /// Takes the input. The caller keeps an error until the lock is free.
+    fn take_input(&mut self, input: &Brought<'_>) {
         let fault = match input {
             Brought::Nothing => return,
             Brought::Bytes(bytes) => return self.conn.handle_input(bytes),
-            Brought::Message(message) => return self.conn.handle_input(&message),
+            Brought::Message(message) => return self.conn.handle_input(message),
             Brought::End => return self.conn.handle_eof(),
-            Brought::Failed(fault) => fault,
+            Brought::Failed(fault) => fault.clone(),
         };
         let error = fault.as_error().downcast_ref();
         let Some(exited) = error.and_then(ChildExited::of) else {
