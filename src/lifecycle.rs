@@ -6,20 +6,21 @@
 //!        └───────────────────────────────▶┘
 //! ```
 //!
-//! There are exactly five transitions. Messages are not sent before Open, and no new ones after it.
-//! Every change is reported once.
+//! There are exactly five transitions, and every change is reported once. Before Open the only calls are
+//! those that a client makes to open the connection, and after it this side makes no new ones.
 
 use core::fmt;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnectionState {
-    /// The connection is being made. Nothing is sent. Calls fail immediately or wait, as the driver
-    /// is configured.
+    /// The connection is being made: the transport, the handshake and the calls that a client makes first on
+    /// each connection. Other calls fail immediately or wait, as the driver is configured.
     Connecting,
     /// Messages are exchanged, and either side may close the connection.
     Open,
-    /// No new messages are accepted; requests and calls that have begun are finished.
+    /// This side makes no new calls, and refuses new requests of the peer; it still takes notifications.
+    /// Requests and calls that have begun are finished.
     Closing,
     /// Nothing is sent or received any more.
     Closed,
