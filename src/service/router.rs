@@ -327,8 +327,8 @@ impl<S: 'static> LocalRouter<S> {
         };
         self.result = result;
         if let Err(rejected) = sent {
-            // This fails only if the request is not open any more, or the connection is closed.
-            // Then no answer is needed.
+            // This fails only if the request is not open any more or the connection is closed, so
+            // that no answer is needed, or if `max_outbox_bytes` is too small for any answer.
             let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
             served = Err(Failure::Send(rejected.error));
         }

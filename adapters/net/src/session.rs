@@ -64,8 +64,8 @@ pub struct Session {
     /// that.
     outlet: OnceLock<Box<dyn Outlet>>,
     /// Whether the connection has ended: then [`give_back`](Self::give_back) checks each request that was
-    /// taken from the session and has not begun. It is read without the lock, because taking the lock
-    /// there would double the locks per request.
+    /// taken from the session and has not begun. It is read without the lock, because that
+    /// would be one more lock for each request.
     is_closed: AtomicBool,
     /// Whether the task was woken because there is a message to send, such as a call. The task reads it
     /// before its turn, without the lock.

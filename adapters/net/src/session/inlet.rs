@@ -41,7 +41,7 @@ const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
 const UNREAD_TIMEOUT: Duration = Duration::from_millis(8);
 
 /// How far ahead a deadline must be for a thread to read instead of sleeping, because a read may
-/// take some milliseconds longer than its timeout, and the clock may be some milliseconds late.
+/// take some milliseconds longer than its timeout.
 const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
 
 impl Session {
