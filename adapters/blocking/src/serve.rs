@@ -11,8 +11,10 @@ use antiphon_net::{
 /// While a method blocks, later messages wait, but the answers to our own calls, deadlines and
 /// output do not: a handler may call the peer and wait. Long work belongs in [`Request::spawn`].
 ///
-/// Over HTTP every request, notification and report gets a service of its own, on a thread of the
-/// pool, and the other methods are not called.
+/// Over HTTP each HTTP request is a connection of its own, and every call of a method gets a service
+/// of its own, on a thread of the pool. Requests of a batch may run at the same time; when the client
+/// goes away, [`closed`](Self::closed) may be called while they still run. If the pool refuses all jobs
+/// of an HTTP request, because too many wait, no method is called for it.
 ///
 /// A panic in a method is caught: the request is answered *internal error*, and the service is used
 /// further. `()` is the service that knows no method.

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, ErrorObject, OwnedOutcome};
+use antiphon::{Closed, Config, ErrorObject, Json, OwnedOutcome, RequestKey};
 use antiphon_blocking::http::{
     HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, ReplyError,
     connect, with_send,
 };
 use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, Notification, OwnedError, Peer, Pool, Report, Request,
-    Service, TcpServer,
+    Answer, CallError, ConnectionConfig, Metrics, Notification, OwnedError, Peer, Pool, Report,
+    Request, Router, Service, TcpServer,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -79,6 +79,36 @@ impl Service for Echo {
 
     fn report(&mut self, _: &Peer, report: Report) {
         self.tell(format!("report {report}"));
+    }
+}
+
+/// As [`Echo`], and tells of every method that is called.
+struct Life(Echo);
+
+impl Service for Life {
+    fn opened(&mut self, _: &Peer) {
+        self.0.tell("opened");
+    }
+
+    fn batch(&mut self, _: &Peer, items: usize) {
+        self.0.tell(format!("batch of {items}"));
+    }
+
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        self.0.tell(request.method());
+        self.0.request(peer, request)
+    }
+
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
+        self.0.notification(peer, notification);
+    }
+
+    fn cancelled(&mut self, _: &Peer, _: RequestKey, _: Option<Json<'_>>) {
+        self.0.tell("asked to cancel");
+    }
+
+    fn closed(&mut self, _: &Peer, why: Closed) {
+        self.0.tell(format!("closed: {why:?}"));
     }
 }
 
@@ -227,6 +257,114 @@ fn a_handler_that_blocks_stops_nothing_else() {
             assert_eq!(blocked.join().expect("no panic").expect("an answer"), 1);
         }
     });
+}
+
+/// Sends `body` in an HTTP request to a server at `url`, and returns the stream, from which the reply
+/// can be read.
+fn post(url: &str, body: &str) -> TcpStream {
+    let address = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next());
+    let mut stream = TcpStream::connect(address.expect("an address")).expect("a server");
+    let head = "POST /rpc HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                connection: close\r\n";
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    stream
+}
+
+// OBS-02
+#[test]
+fn all_methods_of_a_service_are_called_in_order() {
+    let (echo, told) = Echo::new();
+    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
+    let running = server.start_http(Config::new(), move |_| Life(echo.clone()));
+    let _running = running.expect("a thread");
+    let next = || told.recv_timeout(LONG).expect("a call of a method");
+    // Entries of a batch run at the same time, so there is only one.
+    let mut stream = post(
+        &url,
+        r#"[{"jsonrpc":"2.0","method":"echo","params":[1],"id":1}]"#,
+    );
+    stream.read_to_end(&mut Vec::new()).expect("a reply");
+    for method in ["opened", "batch of 1", "echo", "closed: EndOfInput"] {
+        assert_eq!(next(), method);
+    }
+
+    // A cancel in a batch cancels a request of this batch before it reaches the service.
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#;
+    let wait = r#"{"jsonrpc":"2.0","method":"wait","id":1}"#;
+    let note = r#"{"jsonrpc":"2.0","method":"note"}"#;
+    let mut stream = post(&url, &format!("[{wait},{note},{cancel}]"));
+    stream.read_to_end(&mut Vec::new()).expect("a reply");
+    for method in ["opened", "batch of 3", "note", "closed: EndOfInput"] {
+        assert_eq!(next(), method);
+    }
+}
+
+// OBS-02 INT-05
+#[test]
+fn metrics_count_connections_and_batches() {
+    let metrics = Metrics::new();
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(metrics.clone());
+    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
+    let running = server.start_http(Config::new(), move |_| router.clone());
+    let _running = running.expect("a thread");
+    let one = r#"{"jsonrpc":"2.0","method":"n","id":1}"#;
+    for body in [
+        one.to_owned(),
+        format!("[7,{one}]"),
+        "[7,8,9]".to_owned(),
+        "?".to_owned(),
+    ] {
+        post(&url, &body)
+            .read_to_end(&mut Vec::new())
+            .expect("a reply");
+    }
+    let lines = [
+        "antiphon_server_connections_total 4\n",
+        "antiphon_server_connections_open 0\n",
+        "antiphon_server_batch_size_sum{rpc_system_name=\"jsonrpc\"} 5\n",
+        "antiphon_server_batch_size_count{rpc_system_name=\"jsonrpc\"} 2\n",
+    ];
+    // The ends of exchanges are counted after their replies.
+    let until = Instant::now() + LONG;
+    while !lines.iter().all(|line| metrics.to_string().contains(line)) {
+        assert!(Instant::now() < until, "{metrics}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_full_pool_loses_no_end_of_an_exchange_that_has_begun() {
+    let (echo, told) = Echo::new();
+    let go_on = Arc::clone(&echo.go_on);
+    let held = go_on.lock().expect("no panic");
+    let mut options = ConnectionConfig::from(Config::new());
+    options.pool = Pool::new(1, 0);
+    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
+    let running = server.start_http(options, move |_| Life(echo.clone()));
+    let running = running.expect("a thread");
+    let block = r#"{"jsonrpc":"2.0","method":"block","id":1}"#;
+    let begun = post(&url, block);
+    for method in ["opened", "block", "blocking"] {
+        assert_eq!(told.recv_timeout(LONG).as_deref(), Ok(method));
+    }
+    // All of this one is refused, so no method is called.
+    post(&url, block)
+        .read_to_end(&mut Vec::new())
+        .expect("a reply");
+    // The first one ends while its handler still occupies the pool.
+    assert!(!running.shutdown(Duration::ZERO));
+    drop((begun, held));
+    let end = told.recv_timeout(LONG).expect("the end");
+    assert!(end.starts_with("closed: "), "{end}");
+    assert!(told.try_recv().is_err());
 }
 
 // CLI-06 CAN-13

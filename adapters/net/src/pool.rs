@@ -29,9 +29,9 @@ struct Inner {
 #[derive(Default)]
 struct State {
     /// Jobs that no thread has taken yet.
-    queue: VecDeque<Job>,
-    /// The number of jobs, including running ones. Only this number decides whether a job is
-    /// refused, and not how soon a thread takes it.
+    queue: VecDeque<Queued>,
+    /// The number of jobs, including running ones, without those that must run. Only this number
+    /// decides whether a job is refused, and not how soon a thread takes it.
     jobs: usize,
     threads: usize,
     idle: usize,
@@ -39,6 +39,12 @@ struct State {
 
 /// A job.
 pub type Job = Box<dyn FnOnce() + Send>;
+
+struct Queued {
+    job: Job,
+    /// Whether it is one of [`State::jobs`].
+    is_counted: bool,
+}
 
 impl Pool {
     /// Makes a pool in which `max_running` jobs run (at least one) and `max_waiting` wait. No
@@ -66,24 +72,22 @@ impl Pool {
         if state.jobs >= max_running.saturating_add(max_waiting) {
             return Err(job);
         }
-        if state.idle <= state.queue.len() && state.threads < max_running {
-            // The thread is started under the lock, so that no other job is queued for a thread that
-            // does not start.
-            let inner = Arc::clone(&self.inner);
-            let started = thread::Builder::new()
-                .name("antiphon-work".into())
-                .spawn(move || inner.work());
-            match started {
-                Ok(_) => state.threads += 1,
-                Err(_) if state.threads == 0 => return Err(job),
-                // An existing thread takes it later.
-                Err(_) => {}
-            }
+        if !self.inner.provide_thread(&mut state) {
+            return Err(job);
         }
         state.jobs += 1;
-        state.queue.push_back(job);
-        self.inner.work.notify_one();
+        self.inner.push(state, job, true);
         Ok(())
+    }
+
+    /// Runs `job` on a thread, now or later, however many jobs wait. It does not count for
+    /// [`run`](Self::run), so the caller must bound how many there are.
+    #[doc(hidden)]
+    pub fn run_always(&self, job: Job) {
+        let mut state = self.inner.lock();
+        // Without a thread it waits for the one of a later job.
+        self.inner.provide_thread(&mut state);
+        self.inner.push(state, job, false);
     }
 }
 
@@ -93,15 +97,35 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Starts a thread for one more job if one is needed. Returns false if there is no thread at all.
+    fn provide_thread(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.idle <= state.queue.len() && state.threads < self.max_running {
+            // The thread is started under the lock, so that no other job is queued for a thread that
+            // does not start.
+            let inner = Arc::clone(self);
+            let started = thread::Builder::new()
+                .name("antiphon-work".into())
+                .spawn(move || inner.work());
+            // If the system refuses it, an existing thread takes the job later.
+            state.threads += usize::from(started.is_ok());
+        }
+        state.threads > 0
+    }
+
+    fn push(&self, mut state: MutexGuard<'_, State>, job: Job, is_counted: bool) {
+        state.queue.push_back(Queued { job, is_counted });
+        self.work.notify_one();
+    }
+
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.queue.pop_front() {
+            if let Some(Queued { job, is_counted }) = state.queue.pop_front() {
                 drop(state);
                 // If the job panics, what it owns is dropped: its responder has answered by now.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
-                state.jobs -= 1;
+                state.jobs -= usize::from(is_counted);
                 continue;
             }
             state.idle += 1;
