@@ -187,6 +187,10 @@ impl<S: Send + Sync + 'static> Service for LanguageServer<S> {
         self.router.opened(peer);
     }
 
+    fn batch(&self, peer: &Peer, items: usize) {
+        self.router.batch(peer, items);
+    }
+
     async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         const INITIALIZE: &str = InitializeRequest::METHOD.as_str();
         const SHUTDOWN: &str = ShutdownRequest::METHOD.as_str();

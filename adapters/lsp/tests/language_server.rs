@@ -13,7 +13,7 @@ use antiphon_lsp::types::{
     ShutdownRequest, WorkDoneProgressParams,
 };
 use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone, WorkDoneStep};
-use antiphon_net::{Duplex, Io, Link, connect, duplex, serve};
+use antiphon_net::{Duplex, Io, Link, Metrics, Router, connect, duplex, serve};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -505,4 +505,26 @@ async fn both_sides_call_by_the_types_of_the_protocol() {
     let params = InitializeParams::default();
     let answer = peer.request::<InitializeRequest>(&params).await.unwrap();
     assert_eq!(answer, nothing());
+}
+
+// INT-05
+#[tokio::test(start_paused = true)]
+async fn batches_are_counted_where_the_configuration_allows_them() {
+    let metrics = Metrics::new();
+    let server = LanguageServer::from(Router::new().intercept(metrics.clone()));
+    let mut config = Config::lsp();
+    config.dialect.batches = true;
+    let (near, far) = Link::pair();
+    let _server = connect(far, config, server);
+    let peer = connect(near, config, ());
+    let (call, mut outcomes) = peer
+        .batch(|batch| {
+            batch.notify("initialized", ())?;
+            batch.call::<()>("textDocument/hover", ())
+        })
+        .await
+        .unwrap();
+    assert!(outcomes.fetch(call).is_err());
+    let sum = "antiphon_server_batch_size_sum{rpc_system_name=\"jsonrpc\"} 2\n";
+    assert!(metrics.to_string().contains(sum), "{metrics}");
 }
