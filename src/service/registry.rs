@@ -208,6 +208,8 @@ pub enum RegisterError {
     Taken(String),
     /// Names that begin with `rpc.` are reserved for extensions. JSON-RPC 2.0 §8.
     Reserved(String),
+    /// An extension's name does not begin with `rpc.`.
+    NotReserved(String),
     /// A parameter of this method has a blank name.
     BlankParam(String),
     /// Two parameters of this method have the same name.
@@ -233,6 +235,10 @@ impl fmt::Display for RegisterError {
             Self::Reserved(name) => write!(
                 f,
                 "`{name}` begins with `rpc.`, which is reserved; switch the extensions off to use it"
+            ),
+            Self::NotReserved(name) => write!(
+                f,
+                "`{name}` does not begin with `rpc.`, as the names of extensions do"
             ),
             Self::BlankParam(name) => write!(f, "a parameter of `{name}` needs a name"),
             Self::RepeatedParam(name, param) => {

@@ -311,6 +311,10 @@ fn names_that_cannot_be_used_are_refused() {
             "`rpc.x` begins with `rpc.`, which is reserved; switch the extensions off to use it",
         ),
         (
+            RegisterError::NotReserved("x".into()),
+            "`x` does not begin with `rpc.`, as the names of extensions do",
+        ),
+        (
             RegisterError::BlankParam("name".into()),
             "a parameter of `name` needs a name",
         ),

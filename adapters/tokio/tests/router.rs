@@ -238,6 +238,14 @@ async fn extensions_come_before_what_is_built_in() {
     drop(router);
 }
 
+// EXT-10 SRV-12
+#[test]
+#[should_panic(expected = "`describe` does not begin with `rpc.`")]
+fn an_extension_has_the_name_of_one() {
+    let router: Router = Router::new();
+    drop(router.extension("describe", [], || ()));
+}
+
 // SRV-34
 #[tokio::test]
 async fn methods_come_and_go_while_connections_are_open() {

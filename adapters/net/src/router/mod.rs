@@ -351,7 +351,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// `rpc.discover`. If it fails with *method not found*, the built-in ones answer.
     ///
     /// # Panics
-    /// The name is taken, or the names do not fit the handler.
+    /// The name does not begin with `rpc.` or is taken, or the names do not fit the handler.
     #[track_caller]
     pub fn extension<A, K, const N: usize, H>(
         self,
@@ -364,6 +364,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     {
         let info = described::<Request, S, A, H>(MethodInfo::request(name, &[]), &names);
         let inserted = info.and_then(|info| {
+            if !is_reserved(name) {
+                return Err(RegisterError::NotReserved(name.into()));
+            }
             let route = Route::of(&info, serving::function(&names, handler));
             self.write().extensions.insert(info, route)
         });
@@ -514,6 +517,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
 }
 
 #[track_caller]
+/// Whether a method has the name of an extension.
+fn is_reserved(method: &str) -> bool {
+    method.starts_with("rpc.")
+}
+
 fn expect(registered: Result<(), RegisterError>) {
     if let Err(error) = registered {
         panic!("{error}");

@@ -10,7 +10,7 @@ use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
 
 use super::serving::{OnThreads, Served, Tasks};
-use super::{Route, Routes};
+use super::{Route, Routes, is_reserved};
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::notification::Notification;
@@ -126,7 +126,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Finds the handler of a method, and the interceptors.
     fn find(&self, method: &str) -> (Found<S>, Option<Chain<Request>>) {
         let table = self.read();
-        let is_extension = method.starts_with("rpc.") && table.discovery.is_some();
+        let is_extension = is_reserved(method) && table.discovery.is_some();
         let methods = match is_extension {
             true => &table.extensions,
             false => &table.methods,
