@@ -66,6 +66,9 @@ pub enum SendError {
     BatchEmpty,
     /// The code is reserved and `check_app_codes` is on.
     ReservedCode,
+    /// An interceptor of this side failed, for example because it could not get a token, or did not
+    /// decide in time. The core has no interceptors for what it sends; adapters return this.
+    Interceptor,
 }
 
 impl fmt::Display for SendError {
@@ -88,6 +91,7 @@ impl fmt::Display for SendError {
             Self::BatchTooLong => "the batch has too many items",
             Self::BatchEmpty => "the batch has no items",
             Self::ReservedCode => "the error code is reserved",
+            Self::Interceptor => "an interceptor failed",
         })
     }
 }

@@ -194,6 +194,7 @@ fn errors_say_in_words_what_happened_each_in_its_own() {
         SendError::BatchTooLong,
         SendError::BatchEmpty,
         SendError::ReservedCode,
+        SendError::Interceptor,
     ];
     send.iter().for_each(|error| add(error.to_string()));
     let connection = [

@@ -342,11 +342,11 @@ impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
                 None => maker.begin_batch(batch, timeout),
                 Some(mut shown) if shown.is_waiting() => Begun::Other(Box::pin(async move {
                     let left = shown.decide(timeout).await;
-                    let intercepted = shown.finish(&mut batch);
+                    let intercepted = shown.finish(&mut batch)?;
                     intercepted.end(send(maker, batch, left).end().await)
                 })),
                 Some(shown) => {
-                    this.intercepted = Some(shown.finish(&mut batch));
+                    this.intercepted = Some(shown.finish(&mut batch)?);
                     send(maker, batch, timeout)
                 }
             };

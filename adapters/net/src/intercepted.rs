@@ -151,9 +151,11 @@ impl ShownBatch {
     }
 
     /// Removes the entries that interceptors have answered from the batch, and changes the others as
-    /// interceptors have.
-    pub(crate) fn finish(self, batch: &mut Entries) -> InterceptedBatch {
+    /// interceptors have. If an interceptor failed at a notification, the whole batch is refused with this
+    /// error, because a notification has no outcome that could say so.
+    pub(crate) fn finish(self, batch: &mut Entries) -> Result<InterceptedBatch, CallError> {
         let mut intercepted = InterceptedBatch::default();
+        let mut failed = None;
         let kept = self.entries.into_iter().filter_map(|(name, call, shown)| {
             match (shown.at_once(), name) {
                 (Ok(passed), _) => {
@@ -163,15 +165,21 @@ impl ShownBatch {
                 (Err(answered), Some(name)) => {
                     intercepted.answered.push((name, outcome_of(answered)));
                 }
-                (Err(_), None) => {}
+                (Err(Ok(_)), None) => {}
+                (Err(Err(error)), None) => failed = Some(error),
             }
             None
         });
         batch.replace(kept);
+        if let Some(error) = failed {
+            // This is how the other entries end, whatever the interceptors make of it.
+            let _ = intercepted.end(Err(CallError::Unsent));
+            return Err(error);
+        }
         if !batch.is_empty() {
             self.chain.batch_sent(self.connection, batch.len());
         }
-        intercepted
+        Ok(intercepted)
     }
 }
 
@@ -429,6 +437,12 @@ pub(crate) fn outcome_of(answered: Answered) -> OwnedOutcome {
         Err(CallError::Interceptor(cause)) => OwnedOutcome::Err(OwnedError::internal(cause)),
         Err(error) => unanswered(&error),
     }
+}
+
+/// Returns the result for a notification that is not sent: an error only if an interceptor failed, because
+/// its answer is of no use to a notification.
+pub(crate) fn unsent(answered: Answered) -> Result<(), SendError> {
+    answered.map(drop).map_err(|_| SendError::Interceptor)
 }
 
 /// Returns the outcome for a call without an answer.

@@ -10,10 +10,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::RpcError;
 use antiphon::{
     CallId, CloseReason, Closed, Collector, Instant, Method, OwnedJson, OwnedOutcome, Payload,
-    SendError,
+    RpcError, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +22,7 @@ use crate::call::{BatchCall, Begun, Call, MakeCall};
 use crate::call_error::{CallError, CallRefused};
 use crate::call_request::CallRequest;
 use crate::context::Context;
-use crate::intercepted::{Intercepted, Interception, outcome_of};
+use crate::intercepted::{Intercepted, Interception, outcome_of, unsent};
 use crate::line::InLine;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::responder::Responder;
@@ -136,7 +135,8 @@ impl Peer {
     /// [`call_timeout`](crate::ConnectionConfig::call_timeout) at most.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there is no space by then; otherwise why it cannot be sent.
+    /// [`SendError::Full`] if there is no space by then; otherwise why it cannot be sent. If an
+    /// interceptor answers it, it is not sent, and that is no error.
     pub fn notify<'p>(
         &'p self,
         method: &'p str,
@@ -152,8 +152,7 @@ impl Peer {
                 let sending = self.start_notification(call);
                 sending.map(|sent| intercepted.end_sent(sent))
             }
-            // An interceptor has answered or refused it, so it is not sent; that is no error.
-            Err(_) => Wait::known(Some(&self.session), Ok(())),
+            Err(answered) => Wait::known(Some(&self.session), unsent(answered)),
         })
     }
 
@@ -171,7 +170,7 @@ impl Peer {
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no space now, or if others are waiting for space already;
-    /// otherwise why it cannot be sent.
+    /// otherwise why it cannot be sent: an interceptor that decides later has failed here.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
         let seen = self.interception();
@@ -179,8 +178,7 @@ impl Peer {
         let intercepted = match shown {
             None => None,
             Some(Ok(intercepted)) => Some(intercepted),
-            // An interceptor has answered, refused or not decided, so it is not sent; that is no error.
-            Some(Err(_)) => return Ok(()),
+            Some(Err(answered)) => return unsent(answered),
         };
         let sent = call.params.and_then(|params| {
             let mut place = InLine::new(&self.session);
@@ -325,9 +323,8 @@ impl Peer {
         match started {
             Ok(pending) => Ok(pending.intercepted_by(intercepted)),
             Err(error) => match intercepted.end(Err(error.into())) {
-                Ok(outcome) => Ok(self.settled(outcome)),
                 Err(CallError::Rejected(error)) => Err(error),
-                Err(_) => Err(SendError::NotOpen),
+                answered => Ok(self.settled(outcome_of(answered))),
             },
         }
     }
@@ -532,7 +529,8 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
                 true => shown.decide(timeout).await,
                 false => timeout,
             };
-            let intercepted = shown.finish(&mut batch);
+            let finished = shown.finish(&mut batch);
+            let intercepted = finished.map_err(|_| SendError::Interceptor)?;
             let started = match batch.is_empty() {
                 true => Ok(peer.settled_batch()),
                 false => peer.start_batch(batch, left).await,

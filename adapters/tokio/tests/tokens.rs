@@ -7,7 +7,7 @@ use std::time::Duration;
 use antiphon_tokio::service::{AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor};
 use antiphon_tokio::{
     CallError, Config, ConnectionConfig, Link, Metrics, OwnedJson, OwnedOutcome, Peer, Router,
-    connect,
+    SendError, connect,
 };
 use tokio::time::{Instant, sleep};
 
@@ -107,7 +107,8 @@ async fn whatever_is_called_waits_for_its_token() {
     assert!(text.contains("antiphon_client_calls_running 0\n"), "{text}");
 
     // `try_notify` cannot wait for a token, so nothing is sent.
-    peer.try_notify("tell", ()).unwrap();
+    let unsent = peer.try_notify("tell", ());
+    assert_eq!(unsent, Err(SendError::Interceptor));
     let said: String = peer.call("say", ()).await.unwrap();
     assert_eq!(said, "Bearer s3cret11");
     assert_eq!(told.lock().unwrap().len(), 3);

@@ -421,6 +421,7 @@ pub fn command(error: &SendError) -> &'static str {
         SendError::BatchTooLong => "error: batch too long",
         SendError::BatchEmpty => "error: batch empty",
         SendError::ReservedCode => "error: reserved code",
+        SendError::Interceptor => "error: interceptor",
         _ => "error: unnamed",
     }
 }

@@ -8,7 +8,7 @@ use antiphon::service::{
     AnyRequest, BearerAuth, CallLog, Cx, Decision, Interceptor, LoggedCall, Logging, NoAnswer,
     Reply,
 };
-use antiphon::{CloseReason, Config, ErrorObject, OwnedError, OwnedJson, OwnedOutcome};
+use antiphon::{CloseReason, Config, ErrorObject, OwnedError, OwnedJson, OwnedOutcome, SendError};
 use antiphon_net::{CallError, ConnectionConfig, Metrics, OutgoingCall, block_on};
 
 use super::support::{Side, poll_once};
@@ -166,7 +166,11 @@ fn what_an_interceptor_answers_is_not_sent() {
     // A notification that an interceptor answers is not sent, and its sender gets no error.
     told(&log);
     block_on(peer.notify("refused", ())).unwrap();
-    peer.try_notify("broken", ()).unwrap();
+    peer.try_notify("refused", ()).unwrap();
+    // One at which an interceptor fails is not sent either, and that is an error.
+    let failed = Err(SendError::Interceptor);
+    assert_eq!(block_on(peer.notify("broken", ())), failed);
+    assert_eq!(peer.try_notify("broken", ()), failed);
     assert_eq!(side.written(), "");
     peer.try_notify("changed", ()).unwrap();
     assert_eq!(
@@ -175,7 +179,7 @@ fn what_an_interceptor_answers_is_not_sent() {
     );
     // The first eight lines are about `refused` and `broken`.
     assert_eq!(
-        told(&log)[8..],
+        told(&log)[16..],
         [
             "a> changed*",
             "b> changed*",
@@ -292,6 +296,59 @@ fn each_entry_of_a_batch_passes_interceptors_by_itself() {
     told(&log);
     drop(pending);
     assert_eq!(told(&log), ["bx m", "ax m"]);
+}
+
+// INT-05
+#[test]
+fn a_batch_is_refused_if_an_interceptor_fails_at_one_of_its_notifications() {
+    let (side, log) = seen();
+    let peer = side.peer();
+    let batch = || {
+        peer.batch(|batch| {
+            let call = batch.call::<i32>("m", ())?;
+            batch.notify("broken", ())?;
+            Ok(call)
+        })
+    };
+    let error = block_on(batch()).map(drop).unwrap_err();
+    assert!(matches!(error, CallError::Interceptor(_)), "{error}");
+    let lines = [
+        "a> m",
+        "b> m",
+        "a> broken*",
+        "b> broken*",
+        "b< 0 -32603 broken*",
+        "a< 0 -32603 broken*",
+        "b< 0 unsent m",
+        "a< 0 unsent m",
+    ];
+    assert_eq!(told(&log), lines);
+    let started = block_on(batch().start()).map(drop);
+    assert_eq!(started, Err(SendError::Interceptor));
+    assert_eq!(told(&log), lines);
+    assert_eq!(side.written(), "");
+}
+
+/// Replaces every answer by an error of its own.
+struct Replaces;
+
+impl<R: AnyRequest + ?Sized> Interceptor<R> for Replaces {
+    fn response(&self, _: &Cx, _: &R, reply: &mut Reply) {
+        reply.replace(Err(OwnedError::new(9, "as asked")));
+    }
+}
+
+// INT-06
+#[test]
+fn what_replaces_the_error_of_a_refused_call_is_its_outcome() {
+    let side = Side::new(ConnectionConfig::new(Config::new()).intercept(Replaces));
+    let peer = side.peer();
+    // A blank method is refused.
+    let started = block_on(peer.call("", ()).start()).unwrap();
+    let OwnedOutcome::Err(error) = block_on(started) else {
+        panic!("an error")
+    };
+    assert_eq!(error.code(), 9);
 }
 
 /// Breaks down at one method.
