@@ -512,6 +512,7 @@ fn what_came_back_decides_how_a_call_ends() {
         ),
         "{large:?}"
     );
+    assert_eq!(large.status(), Some(200));
 }
 
 // HTP-06 SEC-10

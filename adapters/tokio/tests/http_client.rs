@@ -141,6 +141,7 @@ async fn what_came_back_decides_how_a_call_ends() {
         failed,
         HttpError::Reply(ReplyError::NoAnswer(_), _)
     ));
+    assert_eq!(failed.status(), Some(200));
     mock.reply(200, &result(6));
     let decode = client.call::<String>("a", ()).await.unwrap_err();
     assert!(matches!(decode, CallError::Decode(_)));

@@ -43,13 +43,9 @@ impl HttpError {
         )
     }
 
-    /// The status of the server's reply, if it is an error status or a redirect. The status of any other
-    /// reply is in [`reply`](Self::reply).
+    /// The status of the server's reply, if one came.
     pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::Reply(error, _) => error.status(),
-            _ => None,
-        }
+        self.reply().map(|reply| reply.status)
     }
 
     /// The status and headers of the reply, if one came that is not a valid answer: for `Retry-After`,
