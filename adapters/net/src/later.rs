@@ -1,9 +1,9 @@
-//! The answer to a request whose handler has returned without one. Interceptors observe it: the
+//! The answer to a request whose handler has returned without one. Interceptors observe it: each
 //! observer is called once, as soon as both the answer and the observer are there.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::ErrorObject;
@@ -49,45 +49,70 @@ type OnGiven = Box<dyn FnOnce(Given) + Send>;
 pub(crate) struct LaterAnswer(Mutex<State>);
 
 #[derive(Default)]
-enum State {
-    /// There is neither an answer nor an observer.
-    #[default]
-    Open,
-    /// The observer waits for the answer.
-    Awaited(OnGiven),
-    /// The answer waits for the observer.
-    Given(Given),
-    /// The observer was called.
-    Told,
+struct State {
+    /// The answer, once there is one.
+    given: Option<Given>,
+    /// The observers that wait for the answer: one for each router that the request has passed.
+    observers: Vec<OnGiven>,
 }
 
 impl LaterAnswer {
-    /// Sets the answer.
+    /// Sets the answer. Only the first one counts.
     pub(crate) fn give(&self, given: Given) {
-        self.step(|state| match state {
-            State::Open => (State::Given(given), None),
-            State::Awaited(told) => (State::Told, Some((told, given))),
-            state => (state, None),
-        });
+        let mut state = self.lock();
+        let given = *state.given.get_or_insert(given);
+        let observers = mem::take(&mut state.observers);
+        drop(state);
+        observers.into_iter().for_each(|told| call(told, given));
     }
 
     /// Calls `told` with the answer, now or when it comes.
     pub(crate) fn tell(&self, told: impl FnOnce(Given) + Send + 'static) {
-        self.step(|state| match state {
-            State::Given(given) => (State::Told, Some((Box::new(told), given))),
-            _ => (State::Awaited(Box::new(told)), None),
-        });
+        let mut state = self.lock();
+        let Some(given) = state.given else {
+            return state.observers.push(Box::new(told));
+        };
+        drop(state);
+        call(Box::new(told), given);
     }
 
-    fn step(&self, step: impl FnOnce(State) -> (State, Option<(OnGiven, Given)>)) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, due) = step(mem::take(&mut *state));
-        *state = next;
-        drop(state);
-        if let Some((told, given)) = due {
-            // The thread may be unwinding already, and a second panic would abort the process. A
-            // panic of `told` was printed.
-            let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
-        }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn call(told: OnGiven, given: Given) {
+    // The thread may be unwinding already, and a second panic would abort the process. A panic of `told`
+    // was printed.
+    let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::{Given, LaterAnswer};
+
+    #[test]
+    fn every_observer_is_called_once_with_the_first_answer() {
+        let (answer, bytes) = (LaterAnswer::default(), Arc::new(AtomicUsize::new(0)));
+        let observe = || {
+            let bytes = Arc::clone(&bytes);
+            answer.tell(move |given| {
+                let Given::Result(n) = given else {
+                    panic!("a result")
+                };
+                bytes.fetch_add(n, Ordering::Relaxed);
+            });
+        };
+        observe();
+        observe();
+        assert_eq!(bytes.load(Ordering::Relaxed), 0);
+        answer.give(Given::Result(3));
+        assert_eq!(bytes.load(Ordering::Relaxed), 6);
+        answer.give(Given::Instead("panicked"));
+        observe();
+        assert_eq!(bytes.load(Ordering::Relaxed), 9);
     }
 }
