@@ -58,6 +58,12 @@ fn ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept() {
             total += pieces.recv_timeout(LONG).unwrap();
         }
         assert_eq!(total, 10_485_763);
+        let mut end = vec![b'x'; 97];
+        end.extend(b"end");
+        // A piece is kept after it was shown.
+        while child.stderr() != end {
+            std::thread::yield_now();
+        }
         assert!(child.close(LONG).unwrap().success());
         assert!(pieces.recv().is_err());
     });

@@ -3,8 +3,8 @@
 mod support;
 
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
         assert!(matches!(refused, Err(CallError::Unsent)), "{refused:?}");
         assert_eq!(client.states(), [ConnectionState::Connecting]);
         letting.send(()).unwrap();
-        let hand = Arc::new(Mutex::new(accepted.recv().unwrap()));
+        let hand = accepted.recv().unwrap();
         assert!(client.wait_open(LONG).wait().is_ok());
         drop(hand);
     });

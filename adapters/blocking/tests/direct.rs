@@ -28,14 +28,13 @@ fn client(service: Scripted) -> (Peer, BufReader<TcpStream>, TcpStream) {
     (peer, reader, stream)
 }
 
-/// Answers the requests one by one, each with its id as the result, and writes `more` after each
-/// answer.
-fn answer(mut reader: BufReader<TcpStream>, mut writer: TcpStream, more: &'static str) {
+/// Answers the requests one by one, each with its id as the result.
+fn answer(mut reader: BufReader<TcpStream>, mut writer: TcpStream) {
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
         let id = line.rsplit_once("\"id\":").unwrap().1;
         let id = id.trim_end().trim_end_matches('}');
-        let answer = format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n{more}");
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n");
         if writer.write_all(answer.as_bytes()).is_err() {
             return;
         }
@@ -47,7 +46,7 @@ fn answer(mut reader: BufReader<TcpStream>, mut writer: TcpStream, more: &'stati
 fn calls_from_many_threads_all_get_their_answers() {
     within(LONG, || {
         let (peer, reader, writer) = client(Scripted::new(echo).0);
-        thread::spawn(move || answer(reader, writer, ""));
+        thread::spawn(move || answer(reader, writer));
         let callers: Vec<_> = (0..4)
             .map(|caller| {
                 let peer = peer.clone();
@@ -105,7 +104,7 @@ fn what_comes_after_an_answer_is_read_though_nobody_waits() {
         });
         let (peer, reader, mut writer) = client(service);
         let other = writer.try_clone().unwrap();
-        thread::spawn(move || answer(reader, other, ""));
+        thread::spawn(move || answer(reader, other));
         for _ in 0..50 {
             for _ in 0..3 {
                 peer.call::<u64>("m", ()).wait().unwrap();

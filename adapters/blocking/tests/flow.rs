@@ -324,14 +324,14 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         options.max_queued_bytes = 600;
         options.when_full = WhenFull::Drop;
         let _peer = connect(link, options, service).unwrap();
-        let request = |id: u32| {
-            let text = "x".repeat(200);
+        let request = |id: u32, bytes: usize| {
+            let text = "x".repeat(bytes);
             format!(r#"{{"jsonrpc":"2.0","method":"m","params":["{text}"],"id":{id}}}"#)
         };
-        hand.say(&request(1));
+        hand.say(&request(1, 200));
         inside.recv().unwrap();
-        hand.say(&request(2));
-        hand.say(&request(3));
+        hand.say(&request(2, 200));
+        hand.say(&request(3, 200));
         let refused = hand.hear();
         assert!(
             refused.contains("-32002") && refused.contains(r#""id":3"#),
@@ -342,6 +342,10 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         assert!(hand.hear().ends_with(r#""result":"served","id":1}"#));
         assert!(hand.hear().ends_with(r#""result":"served","id":2}"#));
         assert!(matches!(log.report(), Report::QueueFull(_)));
+        // While nothing waits, a request is taken that is larger than the limit.
+        hand.say(&request(4, 1000));
+        release.send(()).unwrap();
+        assert!(hand.hear().ends_with(r#""result":"served","id":4}"#));
     });
 }
 

@@ -171,6 +171,19 @@ fn small_messages_are_not_delayed_on_either_side() {
     assert!(!observer.nodelay().unwrap());
     let _link = Link::from_tcp(stream).unwrap();
     assert!(observer.nodelay().unwrap());
+
+    // The socket that a server accepts.
+    let (seen, accepted) = mpsc::channel();
+    let seen = std::sync::Mutex::new(seen);
+    let server = TcpServer::bind("127.0.0.1:0").unwrap();
+    let server = server.on_accept(move |socket| {
+        let is_prompt = socket.tcp_nodelay().unwrap();
+        seen.lock().unwrap().send(is_prompt).unwrap();
+    });
+    let address = server.local_addr().unwrap();
+    let _running = server.start(Config::new(), |_| ()).unwrap();
+    let _link = Link::tcp(address).unwrap();
+    assert_eq!(accepted.recv_timeout(LONG), Ok(true));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -470,13 +470,13 @@ async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
 /// A listener that fails three times before it accepts.
 struct Exhausted {
     memory: Memory,
-    failures: Arc<AtomicUsize>,
+    tries: usize,
 }
 
 impl Listen for Exhausted {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
-        let tried = self.failures.fetch_add(1, Ordering::SeqCst);
-        if tried < 3 {
+        self.tries += 1;
+        if self.tries <= 3 {
             return Poll::Ready(Err(io::Error::other("no descriptor is left")));
         }
         self.memory.poll_accept(cx)
@@ -487,10 +487,9 @@ impl Listen for Exhausted {
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_fails_is_tried_again_after_a_pause() {
     let (links, incoming) = unbounded_channel();
-    let failures = Arc::<AtomicUsize>::default();
     let listener = Exhausted {
         memory: Memory(incoming),
-        failures: Arc::clone(&failures),
+        tries: 0,
     };
     let _running = Server::new(listener, Tokio::current()).start(Config::new(), |_| Slow);
     let start = Instant::now();
@@ -660,10 +659,16 @@ async fn small_messages_are_not_delayed_on_either_side() {
     // Both a socket that connects and one that is accepted know the address of the other side.
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr();
+    let is_prompt = Arc::new(AtomicBool::new(false));
+    let accepted = Arc::clone(&is_prompt);
+    let server = server.on_accept(move |socket| {
+        accepted.store(socket.tcp_nodelay().unwrap(), Ordering::SeqCst);
+    });
     let _running = server.start(Config::new(), |_| Who);
     let link = antiphon_tokio::Link::tcp(address).await.unwrap();
     let peer = antiphon_tokio::connect(link, Config::new(), ());
     assert_eq!(peer.context().peer_addr, Some(address));
     let seen: Option<String> = peer.call("who", ()).await.unwrap();
     assert!(seen.is_some_and(|seen| seen.starts_with("127.0.0.1:")));
+    assert!(is_prompt.load(Ordering::SeqCst));
 }
