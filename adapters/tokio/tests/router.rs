@@ -204,7 +204,7 @@ async fn extensions_come_before_what_is_built_in() {
     let said = raw.ask("rpc.discover", "").await;
     assert!(said.starts_with(r#""result":{"openrpc":"1.0.0","info":{"title":"T","version":"1"},"methods":[{"name":"a","params":[{"name":"x","required":true,"#), "{said}");
     assert!(!said.contains("hidden"));
-    let router = router
+    let _router = router
         .extension("rpc.describe", ["what"], |what: String| {
             Ok::<_, OwnedError>(what)
         })
@@ -235,7 +235,6 @@ async fn extensions_come_before_what_is_built_in() {
     let mut raw = Raw::to(&off).await;
     assert_eq!(raw.ask("rpc.own", "").await, r#""result":null"#);
     assert_eq!(raw.ask("rpc.listMethods", "").await, NOT_FOUND);
-    drop(router);
 }
 
 // EXT-10 SRV-12
@@ -382,7 +381,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
     assert_eq!(raw.ask("file", "").await, INTERNAL);
     raw.say(r#"{"jsonrpc":"2.0","method":"slow"}"#).await;
     assert_eq!(raw.ask("n", "[1]").await, r#""result":1"#);
-    let router = router.map_failures(|failure, request| match failure {
+    let _router = router.map_failures(|failure, request| match failure {
         Failure::Params(error) => Some(OwnedError::new(
             -32602,
             format!("{}: {error}", request.method()),
@@ -403,7 +402,6 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
         r#""error":{"code":-32001,"message":"No text"}"#
     );
     assert_eq!(raw.ask("none", "").await, NOT_FOUND);
-    drop(router);
     let log = log.lock().unwrap();
     let starts = [
         "a handler failed: Request timeout (-32005): slow (id 1) after",

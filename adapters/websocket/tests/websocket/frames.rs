@@ -296,11 +296,16 @@ fn one_frame_is_one_message_whatever_stands_in_it() {
 }
 
 // WSK-02
-// Debug output of a message and of the WebSocket does not show the text.
+// Debug output of a message, of a fault and of the WebSocket does not show the text.
 #[test]
 fn what_is_refused_shows_nothing_of_what_was_said() {
     let mut server = server();
     let events = feed(&mut server, &text("s3cret"));
     assert!(!format!("{events:?}{server:?}").contains("s3cret"));
     assert!(matches!(events[..], [LayerEvent::Message(_)]));
+    // Refused, because it is not UTF-8.
+    let events = feed(&mut server, &frame(FIN | TEXT, b"s3cret\xff", true));
+    let end = end(&events);
+    assert!(matches!(end, WebSocketEnd::Broken { .. }), "{end:?}");
+    assert!(!format!("{events:?}{end:?}{server:?}").contains("s3cret"));
 }

@@ -33,7 +33,7 @@ fn a_message_over_the_limit_is_told_before_it_is_read_and_closed_after_an_answer
     for bytes in [
         text(&"x".repeat(101)),
         header(FIN | TEXT, 101, true),
-        header(FIN | TEXT, 101, true),
+        header(TEXT, 101, true),
         fragments,
     ] {
         let mut server = small(100);
