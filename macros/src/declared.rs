@@ -10,8 +10,8 @@ use syn::{
 use crate::names::Names;
 use crate::options::{RpcOptions, ServiceOptions, doc};
 
-/// The most arguments of a method, those from the request included. A typed client passes parameters as
-/// a tuple, and tuples of at most ten implement `Values`.
+/// The most parameters of a method, without the arguments that are made from the request. A typed client
+/// passes parameters as a tuple, and tuples of at most ten implement `Values`.
 const MAX_PARAMS: usize = 10;
 
 /// The names of functions that the macro generates; no method may have one.
@@ -180,7 +180,7 @@ impl Method {
                     )
                 }
                 // A pattern has no name. Clients send this one, which nobody needs to write by hand.
-                (false, None, None) => Some(format!("<context{place}>")),
+                (false, None, None) => Some(format!("<param{place}>")),
             };
             if let Some(name) = &name {
                 names.take(name, input.pat.span())?;
@@ -191,7 +191,12 @@ impl Method {
                 name,
             });
         }
-        if arguments.len() > MAX_PARAMS {
+        if arguments
+            .iter()
+            .filter(|argument| argument.name.is_some())
+            .count()
+            > MAX_PARAMS
+        {
             let what = format!(
                 "`{ident}` has more than {MAX_PARAMS} parameters: take one struct that has them as fields"
             );

@@ -79,7 +79,6 @@ macro_rules! entries {
 
 entries! {
     service rpc_error RpcError "::antiphon" true "for programs that drive the core";
-    service_net rpc_error_net RpcErrorNet "::antiphon_net" true "with the paths of `antiphon-net`. Most of these do not exist yet: with that crate use `service` or `RpcError`";
     service_tokio rpc_error_tokio RpcErrorTokio "::antiphon_tokio" true "for `antiphon-tokio`";
     service_smol rpc_error_smol RpcErrorSmol "::antiphon_smol" true "for `antiphon-smol`";
     service_async_std rpc_error_async_std RpcErrorAsyncStd "::antiphon_async_std" true "for `antiphon-async-std`";

@@ -108,8 +108,57 @@ fn methods_take_params_by_name_and_by_position() {
     assert_eq!(call(3, "[]"), Ok("null".into()));
     assert_eq!(call(3, "[1]"), Err(-32602));
     assert_eq!(call(4, "[[1,2]]"), Ok("3".into()));
-    assert_eq!(call(4, r#"{"<context0>":[1,2]}"#), Ok("3".into()));
+    assert_eq!(call(4, r#"{"<param0>":[1,2]}"#), Ok("3".into()));
     assert_eq!(call(5, ""), Err(-32601));
+}
+
+/// Has as many parameters as a method may have, and takes something from the request.
+#[service]
+pub trait Wide {
+    /// Adds ten numbers, and says who asked.
+    #[allow(clippy::too_many_arguments)]
+    fn sum(
+        &self,
+        #[rpc(context)] who: Who,
+        a: u8,
+        b: u8,
+        c: u8,
+        d: u8,
+        e: u8,
+        f: u8,
+        g: u8,
+        h: u8,
+        i: u8,
+        j: u8,
+    ) -> Result<String, OwnedError>;
+}
+
+impl Wide for Mine {
+    fn sum(
+        &self,
+        who: Who,
+        a: u8,
+        b: u8,
+        c: u8,
+        d: u8,
+        e: u8,
+        f: u8,
+        g: u8,
+        h: u8,
+        i: u8,
+        j: u8,
+    ) -> Result<String, OwnedError> {
+        let sum: u8 = [a, b, c, d, e, f, g, h, i, j].into_iter().sum();
+        Ok(format!("{}{sum}", who.0))
+    }
+}
+
+// GEN-05
+#[test]
+fn what_is_taken_from_the_request_is_not_one_of_ten_parameters() {
+    let (service, _) = Wide::into_service(Mine).into_parts();
+    let sum = called(&service, 0, "[1,2,3,4,5,6,7,8,9,10]", "Ann");
+    assert_eq!(sum, Ok(r#""Ann555""#.into()));
 }
 
 // GEN-12 EXT-08
