@@ -21,8 +21,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The supported revisions, the newest first.
-const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+/// The supported revisions, the newest first. Revision 2025-03-26 has batches, so it is not one of them.
+const REVISIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
 
 /// The longest wait, in milliseconds.
 const MAX_WAIT: u64 = 60_000;

@@ -21,8 +21,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The revisions of MCP that this server supports, the newest first.
-const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+/// The revisions of MCP that this server supports, the newest first. Revision 2025-03-26 has batches, so it
+/// is not one of them.
+const REVISIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
