@@ -13,8 +13,8 @@ impl<S> FromCall<Request, S> for Peer {
     }
 }
 
-/// A future that is ready when no answer is awaited any more. For a notification that is only when
-/// the connection ends.
+/// A future that is ready when the peer has cancelled the request, or the connection has ended. A
+/// notification cannot be cancelled.
 impl<S> FromCall<Request, S> for Cancellation {
     fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
         Ok(request.cancellation())

@@ -34,7 +34,7 @@ impl<S> RequestContext<S> {
         self.request.peer()
     }
 
-    /// A future that is ready when no answer is awaited any more.
+    /// A future that is ready when the peer has cancelled the request, or the connection has ended.
     pub fn cancellation(&self) -> Cancellation {
         self.request.cancellation()
     }

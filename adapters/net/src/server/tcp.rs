@@ -29,10 +29,11 @@ pub struct TcpServer {
 }
 
 impl TcpServer {
-    /// Listens. Port 0 chooses a free one, which [`local_addr`](Self::local_addr) returns.
+    /// Listens. With port 0 the system chooses a free port, which [`local_addr`](Self::local_addr) returns.
     ///
     /// # Errors
-    /// The address is taken, or is not one of this machine; the error's text has the address.
+    /// Another program uses the address, or it is not one of this machine; the error's text has the
+    /// address.
     pub async fn bind(address: impl Into<Address>) -> io::Result<Self> {
         let address = address.into();
         let named = |error: io::Error| {

@@ -25,7 +25,7 @@ impl UnixServer {
     /// replaced.
     ///
     /// # Errors
-    /// The path is taken or cannot be created; the error's text has the path.
+    /// Another server or another file has the path, or it cannot be created; the error's text has the path.
     #[track_caller]
     pub fn bind(path: impl Into<PathBuf>) -> io::Result<Self> {
         let (listener, path) = bind_unix(path.into())?;
