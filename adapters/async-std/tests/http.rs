@@ -1,7 +1,8 @@
-//! HTTP over the real sockets of async-io, which smol and async-std share; the tasks run on smol's
-//! executor. How clients and servers handle each other's faults is tested on tokio, in virtual
-//! time: the code is the same.
+//! HTTP over the real sockets of async-io, on async-std's executor. How clients and servers handle
+//! each other's faults is tested on tokio, in virtual time: the code is the same.
 #![cfg(feature = "http")]
+
+mod executor;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ struct Echo;
 
 impl Service for Echo {
     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        executor::assert_here();
         let reply = request.defer();
         let answered = match (request.method(), request.raw_params()) {
             ("echo", Some(params)) => reply.ok(params),
@@ -46,12 +48,12 @@ async fn served() -> (Running, HttpClient) {
 // HTP-01 HTP-05 CON-08
 #[test]
 fn calls_go_over_two_connections_at_most() {
-    smol::block_on(async {
+    executor::block_on(async {
         let (running, client) = served().await;
         let calls: Vec<_> = (0..500_u32)
             .map(|n| {
                 let client = client.clone();
-                smol::spawn(async move { client.call::<(u32,)>("echo", &(n,)).await })
+                async_std::task::spawn(async move { client.call::<(u32,)>("echo", &(n,)).await })
             })
             .collect();
         for (n, call) in calls.into_iter().enumerate() {

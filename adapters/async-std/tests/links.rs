@@ -1,6 +1,8 @@
 //! The sockets of async-io, which smol and async-std share: their options and addresses, and that a
 //! server removes the path of its Unix socket.
 
+mod executor;
+
 use antiphon::Config;
 use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpServer, connect};
 
@@ -9,6 +11,7 @@ struct Who;
 
 impl Service for Who {
     async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        executor::assert_here();
         let reply = request.defer();
         let address = peer.context().peer_addr;
         let answered = reply.ok(&address.map(|address| address.to_string()));
@@ -20,7 +23,7 @@ impl Service for Who {
 // TRN-09
 #[test]
 fn small_messages_are_not_delayed_on_either_side() {
-    smol::block_on(async {
+    executor::block_on(async {
         let listener = smol::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stream = smol::net::TcpStream::connect(address).await.unwrap();
@@ -48,7 +51,7 @@ fn a_unix_socket_is_removed_when_its_server_stops() {
 
     let name = format!("antiphon-async-std-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
-    smol::block_on(async {
+    executor::block_on(async {
         let server = UnixServer::bind(path.clone()).unwrap();
         let running = server.start(Config::new(), |_| Who);
         let peer = connect(Link::unix(&path).await.unwrap(), Config::new(), ());
