@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -340,13 +341,7 @@ impl Cell {
     /// The executor, and its runtime as `antiphon-net` takes it.
     fn tasks(&self) -> Option<(&Executor, SharedRuntime)> {
         let executor = self.executor.as_ref()?;
-        let runtime = executor.block_on(async {
-            match executor {
-                Executor::Tokio(_) => Tokio::current(),
-                Executor::AsyncIo => Futures::current(),
-            }
-        });
-        Some((executor, runtime))
+        Some((executor, runtime_of(executor)))
     }
 
     /// Prepares a plain peer, and the way in which our client connects to it.
@@ -470,6 +465,41 @@ impl Cell {
             })
         };
         (Box::new(connect), memory::of_tasks(far))
+    }
+}
+
+/// The runtime that every server and client of this process gets.
+fn runtime_of(executor: &Executor) -> SharedRuntime {
+    executor.block_on(async {
+        match executor {
+            Executor::Tokio(_) => Tokio::current(),
+            Executor::AsyncIo => Futures::current(),
+        }
+    })
+}
+
+/// Checks that tasks run on threads of this adapter, and not on another one's that is compiled in too.
+///
+/// # Errors
+/// They run elsewhere; the text says on which thread.
+pub fn check_home(runtime: Runtime, executor: &Executor) -> Result<(), String> {
+    const MAX_WAIT: Duration = Duration::from_secs(5);
+    let threads = match runtime {
+        Runtime::Blocking => return Ok(()),
+        Runtime::Tokio => "tokio-",
+        Runtime::Smol => "smol-",
+        Runtime::AsyncStd => "async-std/",
+    };
+    let (tell, told) = mpsc::channel();
+    runtime_of(executor).spawn(Box::pin(async move {
+        // Fails if it took too long, so that nobody waits any more.
+        let _ = tell.send(thread::current().name().map(str::to_owned));
+    }));
+    let name = told.recv_timeout(MAX_WAIT).map_err(|_| "no task runs")?;
+    let is_home = name.as_ref().is_some_and(|name| name.starts_with(threads));
+    match is_home {
+        true => Ok(()),
+        false => Err(format!("tasks of {runtime} run on thread {name:?}")),
     }
 }
 

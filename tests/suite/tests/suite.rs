@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use antiphon_peer::runtime::Runtime;
 use antiphon_peer::tls::Tls;
-use antiphon_suite::cell::{Cell, Transport};
+use antiphon_suite::cell::{Cell, Transport, check_home};
 use antiphon_suite::play::play;
 use antiphon_suite::script::{Script, read_all};
 use antiphon_suite::table::{Played, exclusions, missing, table};
@@ -236,6 +236,13 @@ fn cells(runtime: &str, filters: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let home = executor
+        .as_ref()
+        .map(|executor| check_home(runtime, executor));
+    if let Some(Err(why)) = home {
+        eprintln!("{why}");
+        return ExitCode::from(2);
+    }
     let tls = match Tls::self_made() {
         Ok(tls) => Arc::new(tls),
         Err(error) => {
