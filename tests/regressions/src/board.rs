@@ -300,6 +300,7 @@ impl antiphon_net::Service for Board {
                 drop(request.defer());
                 Ok(Answer::deferred())
             }
+            "runtime" => Ok([format!("{:?}", Rt::here())].into()),
             "panics" => panic!("it was asked to"),
             _ => Err(request.unknown_method()),
         }

@@ -6,11 +6,14 @@
 pub mod certificates;
 mod echo;
 
+use std::cell::Cell;
 use std::future::Future;
+use std::sync::Once;
+use std::thread;
 use std::time::Duration;
 
-use antiphon_async_std::{Executor, Futures};
-use antiphon_net::{SharedRuntime, until};
+use antiphon_async_std::{Executor, Futures, set_executor};
+use antiphon_net::{SharedRuntime, Task, until};
 use antiphon_tokio::Tokio;
 pub use echo::{echo, echo_on_threads};
 
@@ -32,6 +35,23 @@ pub enum Rt {
 }
 
 impl Rt {
+    /// The runtime whose task calls this; `None` outside of a task of smol or async-std.
+    pub fn here() -> Option<Self> {
+        use tokio::runtime::{Handle, RuntimeFlavor};
+        if let Ok(tokio) = Handle::try_current() {
+            return Some(match tokio.runtime_flavor() {
+                RuntimeFlavor::CurrentThread => Self::TokioLocal,
+                _ => Self::Tokio,
+            });
+        }
+        if async_std::task::try_current().is_some() {
+            return Some(Self::AsyncStd);
+        }
+        // smol has no such function, so the name of its threads shows it.
+        let is_smol = thread::current().name()?.starts_with("smol-");
+        is_smol.then_some(Self::Smol)
+    }
+
     /// Runs `test` on the runtime, for at most [`LONG`].
     ///
     /// # Panics
@@ -69,14 +89,53 @@ impl Rt {
                 limited(limit, &runtime.clone(), test(runtime)).await
             }),
             None => {
-                let runtime = Futures::on(match self {
-                    Self::AsyncStd => Executor::AsyncStd,
-                    _ => Executor::Smol,
-                });
+                let _running = Running::new(self);
+                let runtime = futures(self);
                 async_io::block_on(limited(limit, &runtime.clone(), test(runtime)))
             }
         }
     }
+}
+
+/// smol or async-std.
+fn futures(rt: Rt) -> SharedRuntime {
+    Futures::on(match rt {
+        Rt::AsyncStd => Executor::AsyncStd,
+        _ => Executor::Smol,
+    })
+}
+
+thread_local! {
+    /// The runtime of the test that runs on this thread, if that is smol or async-std.
+    static NAMED: Cell<Option<Rt>> = const { Cell::new(None) };
+}
+
+/// A test on smol or async-std. A program has one executor, which functions such as
+/// `TcpServer::bind` use, but the tests of one program run on both; so the executor chosen here hands
+/// each task to the runtime of the test or the task that spawns it.
+struct Running;
+
+impl Running {
+    fn new(rt: Rt) -> Self {
+        static CHOSEN: Once = Once::new();
+        CHOSEN.call_once(|| {
+            let is_first = set_executor(Executor::Other(spawn));
+            assert!(is_first, "smol was used before");
+        });
+        NAMED.set(Some(rt));
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        NAMED.set(None);
+    }
+}
+
+fn spawn(task: Task) {
+    let rt = NAMED.get().or_else(Rt::here);
+    futures(rt.expect("a test or a task spawns it")).spawn(task);
 }
 
 async fn limited<F: Future>(limit: Duration, runtime: &SharedRuntime, test: F) -> F::Output {

@@ -12,7 +12,7 @@ use antiphon_stress::LONG;
 use antiphon_stress::certificates::{
     ANY, Authority, Identity, NAME, TLS12, TLS13, Validity, server,
 };
-use sides::{CLIENTS, Caller, Kind, SERVERS, Serving};
+use sides::{ALL, Caller, Kind, Serving};
 
 /// An authority, and a server's certificate that it has signed.
 fn good() -> (Authority, Identity) {
@@ -31,10 +31,10 @@ fn fault(refused: io::Result<Caller>) -> TlsFault {
 #[test]
 fn every_client_talks_to_every_server() {
     let (authority, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         for versions in [ANY, TLS12, TLS13] {
             let serving = Serving::new(kind, server(identity.clone(), versions));
-            for client in CLIENTS {
+            for client in ALL {
                 // By name, and by address.
                 for name in [NAME, "127.0.0.1"] {
                     let config = authority.client(None);
@@ -55,11 +55,10 @@ fn a_websocket_goes_over_tls() {
     let (authority, identity) = good();
     let own = authority.sign(&["a client"], Validity::Now);
     let text = "text ".repeat(50_000);
-    for kind in SERVERS {
+    for kind in ALL {
         let serving = Serving::of_websocket(kind, authority.strict_server(identity.clone(), ANY));
         let url = format!("wss://{NAME}:{}/", serving.address.port());
-        // `CLIENTS` would only add async-std, whose function here runs on the executor of smol.
-        for client in SERVERS {
+        for client in ALL {
             let config = authority.client(Some(own.clone()));
             let caller = Caller::of_websocket(client, &url, config.clone()).unwrap();
             assert_eq!(caller.echo(&text).unwrap(), text);
@@ -83,9 +82,9 @@ fn a_websocket_goes_over_tls() {
 fn a_mebibyte_goes_both_ways_at_once() {
     let (authority, identity) = good();
     let text: String = ('a'..='z').cycle().take(1 << 20).collect();
-    for kind in SERVERS {
+    for kind in ALL {
         let serving = Serving::new(kind, server(identity.clone(), ANY));
-        for client in CLIENTS {
+        for client in ALL {
             let config = authority.client(None);
             let caller = Caller::new(client, serving.address, NAME, config).unwrap();
             thread::scope(|scope| {
@@ -103,10 +102,10 @@ fn a_mebibyte_goes_both_ways_at_once() {
 fn the_certificate_of_a_client_reaches_the_handler() {
     let (authority, identity) = good();
     let own = authority.sign(&["a client"], Validity::Now);
-    for kind in SERVERS {
+    for kind in ALL {
         for versions in [TLS12, TLS13] {
             let serving = Serving::new(kind, authority.strict_server(identity.clone(), versions));
-            for client in CLIENTS {
+            for client in ALL {
                 let config = authority.client(Some(own.clone()));
                 let caller = Caller::new(client, serving.address, NAME, config).unwrap();
                 let seen = caller.who().unwrap();
@@ -139,10 +138,10 @@ fn a_client_without_a_certificate_is_refused_where_one_is_required() {
     let (authority, identity) = good();
     let stranger = Authority::new("a stranger").sign(&["a client"], Validity::Now);
     let stale = authority.sign(&["a client"], Validity::Past);
-    for kind in SERVERS {
+    for kind in ALL {
         for versions in [TLS12, TLS13] {
             let serving = Serving::new(kind, authority.strict_server(identity.clone(), versions));
-            for client in CLIENTS {
+            for client in ALL {
                 let call = |own| Caller::new(client, serving.address, NAME, authority.client(own));
                 let error = refusal(call(None));
                 // TLS 1.2 has no alert of its own for a missing certificate.
@@ -184,9 +183,9 @@ fn a_certificate_that_is_no_good_is_refused_for_what_is_wrong_with_it() {
     let mut texts = Vec::new();
     for (signed_by, validity, name, wanted) in cases {
         let shown = signed_by.sign(&[NAME], validity);
-        for kind in SERVERS {
+        for kind in ALL {
             let serving = Serving::new(kind, server(shown.clone(), ANY));
-            for client in CLIENTS {
+            for client in ALL {
                 let made = Caller::new(client, serving.address, name, authority.client(None));
                 assert_eq!(fault(made), wanted, "{kind:?} {client:?}");
                 // The server sees an alert, or that the connection was cut: either is a failure.
@@ -199,7 +198,7 @@ fn a_certificate_that_is_no_good_is_refused_for_what_is_wrong_with_it() {
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), 4);
-    for client in CLIENTS {
+    for client in ALL {
         let serving = Serving::new(Kind::Tokio, server(identity.clone(), ANY));
         let made = Caller::new(client, serving.address, "no name", authority.client(None));
         let error = made.err().expect("no name");
@@ -211,7 +210,7 @@ fn a_certificate_that_is_no_good_is_refused_for_what_is_wrong_with_it() {
 #[test]
 fn nothing_older_than_tls_1_2_is_spoken() {
     let (authority, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         let serving = Serving::new(kind, server(identity.clone(), ANY));
         // Alert 70 is protocol_version, 40 is handshake_failure.
         for (names_signatures, alert) in [(true, 70), (false, 40)] {
@@ -219,7 +218,7 @@ fn nothing_older_than_tls_1_2_is_spoken() {
             assert_eq!(serving.failure().to_string(), TlsFault::Version.to_string());
         }
     }
-    for client in CLIENTS {
+    for client in ALL {
         let (address, old) = raw::server_of_tls_1_1();
         let made = Caller::new(client, address, NAME, authority.client(None));
         assert_eq!(fault(made), TlsFault::Version, "{client:?}");
@@ -231,13 +230,13 @@ fn nothing_older_than_tls_1_2_is_spoken() {
 #[test]
 fn a_peer_that_speaks_no_tls_is_told_apart() {
     let (authority, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         let serving = Serving::new(kind, server(identity.clone(), ANY));
         raw::plain_client(serving.address);
         let told = serving.failure().to_string();
         assert_eq!(told, TlsFault::Protocol.to_string());
     }
-    for client in CLIENTS {
+    for client in ALL {
         let (address, plain) = raw::plain_server();
         let made = Caller::new(client, address, NAME, authority.client(None));
         assert_eq!(fault(made), TlsFault::Protocol, "{client:?}");
@@ -248,7 +247,7 @@ fn a_peer_that_speaks_no_tls_is_told_apart() {
 #[test]
 fn a_client_that_has_ended_its_half_still_gets_its_answers() {
     let (authority, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         for versions in [TLS12, TLS13] {
             let serving = Serving::new(kind, server(identity.clone(), versions));
             raw::half_closed_client(serving.address, authority.client(None));
@@ -259,7 +258,7 @@ fn a_client_that_has_ended_its_half_still_gets_its_answers() {
 #[test]
 fn an_end_is_announced_and_a_cut_is_an_error() {
     let (authority, identity) = good();
-    for client in CLIENTS {
+    for client in ALL {
         for versions in [TLS12, TLS13] {
             let config = server(identity.clone(), versions);
             let (address, raw) = raw::server_that_reads_to_the_end(config.clone());
@@ -285,7 +284,7 @@ fn an_end_is_announced_and_a_cut_is_an_error() {
 #[test]
 fn new_keys_in_mid_conversation_are_taken_and_given() {
     let (authority, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         let serving = Serving::new(kind, server(identity.clone(), TLS13));
         raw::client_with_new_keys(serving.address, authority.client(None));
     }
@@ -294,7 +293,7 @@ fn new_keys_in_mid_conversation_are_taken_and_given() {
 #[test]
 fn a_handshake_that_is_never_finished_ends_at_its_deadline() {
     let (_, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         let config = server(identity.clone(), ANY);
         let serving = Serving::with_timeout(kind, config, Duration::from_millis(50));
         for first in [&b""[..], b"\x16\x03\x01\x02"] {
@@ -317,7 +316,7 @@ fn a_handshake_that_is_never_finished_ends_at_its_deadline() {
 #[test]
 fn silent_clients_hold_up_neither_others_nor_the_end() {
     let (authority, identity) = good();
-    for kind in SERVERS {
+    for kind in ALL {
         // No handshake reaches its deadline during this test.
         let config = server(identity.clone(), ANY);
         let mut serving = Serving::with_timeout(kind, config, 20 * LONG);

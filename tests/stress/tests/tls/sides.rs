@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, OwnedError};
-use antiphon_async_std::{Executor, Futures};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{Answer, CallError, ConnectionConfig, Context, Peer, Request, Service};
-use antiphon_stress::LONG;
+use antiphon_stress::{LONG, Rt};
 
 /// An adapter under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +21,18 @@ pub(crate) enum Kind {
     AsyncStd,
 }
 
-/// The adapters that serve. async-std's server is that of smol with another executor, and a program
-/// has only one executor.
-pub(crate) const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
+/// All of them.
+pub(crate) const ALL: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
 
-/// The adapters that call.
-pub(crate) const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
+impl Kind {
+    /// The runtime of smol or async-std.
+    fn runtime(self) -> Rt {
+        match self {
+            Self::AsyncStd => Rt::AsyncStd,
+            _ => Rt::Smol,
+        }
+    }
+}
 
 pub(crate) fn options() -> ConnectionConfig {
     let mut config = Config::new();
@@ -35,7 +40,7 @@ pub(crate) fn options() -> ConnectionConfig {
     ConnectionConfig::from(config)
 }
 
-fn runtime() -> Arc<tokio::runtime::Runtime> {
+fn tokio() -> Arc<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     Arc::new(builder.worker_threads(2).enable_all().build().unwrap())
 }
@@ -79,7 +84,7 @@ enum Running {
     Blocking(antiphon_blocking::Running),
     // The server is dropped before its runtime.
     Tokio(antiphon_tokio::Running, Arc<tokio::runtime::Runtime>),
-    Smol(antiphon_async_std::Running),
+    Futures(antiphon_async_std::Running),
 }
 
 impl Serving {
@@ -126,7 +131,7 @@ impl Serving {
                 (address, Running::Blocking(running))
             }
             Kind::Tokio => {
-                let runtime = runtime();
+                let runtime = tokio();
                 let _inside = runtime.enter();
                 let acceptor = antiphon_tokio::tls::Acceptor::new(config).on_failure(on_failure);
                 let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0");
@@ -136,15 +141,18 @@ impl Serving {
                 let running = server.start(options, |_| Answers);
                 (address, Running::Tokio(running, Arc::clone(&runtime)))
             }
-            Kind::Smol | Kind::AsyncStd => {
+            Kind::Smol | Kind::AsyncStd => kind.runtime().run(|_| async {
                 let acceptor =
                     antiphon_async_std::tls::Acceptor::new(config).on_failure(on_failure);
-                let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0");
-                let server = async_io::block_on(server).unwrap();
-                let server = server.with_secure(acceptor).handshake_timeout(timeout);
+                let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0").await;
+                let server = server.unwrap().with_secure(acceptor);
+                let server = server.handshake_timeout(timeout);
                 let address = server.local_addr();
-                (address, Running::Smol(server.start(options, |_| Answers)))
-            }
+                (
+                    address,
+                    Running::Futures(server.start(options, |_| Answers)),
+                )
+            }),
         };
         Self {
             address,
@@ -183,23 +191,16 @@ impl Caller {
                 antiphon_blocking::connect(link, options(), Answers).map(Self::Blocking)
             }
             Kind::Tokio => {
-                let runtime = runtime();
+                let runtime = tokio();
                 let peer = runtime.block_on(async {
                     let link = antiphon_tokio::tls::connect(address, name, config).await?;
                     io::Result::Ok(antiphon_tokio::connect(link, options(), Answers))
                 })?;
                 Ok(Self::Tokio(peer, runtime))
             }
-            Kind::Smol | Kind::AsyncStd => async_io::block_on(async {
+            Kind::Smol | Kind::AsyncStd => kind.runtime().run(|_| async {
                 let link = antiphon_async_std::tls::connect(address, name, config).await?;
-                let runtime = Futures::on(match kind {
-                    Kind::AsyncStd => Executor::AsyncStd,
-                    _ => Executor::Smol,
-                });
-                let (link, service) = (link, Arc::new(Answers));
-                let (peer, driver) = antiphon_net::drive_on(link, options(), service, &runtime);
-                // The peer says how the connection ended.
-                runtime.spawn(Box::pin(async { drop(driver.await) }));
+                let peer = antiphon_async_std::connect(link, options(), Answers);
                 Ok(Self::Futures(peer))
             }),
         }
@@ -219,17 +220,17 @@ impl Caller {
                 peer.map(Self::Blocking)
             }
             Kind::Tokio => {
-                let runtime = runtime();
+                let runtime = tokio();
                 let peer =
                     antiphon_tokio::websocket::connect_tls(there, config, options(), Answers);
                 let peer = runtime.block_on(peer)?;
                 Ok(Self::Tokio(peer, runtime))
             }
-            Kind::Smol | Kind::AsyncStd => {
+            Kind::Smol | Kind::AsyncStd => kind.runtime().run(|_| async {
                 let peer =
                     antiphon_async_std::websocket::connect_tls(there, config, options(), Answers);
-                async_io::block_on(peer).map(Self::Futures)
-            }
+                peer.await.map(Self::Futures)
+            }),
         }
     }
 

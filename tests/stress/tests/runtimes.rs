@@ -1,0 +1,103 @@
+//! What an adapter's functions spawn runs on the runtime that a test names. smol and async-std have
+//! the same functions, and all of them are compiled in here.
+
+use std::sync::Arc;
+
+use antiphon::{Config, OwnedError};
+use antiphon_net::http::HttpClient;
+use antiphon_net::{Answer, Peer, Request, Running, Service};
+use antiphon_stress::{LONG, Rt, on_every_runtime};
+
+on_every_runtime! {
+    handlers_run_on_the_runtime_that_is_named;
+    handlers_of_http_run_on_the_runtime_that_is_named;
+    handlers_on_a_unix_socket_run_on_the_runtime_that_is_named;
+}
+
+/// `here` answers with the runtime of the handler, `there` with that of the caller's handler.
+struct Where;
+
+impl Service for Where {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        match request.method() {
+            "here" => Ok(format!("{:?}", Rt::here()).into()),
+            "there" => {
+                let there: String = peer.call("here", ()).await.unwrap();
+                Ok(there.into())
+            }
+            _ => Err(request.unknown_method()),
+        }
+    }
+}
+
+async fn check(rt: Rt, peer: Peer) {
+    let named = format!("{:?}", Some(rt));
+    for method in ["here", "there"] {
+        let seen: String = peer.call(method, ()).await.unwrap();
+        assert_eq!(seen, named, "{method}");
+    }
+}
+
+// ARC-15
+fn handlers_run_on_the_runtime_that_is_named(rt: Rt) {
+    rt.run(|_| async move {
+        macro_rules! connected {
+            ($adapter:ident) => {{
+                let server = $adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
+                let address = server.local_addr();
+                let running = server.start(Config::new(), |_| Where);
+                let link = $adapter::Link::tcp(address).await.unwrap();
+                (running, $adapter::connect(link, Config::new(), Where))
+            }};
+        }
+        let (running, peer) = match rt {
+            Rt::Tokio | Rt::TokioLocal => connected!(antiphon_tokio),
+            Rt::Smol | Rt::AsyncStd => connected!(antiphon_async_std),
+        };
+        check(rt, peer).await;
+        assert!(running.shutdown(LONG).await);
+    });
+}
+
+// ARC-15
+fn handlers_of_http_run_on_the_runtime_that_is_named(rt: Rt) {
+    rt.run(|_| async move {
+        macro_rules! connected {
+            ($adapter:ident) => {{
+                let server = $adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
+                let url = format!("http://{}/", server.local_addr());
+                let running = server.start_http(Config::new(), Arc::new(Where));
+                (running, $adapter::http::connect(&url, Config::new()))
+            }};
+        }
+        let (running, client): (Running, Result<HttpClient, _>) = match rt {
+            Rt::Tokio | Rt::TokioLocal => connected!(antiphon_tokio),
+            Rt::Smol | Rt::AsyncStd => connected!(antiphon_async_std),
+        };
+        let seen: String = client.unwrap().call("here", ()).await.unwrap();
+        assert_eq!(seen, format!("{:?}", Some(rt)));
+        running.stop();
+    });
+}
+
+// ARC-15
+fn handlers_on_a_unix_socket_run_on_the_runtime_that_is_named(rt: Rt) {
+    let name = format!("antiphon-where-{}-{rt:?}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    rt.run(|_| async move {
+        macro_rules! connected {
+            ($adapter:ident) => {{
+                let server = $adapter::UnixServer::bind(&path).unwrap();
+                let running = server.start(Config::new(), |_| Where);
+                let link = $adapter::Link::unix(&path).await.unwrap();
+                (running, $adapter::connect(link, Config::new(), Where))
+            }};
+        }
+        let (running, peer) = match rt {
+            Rt::Tokio | Rt::TokioLocal => connected!(antiphon_tokio),
+            Rt::Smol | Rt::AsyncStd => connected!(antiphon_async_std),
+        };
+        check(rt, peer).await;
+        assert!(running.shutdown(LONG).await);
+    });
+}
