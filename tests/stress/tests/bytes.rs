@@ -1,12 +1,13 @@
 //! The transports of every adapter with an echo of bytes instead of the core: all bytes come back
 //! unchanged, and an end is reported as an end.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 
 use antiphon_net::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex};
-use antiphon_stress::{Rt, echo, echo_on_threads, on_every_runtime};
+use antiphon_stress::{LONG, Rt, echo, echo_on_threads, on_every_runtime};
 
 on_every_runtime! {
     tcp_moves_any_bytes;
@@ -88,25 +89,22 @@ async fn beside(runtime: &SharedRuntime, work: impl FnOnce() + Send + 'static) {
     working.join().unwrap();
 }
 
+/// Starts a server on a runtime: the server, and its address.
+async fn serve(rt: Rt, protocol: impl Protocol) -> (antiphon_net::Running, std::net::SocketAddr) {
+    let address = "127.0.0.1:0";
+    let server = match rt {
+        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::TcpServer::bind(address).await,
+        Rt::Smol | Rt::AsyncStd => antiphon_async_std::TcpServer::bind(address).await,
+    };
+    let server = server.unwrap();
+    let address = server.local_addr();
+    (server.start_protocol(protocol), address)
+}
+
 // ARC-15 TRN-01
 fn tcp_moves_any_bytes(rt: Rt) {
     rt.run(|runtime| async move {
-        let (running, address) = match rt {
-            Rt::Tokio | Rt::TokioLocal => {
-                let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
-                    .await
-                    .unwrap();
-                let address = server.local_addr();
-                (server.start_protocol(Echoes), address)
-            }
-            Rt::Smol | Rt::AsyncStd => {
-                let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0")
-                    .await
-                    .unwrap();
-                let address = server.local_addr();
-                (server.start_protocol(Echoes), address)
-            }
-        };
+        let (running, address) = serve(rt, Echoes).await;
         beside(&runtime, move || talk_tcp(address)).await;
         running.stop();
     });
@@ -236,14 +234,50 @@ impl Drop for HalfClose {
     }
 }
 
+/// Sends how its echo ended.
+struct Ends(mpsc::Sender<io::Result<()>>);
+
+impl Protocol for Ends {
+    fn serve(&self, link: Link, _: Ending, _: &SharedRuntime) -> Task {
+        let ends = self.0.clone();
+        Box::pin(async move { ends.send(echo(link.io).await).unwrap() })
+    }
+}
+
+/// Closes a connection with bytes that were not read, which the system tells the other side by a reset.
+fn reset(address: std::net::SocketAddr) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"x").unwrap();
+    assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
+}
+
 // TRN-09
 fn a_reset_is_told(rt: Rt) {
-    rt.run(|_| async move {
-        let (near, far) = duplex(16);
-        drop(near);
-        // The other end is gone: the echo returns, with an error or without.
-        drop(echo(far).await);
+    rt.run(|runtime| async move {
+        let (ends, ended) = mpsc::channel();
+        let (running, address) = serve(rt, Ends(ends)).await;
+        beside(&runtime, move || {
+            reset(address);
+            let error = ended.recv_timeout(LONG).unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        })
+        .await;
+        running.stop();
     });
+}
+
+// TRN-09
+#[test]
+fn a_reset_is_told_on_threads() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        echo_on_threads(antiphon_blocking::Link::from_tcp(stream).unwrap())
+    });
+    reset(address);
+    let error = serving.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
 // ARC-15 TRN-01
