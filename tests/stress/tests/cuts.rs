@@ -123,7 +123,8 @@ impl Io for Cut {
     }
 }
 
-/// `echo` gives back the params; `back` calls `echo` of the caller, and gives back its answer.
+/// `echo` gives back the params; `back` calls `echo` of the caller, and gives back its answer. The
+/// notification `note` is answered with `noted`.
 struct Echo;
 
 impl Service for Echo {
@@ -139,9 +140,12 @@ impl Service for Echo {
         }
     }
 
-    async fn notification(&self, peer: &Peer, _: Notification) {
-        // Fails if the connection is cut.
-        let _ = peer.notify("noted", ()).await;
+    async fn notification(&self, peer: &Peer, notification: Notification) {
+        // The other side has this service too, and must not answer the answer.
+        if notification.method() == "note" {
+            // Fails if the connection is cut.
+            let _ = peer.notify("noted", ()).await;
+        }
     }
 }
 

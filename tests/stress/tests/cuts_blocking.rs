@@ -80,7 +80,8 @@ impl<W: Write> Write for CutWriter<W> {
     }
 }
 
-/// `echo` gives back the params; `back` calls `echo` of the caller, and gives back its answer.
+/// `echo` gives back the params; `back` calls `echo` of the caller, and gives back its answer. The
+/// notification `note` is answered with `noted`.
 struct Echo;
 
 impl Service for Echo {
@@ -96,9 +97,12 @@ impl Service for Echo {
         }
     }
 
-    fn notification(&mut self, peer: &Peer, _: Notification) {
-        // Fails if the connection is cut.
-        let _ = peer.notify("noted", ()).wait();
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
+        // The other side has this service too, and must not answer the answer.
+        if notification.method() == "note" {
+            // Fails if the connection is cut.
+            let _ = peer.notify("noted", ()).wait();
+        }
     }
 }
 
