@@ -5,12 +5,13 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use antiphon::OwnedError;
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
-    Answer, ConnectionConfig, Link, MessageTransport, Peer, Queue, QueueTransport, Report, Request,
-    Service, drive_on,
+    Answer, ConnectionConfig, Link, Peer, Queue, QueueTransport, Report, Request, Service,
+    drive_on, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
@@ -67,30 +68,6 @@ fn a_call_goes_through_two_queues(rt: Rt) {
     });
 }
 
-/// The transport of one of two clients. Each gets every response, also those to the other.
-struct Shared(QueueTransport);
-
-impl MessageTransport for Shared {
-    fn poll_receive(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<Option<Vec<u8>>>> {
-        self.0.poll_receive(cx)
-    }
-
-    fn poll_send(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-        message: &[u8],
-    ) -> std::task::Poll<io::Result<()>> {
-        self.0.poll_send(cx, message)
-    }
-
-    fn poll_close(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<io::Result<()>> {
-        std::task::Poll::Ready(Ok(()))
-    }
-}
-
 /// Takes the reports about answers that belong to the other client.
 #[derive(Default)]
 struct Reports(Mutex<Vec<String>>);
@@ -130,7 +107,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
             options.config.dialect.id_scheme = IdScheme::Prefixed(prefix);
             let publish = requests.clone();
             let reports = Arc::<Reports>::default();
-            let transport = Shared(QueueTransport::new(seen, publish));
+            let transport = QueueTransport::new(seen, publish);
             let (peer, driver) = drive_on(
                 Link::messages(transport),
                 options,
@@ -148,6 +125,19 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
         for (peer, _) in &peers {
             assert_eq!(peer.session().lock().conn.calls_open(), 0);
             assert!(peer.closed().is_none(), "what is for others breaks nothing");
+        }
+        // Each client has been told of every answer to the other, and of nothing else.
+        for ((_, reports), other) in peers.iter().zip(["b", "a"]) {
+            while reports.0.lock().unwrap().len() < 50 {
+                let soon = runtime.now() + Duration::from_millis(1);
+                sleep_until(&*runtime, soon).await;
+            }
+            let reports = reports.0.lock().unwrap();
+            assert_eq!(reports.len(), 50);
+            for (n, report) in reports.iter().enumerate() {
+                let id = format!("(id \"{other}-{}\")", n + 1);
+                assert!(report.contains(&id), "{report}");
+            }
         }
     });
 }
