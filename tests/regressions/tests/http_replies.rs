@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_net::CallError;
@@ -198,7 +199,7 @@ checks! {
 fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("ws://{}/", listener.local_addr().expect("an address"));
-    thread::spawn(move || {
+    let serving = thread::spawn(move || {
         let (mut socket, _) = listener.accept().expect("a client");
         socket.set_read_timeout(Some(LONG)).expect("a socket");
         let (mut read, mut byte) = (Vec::new(), [0]);
@@ -210,14 +211,12 @@ fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
         for part in reply.chunks(reply.len() - 4) {
             socket.write_all(part).expect("a client");
         }
-        if !reply
-            .windows(8)
-            .any(|part| part == b"length: " || part == b"chunked\r")
-        {
-            return;
-        }
-        // The client sees the end of such a body by itself: the connection is not closed for it.
-        let _ = socket.read_to_end(&mut Vec::new());
+        // The client sees the end of the body by itself, and closes the connection. If it waited for
+        // more, it would do so for the 10 s that a handshake may take.
+        let soon = Some(Duration::from_secs(5));
+        socket.set_read_timeout(soon).expect("a socket");
+        let ended = socket.read_to_end(&mut Vec::new());
+        ended.expect("the client does not wait for an end");
     });
     let websocket = WebSocketConfig::client(&url).expect("a URL");
     let config = Config::new();
@@ -236,7 +235,9 @@ fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
             }
         }),
     };
-    connected.expect_err("it is refused")
+    let error = connected.expect_err("it is refused");
+    serving.join().expect("the server has seen the end");
+    error
 }
 
 fn check_handshakes(rt: Option<Rt>) {
