@@ -403,7 +403,6 @@ fn the_repository_has_its_rooms() {
         "fuzz",
         "proptest-regressions",
         "benches",
-        "adapters",
         "examples",
         "docs",
         "docs/guide/book.toml",

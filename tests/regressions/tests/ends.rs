@@ -322,7 +322,7 @@ fn a_request_over_tls_is_answered_though_its_client_has_said_close_notify() {
 }
 
 mod rustls_stream {
-    use super::{Duration, LONG, Read, Shutdown, TcpStream, Write, io};
+    use super::{LONG, Read, Shutdown, TcpStream, Write, io};
     use antiphon_peer::tls::Tls;
 
     pub(super) struct Stream(rustls::StreamOwned<rustls::ClientConnection, TcpStream>);
@@ -336,8 +336,7 @@ mod rustls_stream {
         let conn = rustls::ClientConnection::new(tls.client().expect("a client"), name);
         let tcp = TcpStream::connect(address).expect("it listens");
         tcp.set_read_timeout(Some(LONG)).expect("a timeout");
-        tcp.set_write_timeout(Some(LONG + Duration::ZERO))
-            .expect("a timeout");
+        tcp.set_write_timeout(Some(LONG)).expect("a timeout");
         Stream(rustls::StreamOwned::new(conn.expect("a connection"), tcp))
     }
 
