@@ -38,7 +38,8 @@ impl Shared {
                 None => return Ok(None),
                 Some(end) => {
                     if let Poll::Ready(done) = poll(end, &mut Context::from_waker(&waker)) {
-                        self.waiting().pop();
+                        let own = thread::current().id();
+                        self.waiting().retain(|thread| thread.id() != own);
                         return done.map(Some);
                     }
                 }
@@ -107,12 +108,86 @@ pub fn of_tasks(end: Duplex) -> Stream {
 
 /// The end of a stream between threads.
 pub fn of_threads(end: antiphon_blocking::Duplex) -> Stream {
+    let mut hang_up = Some(end.hang_up());
     let (reader, writer) = end.split();
     Stream {
         reader: Box::new(reader),
         writer: Box::new(writer),
-        // Nothing cuts it at once; each half ends when it is dropped.
-        cut: Box::new(|| {}),
+        cut: Box::new(move || {
+            if let Some(hang_up) = hang_up.take() {
+                hang_up();
+            }
+        }),
         keep: Box::new(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    use antiphon_net::Io;
+
+    use super::{Reader, Shared, Stream, Writer, of_threads};
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// Starts a thread that reads, and returns how many bytes it read.
+    fn reading(mut reader: impl Read + Send + 'static) -> mpsc::Receiver<usize> {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || tell.send(reader.read(&mut [0]).unwrap()));
+        told
+    }
+
+    /// Waits until so many threads wait in the stream.
+    fn wait_for(shared: &Shared, threads: usize) {
+        while shared.waiting().len() != threads {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_cut_wakes_a_reader_after_a_writer_has_gone_on() {
+        let (near, mut far) = antiphon_net::duplex(1);
+        let shared = Arc::new(Shared {
+            end: Mutex::new(Some(near)),
+            waiting: Mutex::default(),
+        });
+        let mut writer = Writer(Arc::clone(&shared));
+        writer.write_all(b"x").unwrap();
+        // The second byte waits for the first to be read, and the reader begins to wait after it.
+        let writing = thread::spawn(move || {
+            writer.write_all(b"x").unwrap();
+            writer
+        });
+        wait_for(&shared, 1);
+        let read = reading(Reader(Arc::clone(&shared)));
+        wait_for(&shared, 2);
+        async_io::block_on(std::future::poll_fn(|cx| far.poll_read(cx, &mut [0]))).unwrap();
+        let _writer = writing.join().unwrap();
+        shared.cut();
+        assert_eq!(read.recv_timeout(LONG), Ok(0));
+    }
+
+    #[test]
+    fn a_cut_between_threads_ends_both_directions() {
+        let (near, far) = antiphon_blocking::duplex(100);
+        let Stream {
+            reader,
+            mut writer,
+            mut cut,
+            ..
+        } = of_threads(near);
+        let (far_reader, mut far_writer) = far.split();
+        let reads = [reading(reader), reading(far_reader)];
+        cut();
+        for read in reads {
+            assert_eq!(read.recv_timeout(LONG), Ok(0));
+        }
+        assert!(writer.write(b"x").is_err());
+        assert!(far_writer.write(b"x").is_err());
     }
 }
