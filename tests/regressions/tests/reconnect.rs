@@ -14,6 +14,7 @@ use antiphon_net::{
     Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
 };
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use socket2::{Domain, Socket, Type};
 
 /// How many attempts follow a failed connection, in every test here.
 const ATTEMPTS: u32 = 4;
@@ -65,12 +66,14 @@ impl Drop for Server {
     }
 }
 
-/// An address where nobody listens.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+/// An address where nobody listens. As long as the socket lives, no other test gets its port, to
+/// which the client here would connect.
+fn nobody() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any_port: SocketAddr = ([127, 0, 0, 1], 0).into();
+    socket.bind(&any_port.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
 }
 
 /// Options with [`ATTEMPTS`] attempts and short delays.
@@ -319,7 +322,8 @@ fn waiting_for_a_server_that_is_down_ends_without_the_reason(rt: Rt) {
     rt.run(|runtime| async move {
         let (mut keeping, changes) = (keeping(), Changes::default());
         changes.watch(&mut keeping);
-        let client = keep(rt, &runtime, nobody(), keeping, Config::new());
+        let (_socket, address) = nobody();
+        let client = keep(rt, &runtime, address, keeping, Config::new());
         let said = given_up(&client).await;
         assert!(said.contains("refused"), "{said}");
         changes.assert_all_lost_with("refused");
@@ -331,7 +335,8 @@ fn waiting_for_a_server_that_is_down_ends_without_the_reason(rt: Rt) {
 fn waiting_for_a_server_that_is_down_ends_without_the_reason_on_threads() {
     let (mut keeping, changes) = (keeping(), Changes::default());
     changes.watch(&mut keeping);
-    let client = keep_on_threads(nobody(), keeping, Config::new());
+    let (_socket, address) = nobody();
+    let client = keep_on_threads(address, keeping, Config::new());
     let said = given_up_on_threads(&client);
     assert!(said.contains("refused"), "{said}");
     changes.assert_all_lost_with("refused");
