@@ -2,5 +2,6 @@
 //! connection runs here.
 
 mod docs;
+mod firmware;
 mod floors;
 mod source;

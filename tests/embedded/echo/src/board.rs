@@ -175,14 +175,11 @@ pub fn send(byte: u8) {
     }
 }
 
-/// Milliseconds since the start, for about three minutes; then they begin again at 0. The only deadline
-/// of an echo peer, for the rest of a message, may then come late or never.
+/// The ticks of the timer since the start, 25 000 in a millisecond. After 171.8 s they begin again at 0.
 #[allow(dead_code, reason = "one of the peers knows no time")]
-pub fn milliseconds() -> u32 {
-    // The clock has 25 MHz.
-    const TICKS: u32 = 25_000;
+pub fn ticks() -> u32 {
     // SAFETY: a register of this board; it counts down.
-    unsafe { (u32::MAX - TIMER_VALUE.read_volatile()) / TICKS }
+    unsafe { u32::MAX - TIMER_VALUE.read_volatile() }
 }
 
 #[cfg(feature = "measured")]

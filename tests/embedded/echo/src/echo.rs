@@ -3,6 +3,7 @@
 use core::convert::Infallible;
 
 use crate::board;
+use crate::clock::Clock;
 use antiphon::{Connection, ErrorObject, Event, Input, Instant, Settings};
 
 /// The largest message. The input buffer is 64 bytes larger, which is more than `Config::max_input_bytes` adds
@@ -13,13 +14,14 @@ pub const MAX_MESSAGE_BYTES: usize = 1024;
 pub fn serve<S: Settings>(mut conn: Connection<Infallible, S>) -> ! {
     let mut buffer = [0; MAX_MESSAGE_BYTES + 64];
     let mut filled = 0;
+    let mut clock = Clock::default();
     loop {
         // A buffer of `max_input_bytes` is never full without progress.
         while let (Some(slot), Some(byte)) = (buffer.get_mut(filled), board::receive()) {
             *slot = byte;
             filled += 1;
         }
-        let now = u64::from(board::milliseconds());
+        let now = clock.millis(board::ticks());
         conn.handle_timeout(Instant::from_millis(now));
         let mut input = Input::stream(&buffer[..filled]);
         while let Some(event) = conn.poll_event(&mut input) {

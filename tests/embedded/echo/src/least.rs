@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod board;
+mod clock;
 mod echo;
 
 use antiphon::{CancelStyle, Config, Connection, FixedConfig};

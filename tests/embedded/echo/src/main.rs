@@ -6,6 +6,7 @@
 extern crate alloc;
 
 mod board;
+mod clock;
 mod echo;
 
 use antiphon::{Config, Connection};
