@@ -50,6 +50,8 @@ STEP_MIN = 1.5
 COMPARED = {"whole": (1 << 20, 2 << 20), "bytes": (256 << 10, 512 << 10)}
 # How far the ratios of a doubling may lie apart when two programs count it.
 MAX_APART = 0.02
+# If fewer instructions are counted, the counter did not see the part that reads the input.
+MAX_BYTES_PER_INSTRUCTION = 8
 MAX_SERIES_SECONDS = 3000
 SAID = re.compile(r"bytes (\d+) items (\d+) events (\d+) held (\d+) bound (\d+)")
 COUNTED = re.compile(r"^totals: (\d+)", re.MULTILINE)
@@ -68,9 +70,10 @@ def play(command):
 
 def count_by_callgrind(job, folder):
     """What the binary said of each size, and how many instructions each took."""
-    # One dump of the counters for each size, whenever the part that counts is left.
+    # Counts in this function alone, and dumps the counters whenever it is left: once for each size.
+    function = "antiphon_linear::measured"
     said = play(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                 "--toggle-collect=*measured*", "--dump-after=antiphon_linear::measured", *job])
+                 f"--toggle-collect={function}", f"--dump-after={function}", *job])
     dumps = [pathlib.Path(folder, f"out.{n + 1}") for n in range(len(said))]
     return said, [int(COUNTED.search(dump.read_text())[1]) for dump in dumps]
 
@@ -121,6 +124,8 @@ def series(count, binary, name, role, mode, sizes):
         raise RuntimeError(f"{name} {role} {mode}: {len(said)} of {len(sizes)} sizes were played")
     rows = []
     for counted, (size, items, _events, held, bound) in zip(counts, said):
+        if counted * MAX_BYTES_PER_INSTRUCTION < size:
+            raise RuntimeError(f"{name} {role} {mode}: {counted} instructions for {size} bytes: not all was counted")
         rows.append((name, role, mode, size, counted, items, held, bound))
     return rows
 
