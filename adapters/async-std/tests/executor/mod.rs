@@ -7,14 +7,14 @@ use std::sync::Once;
 use antiphon_async_std::{Executor, set_executor};
 
 /// Runs a test on async-std.
-pub fn block_on<F: Future>(test: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(test: F) -> F::Output {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| assert!(set_executor(Executor::AsyncStd), "smol was used before"));
     async_std::task::block_on(test)
 }
 
 /// Checks that a handler runs in a task of async-std. If it does not, the request fails.
-pub fn assert_here() {
+pub(crate) fn assert_here() {
     let task = async_std::task::try_current();
     assert!(task.is_some(), "this handler does not run on async-std");
 }
