@@ -13,4 +13,4 @@ pub mod program;
 pub mod raw;
 pub mod served;
 
-pub use antiphon_stress::{LONG, Rt, on_every_runtime};
+pub use antiphon_stress::{LONG, Rt, choose_executor, on_every_runtime};

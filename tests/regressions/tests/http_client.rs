@@ -19,7 +19,7 @@ use antiphon::Config;
 use antiphon_net::CallError;
 use antiphon_net::http::{HttpClient, HttpError};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
-use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
 
 /// How many calls are made one after another.
@@ -173,6 +173,7 @@ fn client(rt: Rt, port: u16) -> HttpClient {
 }
 
 fn client_on_threads(port: u16) -> antiphon_blocking::http::HttpClient {
+    choose_executor();
     antiphon_blocking::http::connect(&plain(port), Config::new()).expect("a client")
 }
 
@@ -250,6 +251,7 @@ fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
     let client = match is_secure {
         false => client_on_threads(port),
         true => {
+            choose_executor();
             let url = format!("https://{NAME}:{port}/");
             let client = antiphon_blocking::http::connect_tls(&url, Config::new(), tls_client);
             client.expect("a client")

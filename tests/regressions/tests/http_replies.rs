@@ -14,7 +14,7 @@ use antiphon::Config;
 use antiphon_net::CallError;
 use antiphon_net::http::HttpClientConfig;
 use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd};
-use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 
 /// The status line after the version, further headers, and the body of one reply.
 type Reply = (&'static str, &'static str, &'static [u8]);
@@ -78,6 +78,7 @@ fn calls(
         let (options, heads) = hooked(config);
         let result = match rt {
             None => {
+                choose_executor();
                 let client = antiphon_blocking::http::connect(&url, options);
                 client.expect("a client").call("m", ()).wait()
             }

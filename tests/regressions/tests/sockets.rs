@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use antiphon::{Config, OwnedError};
 use antiphon_async_std::websocket::WebSocketConfig;
 use antiphon_net::{Answer, Peer, Request, Service, SharedRuntime};
-use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use socket2::SockRef;
 
 /// Answers everything with `true`.
@@ -151,6 +151,7 @@ fn sockets_are_without_keep_alive_on_threads() {
     let address = server.local_addr().unwrap();
     let running = server.start_http(Config::new(), |_| Yes).unwrap();
     let there = format!("http://{address}/");
+    choose_executor();
     let client = antiphon_blocking::http::connect(&there, Config::new()).unwrap();
     assert!(client.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
@@ -205,6 +206,7 @@ fn nobody_sees_accepted_sockets_on_threads() {
     let address = server.local_addr().unwrap();
     let server = server.on_accept(hook(seen));
     let _running = server.start_http(Config::new(), |_| Yes).unwrap();
+    choose_executor();
     let client = antiphon_blocking::http::connect(&format!("http://{address}/"), Config::new());
     assert!(client.unwrap().call::<bool>("m", ()).wait().unwrap());
     assert_eq!(sockets.recv_timeout(LONG).unwrap(), (true, true));

@@ -110,18 +110,30 @@ thread_local! {
     static NAMED: Cell<Option<Rt>> = const { Cell::new(None) };
 }
 
-/// A test on smol or async-std. A program has one executor, which functions such as
-/// `TcpServer::bind` use, but the tests of one program run on both; so the executor chosen here hands
-/// each task to the runtime of the test or the task that spawns it.
+/// Chooses the executor of this program. Functions such as `TcpServer::bind` and `connect` use it for
+/// smol and for async-std, and tests on both run in one program; so it hands each task to the runtime of
+/// the test or of the task that spawns it. The first connection fixes the choice, also one that spawns
+/// nothing, as an HTTP client on threads makes it: call this before.
+///
+/// # Panics
+/// It is too late.
+pub fn choose_executor() {
+    static CHOSEN: Once = Once::new();
+    CHOSEN.call_once(|| {
+        let is_first = set_executor(Executor::Other(spawn));
+        assert!(
+            is_first,
+            "a client of HTTP on threads needs `choose_executor` before"
+        );
+    });
+}
+
+/// A test that runs on smol or async-std.
 struct Running;
 
 impl Running {
     fn new(rt: Rt) -> Self {
-        static CHOSEN: Once = Once::new();
-        CHOSEN.call_once(|| {
-            let is_first = set_executor(Executor::Other(spawn));
-            assert!(is_first, "smol was used before");
-        });
+        choose_executor();
         NAMED.set(Some(rt));
         Self
     }

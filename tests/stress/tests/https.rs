@@ -9,7 +9,7 @@ use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
 use antiphon_net::{Answer, CallError, Context, Peer, Request, Service};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
-use antiphon_stress::{Rt, on_every_runtime};
+use antiphon_stress::{Rt, choose_executor, on_every_runtime};
 
 /// Answers with the certificate that the client has shown, or `null`.
 struct Who;
@@ -110,6 +110,7 @@ async fn start(
 // SEC-01 SEC-02 SRV-33 HTP-05
 #[test]
 fn the_same_on_threads() {
+    choose_executor();
     let authority = Authority::new("a");
     let own = authority.sign(&["client"], Validity::Now);
     let shown = own.certificate.to_vec();
