@@ -4,7 +4,7 @@ const TICKS_PER_MILLISECOND: u32 = 25_000;
 
 /// Counts milliseconds. It must be asked more often than the timer begins again, which is every 171 s.
 #[derive(Default)]
-pub struct Clock {
+pub(crate) struct Clock {
     millis: u64,
     /// What the timer had counted at `millis`.
     ticks: u32,
@@ -12,7 +12,7 @@ pub struct Clock {
 
 impl Clock {
     /// The milliseconds since the start, when the timer has counted `ticks`.
-    pub fn millis(&mut self, ticks: u32) -> u64 {
+    pub(crate) fn millis(&mut self, ticks: u32) -> u64 {
         // The difference is right even if the timer has begun again in between.
         let passed = ticks.wrapping_sub(self.ticks) / TICKS_PER_MILLISECOND;
         self.ticks = self.ticks.wrapping_add(passed * TICKS_PER_MILLISECOND);
