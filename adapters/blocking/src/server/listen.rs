@@ -250,12 +250,12 @@ pub struct UnixServer {
     on_refused: OnRefused,
 }
 
-/// A listener that removes its path.
+/// A listener that removes its path before it closes.
 #[cfg(unix)]
 #[derive(Debug)]
 struct UnixSocket {
-    listener: std::os::unix::net::UnixListener,
     path: antiphon_net::UnixPath,
+    listener: std::os::unix::net::UnixListener,
 }
 
 #[cfg(unix)]

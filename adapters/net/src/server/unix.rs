@@ -31,7 +31,7 @@ impl UnixServer {
         let (listener, path) = bind_unix(path.into())?;
         let runtime = current();
         let listener = runtime.listen_unix(listener)?;
-        Ok(Self(Server::new(Removing(listener, path), runtime)))
+        Ok(Self(Server::new(Removing(path, listener), runtime)))
     }
 
     /// Sets how many connections may be open at the same time. Further ones are closed as soon as they
@@ -65,11 +65,11 @@ impl UnixServer {
     }
 }
 
-/// A listener whose socket's path is removed when this is dropped.
-struct Removing(Box<dyn Listen>, #[allow(dead_code)] UnixPath);
+/// A listener whose socket's path is removed when this is dropped, before the listener closes.
+struct Removing(#[allow(dead_code)] UnixPath, Box<dyn Listen>);
 
 impl Listen for Removing {
     fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>> {
-        self.0.poll_accept(cx)
+        self.1.poll_accept(cx)
     }
 }
