@@ -96,6 +96,7 @@ impl Request {
             Failure::Error(error) if self.is_notification() || error.source().is_some() => {
                 self.report_failed(error);
             }
+            Failure::Interceptor(cause) => self.report_failed(OwnedError::internal(cause)),
             _ => {}
         }
     }

@@ -210,6 +210,36 @@ async fn calls_beyond_a_rate_are_refused() {
     }
 }
 
+// INT-06
+#[tokio::test]
+async fn the_cause_for_which_a_notification_was_not_served_was_lost() {
+    struct Broken;
+
+    impl Interceptor<Request> for Broken {
+        fn request(&self, _: &mut Cx, request: &Request) -> Decision {
+            match request.method() {
+                "log" => Decision::Fail("the disk is full".into()),
+                _ => Decision::Continue,
+            }
+        }
+    }
+
+    let said = Log::default();
+    let log = Arc::clone(&said);
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .notification("log", [], || ())
+        .intercept(Broken)
+        .on_report(move |_, report| log.lock().unwrap().push(report.to_string()));
+    let (near, far) = Link::pair();
+    let _serving = connect(far, Config::new(), router);
+    let peer = connect(near, Config::new(), ());
+    peer.notify("log", ()).await.unwrap();
+    assert_eq!(peer.call::<u8>("n", ()).await.unwrap(), 1);
+    let expected = "a handler failed: the disk is full: log (notification)";
+    assert_eq!(*said.lock().unwrap(), [expected]);
+}
+
 // INT-09
 #[tokio::test(start_paused = true)]
 async fn servers_that_began_at_different_times_share_a_rate() {
