@@ -173,6 +173,11 @@ impl Request {
         .await
     }
 
+    /// Whether the connection is an HTTP request.
+    pub(crate) fn is_exchange(&self) -> bool {
+        self.responder.session().options().config.exchange
+    }
+
     /// Returns the error with which a request is answered whose handler took too long, and reports it to
     /// the service.
     pub(crate) fn timed_out(&self) -> OwnedError {

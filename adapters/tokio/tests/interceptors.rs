@@ -210,6 +210,30 @@ async fn calls_beyond_a_rate_are_refused() {
     }
 }
 
+// INT-09
+#[cfg(feature = "http")]
+#[tokio::test]
+async fn a_rate_per_connection_was_useless_over_http_without_a_word() {
+    let said = Log::default();
+    let log = Arc::clone(&said);
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(RateLimit::per_connection(1, 1))
+        .on_report(move |_, report| log.lock().unwrap().push(report.to_string()));
+    let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
+        .await
+        .unwrap();
+    let url = format!("http://{}/", server.local_addr());
+    let _running = server.start_http(Config::new(), router);
+    let client = antiphon_tokio::http::connect(&url, Config::new()).unwrap();
+    for _ in 0..3 {
+        assert_eq!(client.call::<u8>("n", ()).await.unwrap(), 1);
+    }
+    let said = said.lock().unwrap();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("use `per_server` over HTTP"), "{said:?}");
+}
+
 // INT-06
 #[tokio::test]
 async fn the_cause_for_which_a_notification_was_not_served_was_lost() {

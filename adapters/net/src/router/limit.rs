@@ -1,10 +1,10 @@
 //! How many calls a second are served, and what they may cost.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::{Bucket, CallEnd, Cx, Decision, Interceptor, Prices, Reply};
+use antiphon::service::{Bucket, CallEnd, Cx, Decision, Failure, Interceptor, Prices, Reply};
 
 use crate::request::Request;
 
@@ -33,7 +33,8 @@ impl RateLimit {
     }
 
     /// Allows `rate` calls per second of each connection, and bursts of `burst` calls after a pause. Over
-    /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there.
+    /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there; the
+    /// first call over HTTP is reported as [`Report::Failed`](antiphon::session::Report::Failed), and served.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
@@ -90,7 +91,8 @@ impl CostLimit {
 
     /// Lets the calls of each connection cost `rate` units a second, and bursts of calls `burst` units after
     /// a pause. Each connection has its own budget. Over HTTP each request is a connection of its own, so only
-    /// the entries of a batch would share a budget: use [`per_server`](Self::per_server) there.
+    /// the entries of a batch would share a budget: use [`per_server`](Self::per_server) there. The first call
+    /// over HTTP is reported as [`Report::Failed`](antiphon::session::Report::Failed), and served.
     pub fn per_connection(rate: u64, burst: u64) -> Self {
         Self {
             buckets: Buckets::many(Bucket::per_second(rate, burst)),
@@ -165,6 +167,10 @@ impl Interceptor<Request> for CostLimit {
     }
 }
 
+/// What is reported when a limit per connection serves HTTP.
+const WITHOUT_EFFECT: &str =
+    "a limit `per_connection` begins anew with each HTTP request: use `per_server` over HTTP";
+
 /// The buckets of a limit: one for all connections, or one for each.
 #[derive(Debug)]
 struct Buckets {
@@ -174,6 +180,8 @@ struct Buckets {
     full: Bucket,
     /// The bucket of all connections; `None` if each has its own.
     shared: Option<Arc<Mutex<Bucket>>>,
+    /// Whether it was reported that connections with buckets of their own are HTTP requests.
+    is_reported: AtomicBool,
 }
 
 /// The bucket to which a limit charges calls, and the number of the limit.
@@ -200,6 +208,7 @@ impl Buckets {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             full,
             shared: None,
+            is_reported: AtomicBool::new(false),
         }
     }
 
@@ -207,6 +216,9 @@ impl Buckets {
     fn of(&self, request: &Request) -> Arc<Mutex<Bucket>> {
         if let Some(shared) = &self.shared {
             return Arc::clone(shared);
+        }
+        if request.is_exchange() && !self.is_reported.swap(true, Ordering::Relaxed) {
+            request.report(Failure::Interceptor(WITHOUT_EFFECT.into()));
         }
         let mut attributes = request.connection_attributes();
         if attributes.get::<Vec<Own>>().is_none() {
