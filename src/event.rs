@@ -327,6 +327,8 @@ pub enum RefusedCause {
     TooLarge {
         /// The declared size in bytes.
         bytes: Option<u64>,
+        /// The limit in bytes.
+        max_bytes: usize,
     },
     /// The batch has more than `max_batch_items` items; `items` is their number.
     BatchTooLong {
@@ -348,10 +350,13 @@ impl fmt::Display for RefusedCause {
         match self {
             Self::Busy => f.write_str("too many requests are open"),
             Self::Draining => f.write_str("the connection is draining and takes nothing new"),
-            Self::TooLarge { bytes: Some(bytes) } => {
-                write!(f, "the message has {bytes} bytes, over the limit")
-            }
-            Self::TooLarge { bytes: None } => f.write_str("the message is larger than the limit"),
+            Self::TooLarge {
+                bytes,
+                max_bytes: max,
+            } => match bytes {
+                Some(bytes) => write!(f, "the message has {bytes} bytes, over the limit of {max}"),
+                None => write!(f, "the message is larger than the limit of {max} bytes"),
+            },
             Self::BatchTooLong { items } => {
                 write!(f, "the batch has {items} items, over the limit")
             }

@@ -210,8 +210,14 @@ fn said_in_words() {
     let causes = [
         RefusedCause::Busy,
         RefusedCause::Draining,
-        RefusedCause::TooLarge { bytes: None },
-        RefusedCause::TooLarge { bytes: Some(7) },
+        RefusedCause::TooLarge {
+            bytes: None,
+            max_bytes: 5,
+        },
+        RefusedCause::TooLarge {
+            bytes: Some(7),
+            max_bytes: 5,
+        },
         RefusedCause::BatchTooLong { items: 7 },
         RefusedCause::IdTooLong,
         RefusedCause::MethodTooLong,

@@ -74,7 +74,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
         };
         Event::Refused(Refused {
-            cause: RefusedCause::TooLarge { bytes },
+            cause: RefusedCause::TooLarge { bytes, max_bytes },
             method: None,
             id: None,
             answered,

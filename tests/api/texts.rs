@@ -74,12 +74,18 @@ fn causes_have_texts() {
             "the connection is draining and takes nothing new",
         ),
         (
-            RefusedCause::TooLarge { bytes: Some(9) },
-            "the message has 9 bytes, over the limit",
+            RefusedCause::TooLarge {
+                bytes: Some(9),
+                max_bytes: 5,
+            },
+            "the message has 9 bytes, over the limit of 5",
         ),
         (
-            RefusedCause::TooLarge { bytes: None },
-            "the message is larger than the limit",
+            RefusedCause::TooLarge {
+                bytes: None,
+                max_bytes: 5,
+            },
+            "the message is larger than the limit of 5 bytes",
         ),
         (
             RefusedCause::BatchTooLong { items: 3 },

@@ -33,13 +33,15 @@ fn an_oversized_message_is_an_invalid_request_and_leaves_the_end_to_the_close() 
         Config::ethereum(),
         Config::bitcoin(),
     ] {
-        let bytes = config.limits.max_message_bytes as u64 + 1;
+        let max_bytes = config.limits.max_message_bytes;
+        let bytes = max_bytes as u64 + 1;
         let mut conn: Connection<u32> = Connection::new(config.for_websocket());
         let mut input = Input::oversize(bytes);
         let Some(Event::Refused(refused)) = conn.poll_event(&mut input) else {
             panic!("it is refused");
         };
-        assert_eq!(refused.cause, RefusedCause::TooLarge { bytes: Some(bytes) });
+        let bytes = Some(bytes);
+        assert_eq!(refused.cause, RefusedCause::TooLarge { bytes, max_bytes });
         let (frames, closed) = said(&mut conn, input);
         assert_eq!((frames.len(), closed), (1, None));
         assert!(frames[0].contains("-32600") && frames[0].contains("\"id\":null"));

@@ -103,7 +103,7 @@ pub(crate) fn malformed(cause: MalformedCause) -> String {
 /// The cause, and its size or count. `TooLarge` has none where the framing does not declare it.
 pub(crate) fn refused(cause: RefusedCause) -> (String, Option<u64>) {
     match cause {
-        RefusedCause::TooLarge { bytes } => (String::from("TooLarge"), bytes),
+        RefusedCause::TooLarge { bytes, .. } => (String::from("TooLarge"), bytes),
         RefusedCause::BatchTooLong { items } => (String::from("BatchTooLong"), Some(items as u64)),
         other => (format!("{other:?}"), None),
     }
