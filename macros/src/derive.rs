@@ -136,7 +136,7 @@ impl Part {
                 Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(Read::Other),
                 _ => Err(Error::new(
                     variant.span(),
-                    "it holds what it takes: write `Other(OwnedError)`",
+                    "the variant with `#[rpc(other)]` has one field, for the error: write `Other(OwnedError)`",
                 )),
             };
         }
@@ -220,7 +220,7 @@ impl Part {
                     },
                     back: quote! {
                         #code #guard => {
-                            let data = #root::service::Arguments::of(seen.data(), &[#(#wire),*])?;
+                            let data = #root::service::error_members(seen.data(), &[#(#wire),*])?;
                             ::core::result::Result::Ok(#item::#ident { #(#idents: data.get(#places)?),* })
                         }
                     },

@@ -413,6 +413,13 @@ fn an_error_goes_over_the_wire_and_comes_back() {
         OwnedError::new(1001, "Out of range")
             .with_data(&["no object"])
             .unwrap(),
+        // The fields by position, and a member that params may have.
+        OwnedError::new(1001, "Out of range")
+            .with_data(&(1.5, true))
+            .unwrap(),
+        OwnedError::new(1001, "Out of range")
+            .with_data(&Json::parse_str(r#"{"limit":1.5,"_meta":{}}"#).unwrap())
+            .unwrap(),
         OwnedError::new(1002, "Busy")
             .with_data("no number")
             .unwrap(),

@@ -6,13 +6,14 @@ use core::future::Future;
 
 use serde::Serialize;
 
+use super::args::Arguments;
 use super::caller::{Encoding, Named, Values};
 use super::describe::ServiceInfo;
 use super::errors::Failure;
 use super::handler::IntoResult;
 use crate::encode::Encoded;
 use crate::error_object::OwnedError;
-use crate::json::{DecodeError, DecodeErrorKind, Json};
+use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
 
 /// The buffer for the result of a method, as JSON text.
 pub type ResultText = Vec<u8>;
@@ -110,6 +111,25 @@ pub fn error_with_data<T: Serialize>(
 /// Returns the error for an error object that is not the expected one.
 pub fn not_this_error() -> DecodeError {
     DecodeError::about(DecodeErrorKind::Mismatch, "")
+}
+
+/// Finds the members of an error's data.
+///
+/// # Errors
+/// The data is no object, or has other members than these.
+pub fn error_members<'a, 'n>(
+    data: Option<Json<'a>>,
+    names: &'n [&'static str],
+) -> Result<Arguments<'a, 'n>, DecodeError> {
+    let fits = data.is_none_or(|data| {
+        let mut members = data.members();
+        let are_known = members.all(|(name, _)| names.iter().any(|known| name.eq_str(known)));
+        data.kind() == JsonKind::Object && are_known
+    });
+    match fits {
+        true => Arguments::of(data, names),
+        false => Err(not_this_error()),
+    }
 }
 
 /// Makes an error whose data has these members. Data without a JSON form is left out.

@@ -49,7 +49,7 @@ pub use local::{LocalRateLimit, LocalRequest};
 pub use logging::{CallLog, FieldValue, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]
-pub use methods::{error_with, error_with_data, not_this_error};
+pub use methods::{error_members, error_with, error_with_data, not_this_error};
 pub use registry::{Naming, RegisterError, Registry};
 pub use router::LocalRouter;
 pub use scheduler::{Member, Scheduler};
