@@ -107,8 +107,7 @@ impl Method {
             .iter()
             .find(|attribute| attribute.path().is_ident("cfg"))
         {
-            let what =
-                "a service has all of its methods or is another service: put `#[cfg]` on the trait";
+            let what = "`#[cfg]` cannot be on a method, because server and client have the same methods: put it on the trait";
             return Err(Error::new(cfg.span(), what));
         }
         let signature = &mut member.sig;

@@ -249,12 +249,9 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
             }
             false => None,
         };
-        let must_use =
-            (!method.is_notification).then(|| quote!(#[must_use = "it is awaited or waited for"]));
         quote! {
             #(#attributes)*
             #about
-            #must_use
             #[allow(clippy::too_many_arguments)]
             #visibility fn #ident(&self, #(#idents: #types),*) -> #returned {
                 self.0.#how(#name, &[#(#names),*], &(#(&#values,)*))

@@ -84,8 +84,10 @@ impl HttpClient {
         let server: HttpUrl = url.parse()?;
         if server.scheme() != scheme {
             return Err(HttpError::Url(match scheme {
-                HttpScheme::Http => "https needs something that connects with TLS",
-                HttpScheme::Https => "http is without TLS",
+                HttpScheme::Http => {
+                    "its scheme is https, and `connect` has no TLS: use `connect_tls`"
+                }
+                HttpScheme::Https => "its scheme is http, and `connect_tls` has TLS: use `connect`",
             }));
         }
         Self::new(url, options, move || connect(&server), runtime)

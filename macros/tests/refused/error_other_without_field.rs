@@ -1,0 +1,9 @@
+use antiphon_macros::RpcError;
+
+#[derive(Debug, RpcError)]
+enum Wrong {
+    #[rpc(other)]
+    Other,
+}
+
+fn main() {}
