@@ -48,6 +48,9 @@ macro_rules! entries {
         /// `#[rpc(context)]` makes the server take it from the request (`FromCall`); the client has
         /// no such parameter. On an `async` method, `#[rpc(finish)]` does for this method what the
         /// option `finish` does for all. A method that returns `NotificationOk` is a notification.
+        ///
+        /// On threads a connection runs one method at a time, and its later requests wait. A method
+        /// cannot pass its work on: if it runs long, serve it with `Router::raw` and `Request::spawn`.
         #[proc_macro_attribute]
         pub fn $service(options: TokenStream, item: TokenStream) -> TokenStream {
             service_in(Target { root: $root, may_wait: $may_wait }, options, item)
