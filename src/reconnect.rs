@@ -11,7 +11,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ReconnectStrategy {
-    /// Never (the default).
+    /// Never.
     None,
     /// After a constant delay.
     Fixed {

@@ -183,21 +183,19 @@ pub fn spawn(
     Child::spawn(command, options, service, &current())
 }
 
-/// Makes a client that has connections to one server, and replaces those that are lost. `connect`
-/// makes a connection; `service` answers the server's requests, on all of them.
+/// Makes a client that has connections to one server, and replaces those that are lost, as
+/// [`ReconnectConfig::reconnect`] says. `connect` makes a connection; `service` answers the server's requests, on all of them.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use antiphon::{Config, ReconnectStrategy};
+/// use antiphon::Config;
 /// use antiphon_net::{ReconnectConfig, Link, reconnect};
 /// use std::time::Duration;
 ///
-/// let mut client = ReconnectConfig::default();
-/// client.reconnect = ReconnectStrategy::backoff(Duration::from_millis(100), Duration::from_secs(10), u32::MAX);
 /// let connect = || -> antiphon_net::Connecting {
 ///     Box::pin(async { Ok(Link::tcp("127.0.0.1:7777").await?) })
 /// };
-/// let client = reconnect(connect, client, Config::new(), ())?;
+/// let client = reconnect(connect, ReconnectConfig::default(), Config::new(), ())?;
 /// client.wait_open(Duration::from_secs(5)).await?;
 /// let sum: f64 = client.call("add", &(1, 2)).idempotent().await?;
 /// # Ok(()) }

@@ -7,8 +7,7 @@ use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
 use antiphon_tokio::websocket::WebSocketConfig;
-use antiphon_tokio::{Config, Connecting, ConnectionConfig, Link};
-use antiphon_tokio::{ReconnectConfig, ReconnectStrategy, reconnect};
+use antiphon_tokio::{Config, Connecting, ConnectionConfig, Link, ReconnectConfig, reconnect};
 
 #[tokio::main]
 async fn main() {
@@ -27,8 +26,6 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let connection = ConnectionConfig::from(Config::new()).with_websocket(websocket);
 
     let mut config = ReconnectConfig::default();
-    let (first, longest) = (Duration::from_millis(100), Duration::from_secs(10));
-    config.reconnect = ReconnectStrategy::backoff(first, longest, u32::MAX);
     // Calls wait while there is no connection, instead of failing at once.
     config.max_waiting_calls = 16;
     let dial = move || -> Connecting {

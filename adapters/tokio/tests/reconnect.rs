@@ -49,6 +49,33 @@ fn client(
     (client.unwrap(), Server(take))
 }
 
+// CON-05
+#[tokio::test(start_paused = true)]
+async fn a_client_connects_again_without_end_unless_it_is_told_otherwise() {
+    let (client, mut server) = client(Config::new(), |mut config| {
+        config.reconnect = ReconnectConfig::default().reconnect;
+        config
+    });
+    drop(server.accept().await);
+    for attempt in 0..40 {
+        let began = Instant::now();
+        drop(server.accept().await);
+        let delay = began.elapsed().as_millis();
+        let longest = (100_u128 << attempt).min(10_000);
+        // At most half of a delay is taken away, and the timer counts whole milliseconds.
+        let expected = longest / 2..=longest + 1;
+        assert!(expected.contains(&delay), "{delay} ms before {attempt}");
+    }
+    assert_ne!(client.states(), [ConnectionState::Closed]);
+
+    let mut never = ReconnectConfig::default();
+    never.reconnect = ReconnectStrategy::None;
+    let refuse = || -> Connecting { Box::pin(async { Err(io::Error::other("no")) }) };
+    let client = reconnect(refuse, never, Config::new(), ()).unwrap();
+    let given_up = client.wait_open(Duration::from_secs(60)).await.unwrap_err();
+    assert!(matches!(given_up, CallError::NoConnection(ref error) if error.is_final()));
+}
+
 fn call(method: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
 }

@@ -32,8 +32,10 @@ pub struct ReconnectConfig {
     /// The number of connections, at least one. Each has its own ids, and calls are spread over the
     /// open ones. Default 1.
     pub connections: usize,
-    /// What happens when a connection is lost, or cannot be made. Default
-    /// [`ReconnectStrategy::None`].
+    /// What happens when a connection is lost, or cannot be made. By default it is made again, without
+    /// end: after 100 ms first, then after twice the time up to 10 s, of which up to half is subtracted
+    /// at random, so that clients of a server that was away do not come back together.
+    /// [`ReconnectStrategy::None`] makes no further attempt.
     pub reconnect: ReconnectStrategy,
     /// How long one attempt to connect may take. Default 10 s.
     pub connect_timeout: Duration,
@@ -129,7 +131,13 @@ impl Default for ReconnectConfig {
     fn default() -> Self {
         Self {
             connections: 1,
-            reconnect: ReconnectStrategy::None,
+            reconnect: ReconnectStrategy::ExponentialBackoff {
+                initial_delay: Duration::from_millis(100),
+                max_delay: Duration::from_secs(10),
+                max_attempts: u32::MAX,
+                multiplier: 2.0,
+                jitter: 0.5,
+            },
             connect_timeout: Duration::from_secs(10),
             max_waiting_calls: 0,
             retry: Retry::new(),
