@@ -29,7 +29,9 @@ pub enum CallError<E = OwnedError> {
     Unexpected(OwnedError),
     /// No answer came in time. The peer may still be working.
     TimedOut,
-    /// The connection ended first. The peer may or may not have acted.
+    /// The connection ended first. The peer may or may not have acted. An
+    /// [idempotent](crate::Call::idempotent) call that was sent ends so too if a client that reconnects
+    /// gets no connection to send it again.
     Closed,
     /// No byte of the call was sent: repeating the call is safe.
     Unsent,

@@ -210,6 +210,12 @@ async fn a_call_is_sent_again_as_the_client_was_told() {
     mock.reply(200, &result(6));
     assert_eq!(client.call::<u32>("a", ()).idempotent().await.unwrap(), 6);
     assert_eq!(millis(), 100);
+    // If it cannot be sent again, the server may still have read it, so it does not end as unsent.
+    lost();
+    (0..3).for_each(|_| unsent());
+    let failed = http_error(client.call::<u32>("a", ()).idempotent().await.unwrap_err());
+    assert!(matches!(failed, HttpError::Lost(_)), "{failed:?}");
+    assert_eq!(millis(), 700);
     // A call is sent again three times at most, and never after its deadline.
     mock.set_connected(false);
     let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());

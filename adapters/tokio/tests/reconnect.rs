@@ -11,7 +11,7 @@ use antiphon_net::{Duplex, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
-    ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, connect, reconnect,
+    OwnedError, ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, connect, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -83,6 +83,56 @@ fn call(method: &str, id: u32) -> String {
 /// An answer whose result is its id.
 fn result(id: u32) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n")
+}
+
+// CON-04 CON-06
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
+    for (attempts, timeout, expected) in [
+        (0, 60_000, CallError::<OwnedError>::Closed),
+        (3, 60_000, CallError::Closed),
+        (u32::MAX, 1500, CallError::TimedOut),
+    ] {
+        let (client, mut server) = client(Config::new(), |mut config| {
+            config.reconnect = ReconnectStrategy::Fixed {
+                delay: Duration::from_secs(1),
+                max_attempts: attempts,
+            };
+            config
+        });
+        let calling = client.clone();
+        let timeout = Duration::from_millis(timeout);
+        let calling = tokio::spawn(async move {
+            let call = calling.call::<u32>("m", ()).idempotent();
+            call.timeout(timeout).await.unwrap_err()
+        });
+        let mut first = server.accept().await;
+        assert_eq!(first.line().await, call("m", 1));
+        let began = Instant::now();
+        // No further connection can be made.
+        drop((first, server));
+        let ended = calling.await.unwrap();
+        assert_eq!(format!("{ended:?}"), format!("{expected:?}"));
+        let expected = timeout.min(Duration::from_secs(attempts.into()));
+        assert_eq!(began.elapsed(), expected);
+
+        // Nothing of this call was sent, so it may say so.
+        let call = client.call::<u32>("m", ()).timeout(timeout);
+        let never = call.await.unwrap_err();
+        assert!(matches!(never, CallError::NoConnection(_)), "{never:?}");
+    }
+
+    // The server says that it has not run the call, and is then gone: its answer counts.
+    let (client, mut server) = client(Config::new(), |mut config| {
+        config.retry.codes.push(-32002);
+        config
+    });
+    let calling = tokio::spawn(async move { client.call::<u32>("m", ()).await.unwrap_err() });
+    let mut first = server.accept().await;
+    assert_eq!(first.line().await, call("m", 1));
+    first.send(busy(1)).await.unwrap();
+    drop((first, server));
+    assert_eq!(calling.await.unwrap().to_string(), "Server busy (-32002)");
 }
 
 /// Notes every call, and every answer with the milliseconds that it took.

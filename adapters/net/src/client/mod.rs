@@ -228,8 +228,13 @@ impl ReconnectingClient {
         let mut is_again = false;
         let roster = &self.inner.roster;
         let mut retries = roster.retries();
+        // How the call ended the last time that bytes of it were sent.
+        let mut sent = None;
         loop {
-            let peer = self.acquire(is_again, deadline).await?;
+            let peer = match self.acquire(is_again, deadline).await {
+                Ok(peer) => peer,
+                Err(error) => return self.settled(sent, Err(error), deadline),
+            };
             let left = call
                 .timeout
                 .map(|_| deadline.saturating_since(runtime.now()));
@@ -241,9 +246,30 @@ impl ReconnectingClient {
             let (is_idempotent, entropy) = (call.is_idempotent, roster.entropy());
             let delay = judge_ended(&mut retries, &ended, is_idempotent, entropy);
             if !wait_to_resend(&**runtime, delay, deadline).await {
-                return ended;
+                return self.settled(sent, ended, deadline);
             }
             is_again = true;
+            if !is_unsent(&ended) {
+                sent = ended.ok();
+            }
+        }
+    }
+
+    /// Returns how a call ends whose last attempt has `ended`. If that attempt was not sent, but an
+    /// earlier one was, the peer may have run the call, so it must not end as one that was never sent.
+    fn settled(
+        &self,
+        sent: Option<OwnedOutcome>,
+        ended: Result<OwnedOutcome, CallError>,
+        deadline: Instant,
+    ) -> Result<OwnedOutcome, CallError> {
+        match sent {
+            Some(_) if !is_unsent(&ended) => ended,
+            Some(OwnedOutcome::Aborted) if self.inner.runtime.now() >= deadline => {
+                Ok(OwnedOutcome::TimedOut)
+            }
+            Some(earlier) => Ok(earlier),
+            None => ended,
         }
     }
 
@@ -263,6 +289,11 @@ impl ReconnectingClient {
         let opened = until(&**runtime, deadline, poll_fn(|cx| waiting.poll(cx)));
         opened.await.unwrap_or_else(|| Err(waiting.timed_out()))
     }
+}
+
+/// Whether no byte of a call was sent that has `ended` so.
+fn is_unsent(ended: &Result<OwnedOutcome, CallError>) -> bool {
+    matches!(ended, Ok(OwnedOutcome::Unsent) | Err(_))
 }
 
 impl MakeCall for ReconnectingClient {

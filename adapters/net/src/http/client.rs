@@ -265,12 +265,21 @@ impl HttpClient {
         };
         let (runtime, mut retries) = (&*self.inner.runtime, Retries::new(retry));
         let deadline = super::io::after(runtime.now(), call.timeout);
+        let mut lost = None;
         loop {
             let left = deadline.saturating_since(runtime.now());
             let ended = once(call.timeout.map(|_| left)).await;
             let delay = judge(&mut retries, &ended, call.is_idempotent, entropy);
+            let is_unsent = matches!(&ended, Err(CallError::Http(error)) if error.is_unsent());
             if !wait_to_resend(runtime, delay, deadline).await {
-                return ended;
+                return match lost {
+                    // The server may have read the request of an earlier attempt.
+                    Some(lost) if is_unsent => Err(lost),
+                    _ => ended,
+                };
+            }
+            if !is_unsent {
+                lost = ended.err().or(lost);
             }
         }
     }
