@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_async_std::CallError;
-use antiphon_async_std::http::{HttpClient, connect};
+use antiphon_async_std::http::{HttpClient, HttpClientConfig, connect};
 use antiphon_async_std::{Answer, OwnedError, Peer, Request, Running, Service, TcpServer};
 
 /// Answers `echo` with its params. `wait` waits until it is cancelled.
@@ -42,7 +42,9 @@ async fn served() -> (Running, HttpClient) {
     let mut config = Config::new();
     config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let running = server.start_http(config, Arc::new(Echo));
-    (running, connect(&url, Config::new()).expect("a client"))
+    let mut options = HttpClientConfig::new(Config::new());
+    options.max_connections = 2;
+    (running, connect(&url, options).expect("a client"))
 }
 
 // HTP-01 HTP-05 CON-08

@@ -195,7 +195,9 @@ fn calls_notifications_and_batches_are_posts() {
 #[test]
 fn threads_share_two_connections_and_a_closed_client_refuses() {
     let (running, url) = served(Config::new(), Echo::new().0);
-    let client = connect(&url, Config::new()).expect("a client");
+    let mut options = HttpClientConfig::from(Config::new());
+    options.max_connections = 2;
+    let client = connect(&url, options).expect("a client");
     thread::scope(|scope| {
         for n in 0..8_u32 {
             let client = &client;
@@ -566,7 +568,11 @@ fn everything_that_waits_has_a_deadline() {
             .collect();
         for call in calls {
             let late = call.join().expect("no panic").expect_err("nobody answers");
-            assert!(matches!(late, CallError::TimedOut));
+            match late {
+                CallError::TimedOut => {}
+                CallError::Http(waiting) if waiting.is_unsent() => {}
+                other => panic!("{other:?}"),
+            }
         }
     });
     assert!(start.elapsed() >= Duration::from_millis(200));

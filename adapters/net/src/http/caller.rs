@@ -1,6 +1,7 @@
 //! The calls of one HTTP client: their requests, their ids, and their outcomes.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,8 +39,12 @@ pub struct HttpClientConfig {
     /// Headers to send with every request, names in any case. They replace the client's own headers
     /// of the same name. Default none.
     pub headers: Vec<(String, String)>,
-    /// The most connections at the same time, at least one; further calls wait for one of them. Default 2,
-    /// as in RFC 2616 clause 8.1.4. (Not used with a sender of your own.)
+    /// The most connections at the same time, at least one. Each carries one call at a time, and is made
+    /// only when no other is free. Further calls wait for one of them; a call whose time ends
+    /// meanwhile ends as [`HttpError::Unsent`]. Besides the replies themselves a connection holds at
+    /// most 64 KiB of a reply. Default 64: RFC 9112 clause 9.4 no longer names a number, and with the 2
+    /// of RFC 2616 slow calls made together wait for each other. (Not used with a sender of your
+    /// own.)
     pub max_connections: usize,
     /// How long one attempt to connect may take. Default 10 s. (Not used with a sender of your
     /// own.)
@@ -85,7 +90,7 @@ impl HttpClientConfig {
         Self {
             config,
             headers: Vec::new(),
-            max_connections: 2,
+            max_connections: 64,
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(4),
             max_header_bytes: 16 << 10,
@@ -162,6 +167,8 @@ pub struct HttpRequest {
     pub max_reply_bytes: usize,
     /// How much time the call has left; `None` for ever.
     pub timeout: Option<Duration>,
+    /// Whether the request waits for a connection. A sender of the program's own leaves it false.
+    pub(crate) is_waiting: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for HttpRequest {
@@ -246,6 +253,11 @@ impl Started {
         if !headers.is_empty() {
             put_headers(Arc::make_mut(&mut self.request.headers), headers);
         }
+    }
+
+    /// Whether nothing was sent, because the request still waits for its first connection.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.redirects == 0 && self.request.is_waiting.load(Ordering::Relaxed)
     }
 
     /// Takes the response, and returns the outcomes. Returns `None` after a redirect:
@@ -391,6 +403,7 @@ impl HttpCaller {
             body: Arc::new(exchange.take_body()),
             max_reply_bytes: self.config.limits.max_message_bytes,
             timeout: None,
+            is_waiting: Arc::default(),
         };
         let started = Started {
             on_reply: self.on_reply.clone(),

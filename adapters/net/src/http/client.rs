@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde::de::DeserializeOwned;
 use super::caller::{HttpCaller, HttpClientConfig, Started};
 use super::connections::Connections;
 use super::error::HttpError;
+use super::io::after;
 use super::send::HttpSend;
 use super::url::{HttpScheme, HttpUrl};
 use crate::batch::{BatchBuilder, Entries};
@@ -264,7 +266,7 @@ impl HttpClient {
             return once(call.timeout).await;
         };
         let (runtime, mut retries) = (&*self.inner.runtime, Retries::new(retry));
-        let deadline = super::io::after(runtime.now(), call.timeout);
+        let deadline = after(runtime.now(), call.timeout);
         let mut lost = None;
         loop {
             let left = deadline.saturating_since(runtime.now());
@@ -306,7 +308,7 @@ impl HttpClient {
     ) -> Result<Collector, HttpError> {
         let send = self.sender()?;
         let runtime = &*self.inner.runtime;
-        let due = super::io::after(runtime.now(), timeout);
+        let due = after(runtime.now(), timeout);
         let exchanged = async {
             loop {
                 let left = due.saturating_since(runtime.now());
@@ -318,8 +320,15 @@ impl HttpClient {
                 }
             }
         };
-        let exchanged = until(runtime, due, exchanged).await;
-        exchanged.unwrap_or(Err(HttpError::TimedOut))
+        match until(runtime, due, exchanged).await {
+            Some(exchanged) => exchanged,
+            None if started.is_unsent() => {
+                let why = "there was no connection in time";
+                let error = io::Error::new(io::ErrorKind::TimedOut, why);
+                Err(HttpError::Unsent(error))
+            }
+            None => Err(HttpError::TimedOut),
+        }
     }
 }
 

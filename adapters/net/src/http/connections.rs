@@ -17,6 +17,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -53,10 +54,12 @@ pub struct Connections {
     shared: Arc<Shared>,
     /// Sends a request over one connection of the pool. `None` if the server cannot have read it, so that
     /// it may be sent again.
-    attempt: Box<dyn Fn(Request<Body>, usize) -> BoxFuture<Attempt> + Send + Sync>,
+    attempt: Box<Attempting>,
 }
 
 type Attempt = Result<Option<HttpResponse>, HttpError>;
+
+type Attempting = dyn Fn(Request<Body>, usize, Arc<AtomicBool>) -> BoxFuture<Attempt> + Send + Sync;
 
 struct Shared {
     connect: Box<dyn Connect>,
@@ -88,21 +91,24 @@ impl Connections {
             options,
         });
         let pool = cache::builder().build(Connector::new(&shared));
-        let attempt = move |request, max_bytes| -> BoxFuture<Attempt> {
-            let mut pool = pool.clone();
-            Box::pin(async move {
-                poll_fn(|cx| pool.poll_ready(cx)).await?;
-                let mut conn = pool.call(()).await?;
-                drop(pool);
-                let stages = Arc::clone(&conn.inner().stages);
-                // The connection may have ended while it was idle.
-                if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !stages.begin() {
-                    return Ok(None);
-                }
-                let leased = Leased { conn, stages };
-                leased.exchange(request, max_bytes, idle_timeout).await
-            })
-        };
+        let attempt =
+            move |request, max_bytes, is_waiting: Arc<AtomicBool>| -> BoxFuture<Attempt> {
+                let mut pool = pool.clone();
+                Box::pin(async move {
+                    is_waiting.store(true, Ordering::Relaxed);
+                    poll_fn(|cx| pool.poll_ready(cx)).await?;
+                    let mut conn = pool.call(()).await?;
+                    drop(pool);
+                    let stages = Arc::clone(&conn.inner().stages);
+                    // The connection may have ended while it was idle.
+                    if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !stages.begin() {
+                        return Ok(None);
+                    }
+                    is_waiting.store(false, Ordering::Relaxed);
+                    let leased = Leased { conn, stages };
+                    leased.exchange(request, max_bytes, idle_timeout).await
+                })
+            };
         Ok(Self {
             shared,
             attempt: Box::new(attempt),
@@ -120,8 +126,9 @@ impl HttpSend for Connections {
         Box::pin(async move {
             // Each idle connection may have ended; then a new one is made.
             for _ in 0..=self.shared.options.max_connections {
-                let request = (head_of(request)?, request.max_reply_bytes);
-                if let Some(response) = (self.attempt)(request.0, request.1).await? {
+                let (head, max_bytes) = (head_of(request)?, request.max_reply_bytes);
+                let is_waiting = Arc::clone(&request.is_waiting);
+                if let Some(response) = (self.attempt)(head, max_bytes, is_waiting).await? {
                     return Ok(response);
                 }
             }

@@ -19,7 +19,7 @@ pub enum HttpError {
     /// No connection could be made: nothing was sent.
     Connect(io::Error),
     /// Every connection ended before any byte of the request was sent, or before the server can have read
-    /// the request.
+    /// the request; or the call's time ended while it waited for a connection.
     Unsent(io::Error),
     /// The connection was lost before the whole reply came. The server may or may not have acted.
     Lost(io::Error),
