@@ -266,9 +266,9 @@ impl fmt::Display for NoConnection {
     }
 }
 
-/// Its source is the last error.
+/// Its source is the source of the last error, whose text is part of its own.
 impl std::error::Error for NoConnection {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_ref().map(|error| error.as_error() as _)
+        self.last_error.as_ref()?.as_error().source()
     }
 }

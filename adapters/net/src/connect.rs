@@ -11,7 +11,7 @@ use antiphon::Closed;
 use crate::client::roster::ReconnectConfig;
 use crate::client::{Connect, ReconnectingClient};
 use crate::driver::{Driver, drive as drive_on};
-use crate::fault::unless_broken;
+use crate::fault::{cannot_connect, unless_broken};
 use crate::inbox::Inbox;
 use crate::options::ConnectionConfig;
 use crate::peer::Peer;
@@ -32,9 +32,10 @@ impl Link {
     ///
     /// # Errors
     /// The name has no address, or no address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that
-    /// took too long.
+    /// took too long. The error's text has the address.
     pub async fn tcp(address: impl Into<Address>) -> io::Result<Self> {
         let (runtime, address) = (current(), address.into());
+        let named = address.to_string();
         let connecting = async {
             let mut failed = io::ErrorKind::InvalidInput.into();
             for address in address.resolve().await? {
@@ -47,7 +48,8 @@ impl Link {
         };
         let until_at = runtime.now() + CONNECT_TIMEOUT;
         let connected = until(&*runtime, until_at, connecting).await;
-        connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        let connected = connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+        connected.map_err(|error| cannot_connect(named, &error))
     }
 
     /// Connects to a Unix socket.

@@ -32,6 +32,13 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
+/// Returns the error of a failed attempt to connect to `address`. It has the kind and the text of `error`, and
+/// the address in front.
+pub fn cannot_connect(address: impl fmt::Display, error: &io::Error) -> io::Error {
+    let text = format!("cannot connect to {address}: {error}");
+    io::Error::new(error.kind(), text)
+}
+
 /// Converts a [`Fault`], as which a session reports the error of its transport, back to an
 /// [`io::Error`] with the kind, the text and the causes of that error.
 ///

@@ -83,7 +83,7 @@ pub use connect::{connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};
-pub use fault::{to_error, unless_broken};
+pub use fault::{cannot_connect, to_error, unless_broken};
 pub use finish::Finish;
 pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use notification::Notification;

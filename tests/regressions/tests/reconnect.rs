@@ -10,8 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
+use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
-    Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
+    CallError, Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
 };
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use socket2::{Domain, Socket, Type};
@@ -214,6 +215,7 @@ on_every_runtime! {
     a_long_open_connection_renews_the_attempts;
     waiting_for_a_server_that_is_down_ends_without_the_reason;
     waiting_for_a_server_that_says_401_ends_without_the_status;
+    a_refused_connection_did_not_name_its_address;
 }
 
 // USE-24 CON-05
@@ -357,9 +359,12 @@ fn refuse(_: usize, mut stream: TcpStream) {
     stream.write_all(refusal).unwrap();
 }
 
+fn websocket_to(address: SocketAddr) -> WebSocketConfig {
+    WebSocketConfig::client(&format!("ws://{address}/")).unwrap()
+}
+
 fn over_websocket(address: SocketAddr) -> ConnectionConfig {
-    let there = antiphon_net::websocket::WebSocketConfig::client(&format!("ws://{address}/"));
-    ConnectionConfig::from(Config::new()).with_websocket(there.unwrap())
+    ConnectionConfig::from(Config::new()).with_websocket(websocket_to(address))
 }
 
 // USE-24 USE-18
@@ -387,4 +392,56 @@ fn waiting_for_a_server_that_says_401_ends_without_the_status_on_threads() {
     let said = given_up_on_threads(&client);
     assert!(said.contains("401"), "{said}");
     changes.assert_all_lost_with("401");
+}
+
+/// Checks that a connection that was refused names its address, and says only once that it was refused.
+fn assert_names(error: &(dyn std::error::Error + 'static), address: SocketAddr) {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let chain: Vec<_> = chain.map(ToString::to_string).collect();
+    let named = format!("cannot connect to {address}: ");
+    assert!(chain[0].contains(&named), "{chain:?}");
+    let says_why = chain.iter().filter(|text| text.contains("refused"));
+    assert_eq!(says_why.count(), 1, "{chain:?}");
+}
+
+// USE-18
+fn a_refused_connection_did_not_name_its_address(rt: Rt) {
+    let address = nobody();
+    rt.run(|_| async move {
+        let error = antiphon_net::Link::tcp(address).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+        assert_names(&error, address);
+        let url = format!("http://{address}/");
+        let client = antiphon_net::http::connect(&url, Config::new()).unwrap();
+        let error = client.call::<()>("m", ()).await.unwrap_err();
+        assert_names(&error, address);
+        let CallError::Http(error) = error else {
+            panic!("{error:?}");
+        };
+        assert_names(&error, address);
+        let websocket = websocket_to(address);
+        let opened = antiphon_net::websocket::connect(websocket, Config::new(), ()).await;
+        assert_names(&opened.unwrap_err(), address);
+        let missing = antiphon_net::Link::tcp("localhost:x").await.unwrap_err();
+        let missing = missing.to_string();
+        assert!(
+            missing.starts_with("cannot connect to localhost:x: "),
+            "{missing}"
+        );
+    });
+}
+
+// USE-18
+#[test]
+fn a_refused_connection_did_not_name_its_address_on_threads() {
+    let address = nobody();
+    let error = antiphon_blocking::Link::tcp(address).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_names(&error, address);
+    let url = format!("http://{address}/");
+    let client = antiphon_blocking::http::connect(&url, Config::new()).unwrap();
+    assert_names(&client.call::<()>("m", ()).wait().unwrap_err(), address);
+    let websocket = websocket_to(address);
+    let opened = antiphon_blocking::websocket::connect(websocket, Config::new(), ());
+    assert_names(&opened.unwrap_err(), address);
 }

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_net::{Arrived, Context, SockRef};
+use antiphon_net::{Arrived, Context, SockRef, cannot_connect};
 
 use crate::transport::duplex::{Duplex, duplex};
 
@@ -267,7 +267,7 @@ impl Link {
     /// loss of its power or network is noticed.
     ///
     /// # Errors
-    /// No address answered.
+    /// No address answered. The error's text has the address that was tried last.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::from_tcp(connect_tcp(address)?)
     }
@@ -340,7 +340,7 @@ pub(crate) fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> 
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
-            Err(error) => failed = Some(error),
+            Err(error) => failed = Some(cannot_connect(address, &error)),
         }
     }
     Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))

@@ -94,7 +94,8 @@ impl fmt::Display for HttpError {
 impl std::error::Error for HttpError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Connect(error) | Self::Unsent(error) | Self::Lost(error) => Some(error),
+            // The text of the error is part of the text of this one already.
+            Self::Connect(error) | Self::Unsent(error) | Self::Lost(error) => error.source(),
             _ => None,
         }
     }
