@@ -39,7 +39,8 @@ pub enum CallError<E = OwnedError> {
     Missing,
     /// The peer's answer is not valid. The error has the first bytes of it.
     Invalid(OwnedInvalid),
-    /// The result does not have the expected type.
+    /// The result does not have the expected type. The text says what was expected and which kind of
+    /// value was found; it never quotes the value.
     Decode(DecodeError),
     /// The call was not sent: a limit, a closed connection, params without a JSON form.
     Rejected(SendError),
@@ -166,10 +167,18 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             Self::Unexpected(error) => error.fmt(f),
             Self::TimedOut => f.write_str("there was no answer in time"),
             Self::Closed => f.write_str("the connection ended before the answer came"),
-            Self::Unsent => f.write_str("the connection ended before the call was sent"),
+            Self::Unsent => {
+                f.write_str("the call was not sent: there was no connection, or it ended before")
+            }
             Self::Missing => f.write_str("the peer left the call out of its answer"),
             Self::Invalid(invalid) => write!(f, "the answer is not valid: {invalid}"),
-            Self::Decode(error) => write!(f, "the result is not what was expected: {error}"),
+            Self::Decode(error) => {
+                write!(f, "the result is not what was expected: {error}")?;
+                match error.detail() {
+                    "" => Ok(()),
+                    detail => write!(f, ": {detail}"),
+                }
+            }
             Self::Rejected(error) => error.fmt(f),
             Self::NoConnection(error) => error.fmt(f),
             Self::Interceptor(cause) => write!(f, "the call was kept back: {cause}"),

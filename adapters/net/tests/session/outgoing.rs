@@ -528,3 +528,20 @@ fn a_source_of_tokens_that_fails_keeps_the_call_back() {
     );
     assert_eq!(*count.lock().unwrap(), 4, "once a call");
 }
+
+// ERR-13
+#[test]
+fn the_text_of_an_error_says_what_was_expected_and_assumes_no_connection() {
+    let decode = |json: OwnedJson| CallError::decoded::<u32>(OwnedOutcome::Ok(json)).unwrap_err();
+    let error = decode(json("\"secret\""));
+    let expected = "the result is not what was expected: the value does not have the expected form: \
+        invalid type: string, expected u32 at line 1 column 8";
+    assert_eq!(error.to_string(), expected);
+    let reserved = decode(json(r#"{"$serde_json::private::Number":"1"}"#));
+    let expected = "the result is not what was expected: the value has a reserved key";
+    assert_eq!(reserved.to_string(), expected);
+
+    let unsent = CallError::of(OwnedOutcome::Unsent).unwrap_err();
+    let expected = "the call was not sent: there was no connection, or it ended before";
+    assert_eq!(unsent.to_string(), expected);
+}
