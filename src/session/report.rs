@@ -262,6 +262,10 @@ impl fmt::Debug for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // The text of a syntax error has the position already.
+            Self::Malformed { cause, .. } if matches!(cause, MalformedCause::Syntax(_)) => {
+                write!(f, "a malformed message: {cause}")
+            }
             Self::Malformed { cause, offset, .. } => {
                 write!(f, "a malformed message: {cause}, at byte {offset}")
             }
@@ -341,6 +345,21 @@ mod tests {
         let words = format!("a malformed message: {cause}, at byte 3");
         assert_eq!(report.to_string(), words);
         assert_eq!(format!("{report:?}"), format!("Report({words})"));
+    }
+
+    // OBS-01
+    #[test]
+    fn a_message_that_is_no_json_is_reported_with_its_position_once() {
+        let error = crate::Json::parse_str("hello").unwrap_err();
+        let report = Report::Malformed {
+            cause: MalformedCause::Syntax(error),
+            text: b"hello".to_vec(),
+            offset: error.offset(),
+            id: None,
+            answered: None,
+        };
+        let expected = "a malformed message: unexpected byte at byte 0";
+        assert_eq!(report.to_string(), expected);
     }
 
     #[test]
