@@ -91,6 +91,15 @@ impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
 /// let text = peer.call("any", ()).raw().await?;
 /// # Ok(()) }
 /// ```
+///
+/// On a thread:
+///
+/// ```no_run
+/// # fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
+/// let sum: f64 = peer.call("add", &(10, 5)).wait()?;
+/// let text = peer.call("any", ()).raw().wait()?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
 pub struct Call<'p, R, C, E = OwnedError> {
     maker: &'p C,
