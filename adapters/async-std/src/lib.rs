@@ -26,6 +26,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub use antiphon::service::BearerAuth;
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorAsyncStd as RpcError, service_async_std as service};

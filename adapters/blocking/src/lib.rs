@@ -49,6 +49,7 @@ mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
+pub use antiphon::service::BearerAuth;
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as service};

@@ -25,6 +25,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub use antiphon::service::BearerAuth;
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorSmol as RpcError, service_smol as service};

@@ -411,7 +411,7 @@ async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {
 #[cfg(feature = "websocket")]
 #[tokio::test(start_paused = true)]
 async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
-    use antiphon_tokio::service::BearerAuth;
+    use antiphon_tokio::BearerAuth;
     use antiphon_tokio::websocket::WebSocketConfig;
 
     let count = Mutex::new(0);
@@ -446,7 +446,7 @@ async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
 #[cfg(feature = "websocket")]
 #[tokio::test(start_paused = true)]
 async fn a_handshake_waits_for_its_token_as_long_as_it_may_take() {
-    use antiphon_tokio::service::BearerAuth;
+    use antiphon_tokio::BearerAuth;
     use antiphon_tokio::websocket::WebSocketConfig;
 
     let count = Arc::new(Mutex::new(0));
