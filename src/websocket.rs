@@ -1,8 +1,6 @@
 //! The rules of a WebSocket with JSON-RPC: which clients are accepted, how to close, and how to
-//! check that the connection is alive. An adapter reads and writes frames and handshakes.
-//!
-//! Only clients that the rules allow are accepted. Every ending has the close code of RFC 6455
-//! clause 7.4 that reports the reason to the other side.
+//! check that the connection is alive. An adapter reads and writes frames and handshakes. Every ending
+//! has the close code of RFC 6455 clause 7.4 that reports the reason to the other side.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,10 +1,12 @@
 //! How many requests of a server run at the same time, over all its connections.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use antiphon::service::{Member, Scheduler};
 use smallvec::SmallVec;
+
+use crate::lock::Lock;
 
 /// Limits how many requests of a server run at the same time, over all its connections, and how many wait.
 /// Clones are the same dispatcher. A running request holds a permit. Connections that get no permit for
@@ -19,7 +21,7 @@ use smallvec::SmallVec;
 /// ```
 #[derive(Clone)]
 pub struct Dispatcher {
-    scheduler: Arc<Mutex<Scheduler<Weak<dyn Begins>>>>,
+    scheduler: Arc<Lock<Scheduler<Weak<dyn Begins>>>>,
 }
 
 /// A session whose requests wait for a permit.
@@ -36,36 +38,29 @@ impl Dispatcher {
     /// further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
-            scheduler: Arc::new(Mutex::new(Scheduler::new(max_running, max_waiting))),
+            scheduler: Arc::new(Lock::new(Scheduler::new(max_running, max_waiting))),
         }
     }
 
     /// How many requests run.
     pub fn running(&self) -> usize {
-        self.lock().running()
+        self.scheduler.lock().running()
     }
 
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
-        self.lock().waiting()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Scheduler<Weak<dyn Begins>>> {
-        // No code that can panic runs under the lock.
-        self.scheduler
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.scheduler.lock().waiting()
     }
 
     /// Takes one permit, even if none is free.
     pub(crate) fn exceed(&self) {
-        self.lock().exceed();
+        self.scheduler.lock().exceed();
     }
 
     /// Takes permits back, and calls the sessions that get them.
     pub(crate) fn end(&self, permits: usize) {
         let mut called = Called::new();
-        self.lock().end(permits, &mut called);
+        self.scheduler.lock().end(permits, &mut called);
         call(&called);
     }
 }
@@ -85,7 +80,7 @@ impl Default for Dispatcher {
 
 impl fmt::Debug for Dispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lock().fmt(f)
+        self.scheduler.lock().fmt(f)
     }
 }
 
@@ -98,7 +93,7 @@ pub(crate) struct Membership {
 
 impl Membership {
     pub(crate) fn new(dispatcher: Dispatcher, session: Weak<dyn Begins>) -> Self {
-        let member = dispatcher.lock().join();
+        let member = dispatcher.scheduler.lock().join();
         Self {
             dispatcher,
             session,
@@ -111,21 +106,24 @@ impl Membership {
     /// session is called when it has a permit.
     pub(crate) fn begin(&mut self, wanted: usize) -> usize {
         let call = || Weak::clone(&self.session);
-        let mut scheduler = self.dispatcher.lock();
+        let mut scheduler = self.dispatcher.scheduler.lock();
         scheduler.begin(&mut self.member, wanted, call)
     }
 
     /// Gives unused permits back.
     pub(crate) fn end(&self, permits: usize, called: &mut Called) {
         if permits > 0 {
-            self.dispatcher.lock().end(permits, called);
+            self.dispatcher.scheduler.lock().end(permits, called);
         }
     }
 
     /// Leaves the line for permits, if the connection stands in it, because it has nothing to begin.
     pub(crate) fn step_out(&mut self, called: &mut Called) {
         if self.member.is_in_line() {
-            self.dispatcher.lock().step_out(&mut self.member, called);
+            self.dispatcher
+                .scheduler
+                .lock()
+                .step_out(&mut self.member, called);
         }
     }
 
@@ -134,7 +132,7 @@ impl Membership {
         if self.member.waiting() == waiting {
             return 0;
         }
-        let mut scheduler = self.dispatcher.lock();
+        let mut scheduler = self.dispatcher.scheduler.lock();
         scheduler.set_waiting(&mut self.member, waiting)
     }
 }
@@ -142,7 +140,10 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         let mut called = Called::new();
-        self.dispatcher.lock().leave(&mut self.member, &mut called);
+        self.dispatcher
+            .scheduler
+            .lock()
+            .leave(&mut self.member, &mut called);
         call(&called);
     }
 }

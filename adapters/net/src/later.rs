@@ -3,13 +3,13 @@
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::ErrorObject;
 use antiphon::service::CallEnd;
 
 use crate::debug::debug_fields;
+use crate::lock::Lock;
 
 /// The answer, as far as interceptors see it.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ type OnGiven = Box<dyn FnOnce(Given) + Send>;
 
 /// An answer that comes later.
 #[derive(Default)]
-pub(crate) struct LaterAnswer(Mutex<State>);
+pub(crate) struct LaterAnswer(Lock<State>);
 
 #[derive(Default)]
 struct State {
@@ -59,7 +59,7 @@ struct State {
 impl LaterAnswer {
     /// Sets the answer. Only the first one counts.
     pub(crate) fn give(&self, given: Given) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let given = *state.given.get_or_insert(given);
         let observers = mem::take(&mut state.observers);
         drop(state);
@@ -68,16 +68,12 @@ impl LaterAnswer {
 
     /// Calls `told` with the answer, now or when it comes.
     pub(crate) fn tell(&self, told: impl FnOnce(Given) + Send + 'static) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let Some(given) = state.given else {
             return state.observers.push(Box::new(told));
         };
         drop(state);
         call(Box::new(told), given);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

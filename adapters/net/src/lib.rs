@@ -40,6 +40,7 @@ mod inbox;
 mod intercepted;
 mod later;
 mod line;
+mod lock;
 mod notification;
 mod options;
 mod outgoing;

@@ -5,9 +5,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::lock::Lock;
 
 /// How long an idle thread stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +24,7 @@ pub struct Pool {
 struct Inner {
     max_running: usize,
     max_waiting: usize,
-    state: Mutex<State>,
+    state: Lock<State>,
     work: Condvar,
 }
 
@@ -54,7 +56,7 @@ impl Pool {
             inner: Arc::new(Inner {
                 max_running: max_running.max(1),
                 max_waiting,
-                state: Mutex::default(),
+                state: Lock::default(),
                 work: Condvar::new(),
             }),
         }
@@ -68,7 +70,7 @@ impl Pool {
             max_waiting,
             ..
         } = *self.inner;
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         if state.jobs >= max_running.saturating_add(max_waiting) {
             return Err(job);
         }
@@ -84,7 +86,7 @@ impl Pool {
     /// [`run`](Self::run), so the caller must bound how many there are.
     #[doc(hidden)]
     pub fn run_always(&self, job: Job) {
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         // Without a thread it waits for the one of a later job.
         self.inner.provide_thread(&mut state);
         self.inner.push(state, job, false);
@@ -92,11 +94,6 @@ impl Pool {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Jobs run without the lock, so a panic cannot have left the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts a thread for one more job if one is needed. Returns false if there is no thread at all.
     fn provide_thread(self: &Arc<Self>, state: &mut State) -> bool {
         if state.idle <= state.queue.len() && state.threads < self.max_running {
@@ -118,13 +115,13 @@ impl Inner {
     }
 
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Some(Queued { job, is_counted }) = state.queue.pop_front() {
                 drop(state);
                 // If the job panics, what it owns is dropped: its responder has answered by now.
                 let _ = catch_unwind(AssertUnwindSafe(job));
-                state = self.lock();
+                state = self.state.lock();
                 state.jobs -= usize::from(is_counted);
                 continue;
             }
@@ -152,7 +149,7 @@ impl Default for Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.inner.lock();
+        let state = self.inner.state.lock();
         f.debug_struct("Pool")
             .field("threads", &state.threads)
             .field("waiting", &state.queue.len())

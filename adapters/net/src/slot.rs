@@ -3,15 +3,17 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use antiphon::{CallId, Collector, OwnedJson, OwnedOutcome};
 use futures_util::task::AtomicWaker;
 
+use crate::lock::Lock;
+
 /// Holds one value for one waiter. The value is put in once and taken once.
 pub struct Slot<T> {
-    value: Mutex<Option<T>>,
+    value: Lock<Option<T>>,
     waker: AtomicWaker,
 }
 
@@ -23,30 +25,25 @@ impl<T> Slot<T> {
 
     fn empty() -> Self {
         Self {
-            value: Mutex::new(None),
+            value: Lock::new(None),
             waker: AtomicWaker::new(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        // No code that can panic runs under the lock.
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts the value in, and returns the waker that is to be woken.
     #[must_use]
     pub fn put(&self, value: T) -> Option<Waker> {
-        *self.lock() = Some(value);
+        *self.value.lock() = Some(value);
         self.waker.take()
     }
 
     /// Takes the value, or has `waker` woken when it is there.
     pub fn poll(&self, waker: &Waker) -> Poll<T> {
-        let mut value = self.lock().take();
+        let mut value = self.value.lock().take();
         if value.is_none() {
             self.waker.register(waker);
             // The value may have been put in before the waker was registered.
-            value = self.lock().take();
+            value = self.value.lock().take();
         }
         value.map_or(Poll::Pending, Poll::Ready)
     }
@@ -54,7 +51,7 @@ impl<T> Slot<T> {
 
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_full = self.lock().is_some();
+        let is_full = self.value.lock().is_some();
         f.debug_struct("Slot").field("is_full", &is_full).finish()
     }
 }
@@ -65,19 +62,15 @@ const MAX_TOLD: usize = 64;
 /// Holds what the peer has reported of the progress of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    values: Mutex<VecDeque<OwnedJson>>,
+    values: Lock<VecDeque<OwnedJson>>,
     waker: AtomicWaker,
 }
 
 impl Told {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<OwnedJson>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a value, and returns the waker that is to be woken.
     #[must_use]
     pub(crate) fn put(&self, value: OwnedJson) -> Option<Waker> {
-        let mut values = self.lock();
+        let mut values = self.values.lock();
         if values.len() == MAX_TOLD {
             values.pop_front();
         }
@@ -87,7 +80,7 @@ impl Told {
 
     /// Takes the oldest value, if there is one.
     pub(crate) fn take(&self) -> Option<OwnedJson> {
-        self.lock().pop_front()
+        self.values.lock().pop_front()
     }
 
     /// Wakes `waker` when there is a value.
@@ -143,7 +136,7 @@ fn with_spare(act: impl FnOnce(&mut Vec<CallSlot>) -> Option<CallSlot>) -> Optio
 pub struct Gathering {
     /// The number of the batch.
     number: u32,
-    state: Mutex<Gathered>,
+    state: Lock<Gathered>,
     all: Arc<Slot<Collector>>,
 }
 
@@ -156,7 +149,7 @@ struct Gathered {
 impl Gathering {
     /// Makes one for the outcomes of `calls` calls, of the batch with this number.
     pub fn new(number: u32, calls: usize) -> Arc<Self> {
-        let state = Mutex::new(Gathered {
+        let state = Lock::new(Gathered {
             outcomes: Collector::with_capacity(calls),
             open: calls,
         });
@@ -177,8 +170,7 @@ impl Gathering {
     /// be woken.
     #[must_use]
     pub fn put(&self, call: CallId, outcome: OwnedOutcome) -> (bool, Option<Waker>) {
-        // Nothing that can panic runs under the lock.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.outcomes.put(call, outcome);
         state.open = state.open.saturating_sub(1);
         if state.open > 0 {

@@ -406,7 +406,7 @@ fn assert_names(error: &(dyn std::error::Error + 'static), address: SocketAddr) 
 
 // USE-18
 fn a_refused_connection_did_not_name_its_address(rt: Rt) {
-    let address = nobody();
+    let (_socket, address) = nobody();
     rt.run(|_| async move {
         let error = antiphon_net::Link::tcp(address).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -434,7 +434,7 @@ fn a_refused_connection_did_not_name_its_address(rt: Rt) {
 // USE-18
 #[test]
 fn a_refused_connection_did_not_name_its_address_on_threads() {
-    let address = nobody();
+    let (_socket, address) = nobody();
     let error = antiphon_blocking::Link::tcp(address).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     assert_names(&error, address);

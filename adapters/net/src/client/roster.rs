@@ -8,8 +8,8 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::call_error::{CallError, NoConnection};
 use crate::debug::debug_fields;
 use crate::entropy::Entropy;
 use crate::fault::{broken, to_error};
+use crate::lock::Lock;
 use crate::peer::Peer;
 
 /// How a client makes and replaces its connections.
@@ -151,7 +152,7 @@ debug_fields!(impl[] ReconnectConfig as "ReconnectConfig" { connections, reconne
 
 /// The connections of one client.
 pub struct Roster {
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
     options: ReconnectConfig,
     entropy: Entropy,
     /// How many connections have been made so far.
@@ -214,7 +215,7 @@ impl Roster {
             is_given_up: false,
         };
         Ok(Self {
-            inside: Mutex::new(Inside {
+            inside: Lock::new(Inside {
                 members: (0..options.connections.max(1)).map(|_| member()).collect(),
                 waiting: 0,
                 watchers: Vec::new(),
@@ -244,11 +245,6 @@ impl Roster {
         &self.options
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        // No code that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes the member with the index `number`, wakes the tasks that wait for a connection, and
     /// calls `on_change`, with the error that caused the change.
     fn change<R>(
@@ -257,7 +253,7 @@ impl Roster {
         error: Option<&Fault>,
         change: impl FnOnce(&mut Member) -> R,
     ) -> R {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         if let Some(error) = error {
             inside.last_error = Some(error.clone());
         }
@@ -290,7 +286,7 @@ impl Roster {
     /// Notes that an attempt at the connection with the index `number` begins. Returns false if the
     /// client has been closed, so that there must be no more attempts.
     pub fn connecting(&self, number: usize) -> bool {
-        if self.lock().is_closed {
+        if self.inside.lock().is_closed {
             return false;
         }
         self.change(number, None, |member| member.lifecycle = Lifecycle::new());
@@ -306,7 +302,7 @@ impl Roster {
             member.reconnect.handle_open(now);
             member.peer = Some(peer.clone());
         });
-        let is_closed = self.lock().is_closed;
+        let is_closed = self.inside.lock().is_closed;
         if is_closed {
             peer.close(CloseReason::Done);
         }
@@ -316,7 +312,7 @@ impl Roster {
     /// Notes that the connection with the index `number`, or the attempt at it, has ended, with `error`
     /// if there was one. Returns when to try again; `None` for never.
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
-        let is_closed = self.lock().is_closed;
+        let is_closed = self.inside.lock().is_closed;
         let error = error.filter(|_| !is_closed).map(Fault::from);
         let (next, peer) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
@@ -355,7 +351,7 @@ impl Roster {
 
     /// The state of each connection.
     pub fn states(&self) -> Vec<ConnectionState> {
-        let inside = self.lock();
+        let inside = self.inside.lock();
         let states = inside.members.iter().map(|member| {
             let closing = member.peer.as_ref().is_some_and(Peer::is_closing);
             match member.lifecycle.state() {
@@ -368,7 +364,7 @@ impl Roster {
 
     /// Returns the open connection with the fewest open calls; `None` if none is open.
     pub fn pick(&self) -> Option<Peer> {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         let count = inside.members.len();
         inside.turn = (inside.turn + 1) % count;
         let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
@@ -384,7 +380,7 @@ impl Roster {
     /// Closes the client: no more attempts are made, and open connections drain.
     pub fn close(&self) {
         let peers: Vec<_> = {
-            let mut inside = self.lock();
+            let mut inside = self.inside.lock();
             inside.is_closed = true;
             let members = inside.members.iter_mut();
             members.filter_map(|member| member.peer.clone()).collect()
@@ -401,7 +397,7 @@ impl Roster {
 
     /// Whether the client has been closed.
     pub fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.inside.lock().is_closed
     }
 
     /// Returns a counter for one call, which decides whether and when the call is sent again.
@@ -416,7 +412,7 @@ impl Roster {
 
     /// Why the last connection, or the last attempt at one, failed.
     pub fn last_error(&self) -> Option<io::Error> {
-        self.lock().last_error.as_ref().map(to_error)
+        self.inside.lock().last_error.as_ref().map(to_error)
     }
 
     /// Adds a caller that waits for a connection. `is_again` says that its call was sent before.
@@ -425,7 +421,7 @@ impl Roster {
     /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] if too
     /// many wait or the client is closed.
     pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         // A call that was sent before may always wait.
         let max_waiting_calls = if is_again {
             usize::MAX
@@ -444,7 +440,7 @@ impl Roster {
 
     /// Wakes a task at the next change of a connection's state, so that it checks again.
     pub fn watch(&self, waker: &Waker) {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         if !inside.watchers.iter().any(|known| known.will_wake(waker)) {
             inside.watchers.push(waker.clone());
         }
@@ -468,21 +464,21 @@ impl Waiting {
 
     /// Returns the error for a caller whose time to wait is over.
     pub fn timed_out(&self) -> CallError {
-        self.0.lock().no_connection()
+        self.0.inside.lock().no_connection()
     }
 
     fn look(&self) -> Option<Result<Peer, CallError>> {
         if let Some(peer) = self.0.pick() {
             return Some(Ok(peer));
         }
-        let inside = self.0.lock();
+        let inside = self.0.inside.lock();
         (inside.outlook() == ConnectionState::Closed).then(|| Err(inside.no_connection()))
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
+        self.0.inside.lock().waiting -= 1;
     }
 }
 

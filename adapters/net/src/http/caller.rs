@@ -1,8 +1,8 @@
 //! The calls of one HTTP client: their requests, their ids, and their outcomes.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
@@ -19,6 +19,7 @@ use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::call_request::put_headers;
 use crate::context::Headers;
 use crate::debug::debug_fields;
+use crate::lock::Lock;
 use crate::outgoing::OutgoingCall;
 
 /// Options of an HTTP client. It can be made from a [`Config`], with defaults for the rest.
@@ -318,7 +319,7 @@ pub struct HttpCaller {
     config: Config,
     headers: Arc<Vec<(String, String)>>,
     on_reply: Option<OnReply>,
-    next_call: Mutex<u64>,
+    next_call: Lock<u64>,
 }
 
 impl HttpCaller {
@@ -334,7 +335,7 @@ impl HttpCaller {
             config: options.config,
             headers: Arc::new(options.headers.clone()),
             on_reply: options.on_reply.clone(),
-            next_call: Mutex::new(options.config.first_call),
+            next_call: Lock::new(options.config.first_call),
         }
     }
 
@@ -385,10 +386,7 @@ impl HttpCaller {
         fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
     ) -> Result<(R, Started), CallError> {
         // If a `Serialize` panics, `next_call` has not changed.
-        let mut next_call = self
-            .next_call
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut next_call = self.next_call.lock();
         let mut config = self.config;
         config.first_call = *next_call;
         // An exchange is large, so it is boxed before it is moved.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use antiphon::RpcError;
@@ -27,6 +27,7 @@ use crate::call_request::CallRequest;
 use crate::client::{Connect, wait_to_resend};
 use crate::entropy::Entropy;
 use crate::intercepted::Interception;
+use crate::lock::Lock;
 use crate::outgoing::OutgoingCall;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
@@ -49,7 +50,7 @@ struct Inner {
     retry: Option<(Retry, Entropy)>,
     call_timeout: Option<Duration>,
     /// `None` after the client was closed.
-    send: Mutex<Option<Arc<dyn HttpSend>>>,
+    send: Lock<Option<Arc<dyn HttpSend>>>,
     runtime: SharedRuntime,
 }
 
@@ -128,7 +129,7 @@ impl HttpClient {
                     let entropy = Entropy::new(retry.seed);
                     (retry, entropy)
                 }),
-                send: Mutex::new(Some(Arc::new(send))),
+                send: Lock::new(Some(Arc::new(send))),
                 runtime,
             }),
         }
@@ -247,10 +248,7 @@ impl HttpClient {
 
     fn lock_send(&self) -> MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
         // No code that can panic runs under the lock.
-        self.inner
-            .send
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.send.lock()
     }
 
     fn sender(&self) -> Result<Arc<dyn HttpSend>, HttpError> {

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::caller::{HttpRequest, HttpResponse};
 use super::error::HttpError;
+
+use crate::lock::Lock;
 
 /// Records the requests that are sent, and returns prepared replies in their order. After the last
 /// one it returns status 204 without a body.
@@ -19,7 +20,7 @@ use super::error::HttpError;
 /// ```
 #[derive(Default)]
 pub struct HttpMock {
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
 }
 
 #[derive(Default)]
@@ -35,11 +36,6 @@ impl HttpMock {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        // No code that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a reply to the queue.
     pub fn reply(&self, status: u16, body: &str) {
         self.answer(Ok(HttpResponse::new(status, body)));
@@ -52,17 +48,17 @@ impl HttpMock {
 
     /// Adds any response or error of a transport to the queue.
     pub fn answer(&self, answer: Result<HttpResponse, HttpError>) {
-        self.lock().replies.push_back(answer);
+        self.inside.lock().replies.push_back(answer);
     }
 
     /// The requests that were sent so far.
     pub fn sent(&self) -> Vec<HttpRequest> {
-        self.lock().sent.clone()
+        self.inside.lock().sent.clone()
     }
 
     /// The bodies of the requests that were sent so far, as text.
     pub fn sent_bodies(&self) -> Vec<String> {
-        let inside = self.lock();
+        let inside = self.inside.lock();
         let bodies = inside.sent.iter();
         bodies
             .map(|request| String::from_utf8_lossy(&request.body).into_owned())
@@ -72,13 +68,13 @@ impl HttpMock {
     /// Whether requests can be sent. They can, until [`set_connected`](Self::set_connected) changes
     /// that.
     pub fn is_connected(&self) -> bool {
-        !self.lock().is_disconnected
+        !self.inside.lock().is_disconnected
     }
 
     /// Says whether further requests get the prepared replies (`true`), or fail as if no connection
     /// could be made (`false`).
     pub fn set_connected(&self, is_connected: bool) {
-        self.lock().is_disconnected = !is_connected;
+        self.inside.lock().is_disconnected = !is_connected;
     }
 
     /// Records a request, and returns the next reply.
@@ -87,7 +83,7 @@ impl HttpMock {
     /// The prepared error; [`HttpError::Connect`] while it is [not connected](Self::is_connected), and
     /// then the request is not recorded.
     pub fn exchange(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         if inside.is_disconnected {
             let refused = std::io::ErrorKind::ConnectionRefused;
             return Err(HttpError::Connect(refused.into()));
@@ -100,7 +96,7 @@ impl HttpMock {
 
 impl fmt::Debug for HttpMock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inside = self.lock();
+        let inside = self.inside.lock();
         f.debug_struct("HttpMock")
             .field("sent", &inside.sent.len())
             .field("replies", &inside.replies.len())

@@ -14,7 +14,7 @@
 //! `drain_timeout` after the end.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,13 +23,14 @@ use antiphon::http::HeadScan;
 
 use super::io::{Watch, after};
 use super::options::HttpConfig;
+use crate::lock::Lock;
 use crate::runtime::SharedRuntime;
 use crate::transport::io::Io;
 
 /// The phase of a server's connection. Its stream, the loop that polls hyper and the code that
 /// serves its requests share it; all three run in one task.
 pub(super) struct Phases {
-    state: Mutex<State>,
+    state: Lock<State>,
     runtime: SharedRuntime,
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -93,7 +94,7 @@ impl Phases {
         };
         let HttpConfig { options, rules } = options;
         Arc::new(Self {
-            state: Mutex::new(state),
+            state: Lock::new(state),
             runtime: runtime.clone(),
             header_timeout: rules.header_timeout,
             idle_timeout: rules.idle_timeout,
@@ -102,32 +103,27 @@ impl Phases {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the end of input was read: an incomplete body will never be complete.
     pub(super) fn has_ended(&self) -> bool {
-        self.lock().ended_at.is_some()
+        self.state.lock().ended_at.is_some()
     }
 
     /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in
     /// it. Bytes of it that were read while the request before it was served are not counted.
     pub(super) fn serving(&self) -> u32 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.phase = Phase::Serving;
         std::mem::replace(&mut state.scan, HeadScan::new()).lengths()
     }
 
     /// Notes that a reply has been made.
     pub(super) fn replying(&self) {
-        self.lock().phase = Phase::Replying;
+        self.state.lock().phase = Phase::Replying;
     }
 
     /// The time at which the connection's task has to do something.
     pub(super) fn due(&self) -> Instant {
-        let state = self.lock();
+        let state = self.state.lock();
         let end = state.ended_at.filter(|_| state.end == End::Hidden);
         let end = end.map_or(Instant::FAR_FUTURE, |at| after(at, self.drain_timeout));
         if let Some(since) = state.stuck_since {
@@ -144,7 +140,7 @@ impl Phases {
     /// the end. Returns whether it did: hyper must then read again.
     pub(super) fn show_end_if_due(&self) -> bool {
         let now = self.runtime.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_late = |at| after(at, self.drain_timeout) <= now;
         let is_over = !state.is_at_work() || state.ended_at.is_some_and(is_late);
         let shows = state.end == End::Hidden && is_over;
@@ -179,7 +175,7 @@ impl Watch for Watched {
             false => ready!(io.poll_read(cx, buf))?,
         };
         let now = self.phases.runtime.now();
-        let mut state = self.phases.lock();
+        let mut state = self.phases.state.lock();
         if n == 0 {
             state.ended_at.get_or_insert(now);
             if state.is_at_work() && state.end != End::Shown {
@@ -207,7 +203,7 @@ impl Watch for Watched {
     ) -> Poll<io::Result<usize>> {
         let written = io.poll_write(cx, buf);
         let now = self.phases.runtime.now();
-        let mut state = self.phases.lock();
+        let mut state = self.phases.state.lock();
         if matches!(state.phase, Phase::Waiting | Phase::Replying) {
             state.begin(Phase::Waiting, now);
         }
@@ -215,7 +211,7 @@ impl Watch for Watched {
     }
 
     fn flushed(&mut self, is_done: bool) {
-        let mut state = self.phases.lock();
+        let mut state = self.phases.state.lock();
         let stuck_since = state.stuck_since.take();
         if !is_done {
             let now = || self.phases.runtime.now();

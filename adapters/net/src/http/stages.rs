@@ -22,7 +22,7 @@
 //!    (`a_connection_was_used_for_longer_than_its_server_keeps_it`). We close it a second earlier.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use antiphon::Instant;
 use async_lock::SemaphoreGuardArc;
 
 use super::io::{Watch, after};
+use crate::lock::Lock;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
@@ -46,7 +47,7 @@ const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 /// The state of a client's connection, shared by its stream, its task and the request that it
 /// carries.
 pub(super) struct Stages {
-    state: Mutex<State>,
+    state: Lock<State>,
     runtime: SharedRuntime,
 }
 
@@ -83,21 +84,16 @@ impl Stages {
             asker: None,
         };
         Arc::new(Self {
-            state: Mutex::new(state),
+            state: Lock::new(state),
             runtime: runtime.clone(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a request and returns true, if the connection is idle and may still be used.
     pub(super) fn begin(&self) -> bool {
         let is_usable = self.is_usable();
         if is_usable {
-            self.lock().stage = Stage::Begun;
+            self.state.lock().stage = Stage::Begun;
         }
         is_usable
     }
@@ -105,7 +101,7 @@ impl Stages {
     /// Notes that the whole reply has been read: another request may follow within `span`.
     pub(super) fn become_idle(&self, span: Duration) {
         let until = self.runtime.now() + span;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.stage == Stage::Replying {
             (state.stage, state.is_reused) = (Stage::Idle(until), true);
         }
@@ -117,13 +113,13 @@ impl Stages {
     /// Whether the connection is idle, and not for too long.
     pub(super) fn is_usable(&self) -> bool {
         let now = self.runtime.now();
-        matches!(self.lock().stage, Stage::Idle(until) if until > now)
+        matches!(self.state.lock().stage, Stage::Idle(until) if until > now)
     }
 
     /// Ready if the connection has ended in a way that proves that the server did not read the
     /// whole request.
     pub(super) fn poll_unread(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.stage == Stage::Unread {
             return Poll::Ready(());
         }
@@ -134,7 +130,7 @@ impl Stages {
     /// Returns when the connection's task has to end it, because it has been idle for too long or because
     /// the server has taken no output for `write_timeout`.
     pub(super) fn due(&self, write_timeout: Option<Duration>, cx: &Context<'_>) -> Instant {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.task = Some(cx.waker().clone());
         match (state.stage, state.stuck_since) {
             (Stage::Idle(until), _) => until,
@@ -147,7 +143,7 @@ impl Stages {
     /// read. Returns whether it did.
     pub(super) fn end_idle(&self) -> bool {
         let now = self.runtime.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_idle = matches!(state.stage, Stage::Idle(until) if until <= now);
         if is_idle {
             state.stage = Stage::Over;
@@ -198,7 +194,7 @@ impl ClientWatch {
                 return Poll::Pending;
             }
         }
-        self.stages.lock().stage = Stage::Unread;
+        self.stages.state.lock().stage = Stage::Unread;
         Poll::Ready(Err(end
             .err()
             .unwrap_or(io::ErrorKind::ConnectionReset.into())))
@@ -209,7 +205,7 @@ impl ClientWatch {
 /// without an error, so it is marked as unread and its future is woken.
 impl Drop for ClientWatch {
     fn drop(&mut self) {
-        let mut state = self.stages.lock();
+        let mut state = self.stages.state.lock();
         match state.stage {
             Stage::Begun => state.stage = Stage::Unread,
             Stage::Idle(_) => state.stage = Stage::Over,
@@ -231,11 +227,11 @@ impl Watch for ClientWatch {
         if let Some((end, until)) = self.ended.take() {
             return self.poll_reset(cx, io, end, until);
         }
-        if self.stages.lock().stage == Stage::Over {
+        if self.stages.state.lock().stage == Stage::Over {
             return Poll::Ready(Ok(0));
         }
         let read = ready!(io.poll_read(cx, buf));
-        let mut state = self.stages.lock();
+        let mut state = self.stages.state.lock();
         let may_be_unread = state.is_reused && state.stage == Stage::Sent;
         match &read {
             Ok(1..) => {
@@ -263,12 +259,12 @@ impl Watch for ClientWatch {
         let is_begun = |state: &State| state.is_reused && state.stage == Stage::Begun;
         // The connection may have ended without the runtime knowing it, because the runtime checks
         // only now and then.
-        if is_begun(&self.stages.lock()) && io.has_input() {
-            self.stages.lock().stage = Stage::Unread;
+        if is_begun(&self.stages.state.lock()) && io.has_input() {
+            self.stages.state.lock().stage = Stage::Unread;
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         let written = ready!(io.poll_write(cx, buf));
-        let mut state = self.stages.lock();
+        let mut state = self.stages.state.lock();
         match &written {
             Ok(_) if state.stage == Stage::Begun => state.stage = Stage::Sent,
             // Bytes that could not be written have not arrived.
@@ -283,7 +279,7 @@ impl Watch for ClientWatch {
     }
 
     fn flushed(&mut self, is_done: bool) {
-        let mut state = self.stages.lock();
+        let mut state = self.stages.state.lock();
         match is_done {
             true => state.stuck_since = None,
             false => {
@@ -397,7 +393,7 @@ mod tests {
         let mut begin = || {
             assert!(stages.begin());
             write(&mut watch, Ok(1), false).unwrap();
-            if is_reused && !stages.lock().is_reused {
+            if is_reused && !stages.state.lock().is_reused {
                 assert_eq!(read(&mut watch, Ok(1), false).unwrap(), 1);
                 stages.become_idle(Duration::from_secs(1));
             }
@@ -449,25 +445,28 @@ mod tests {
                 // the request is unread.
                 let (stages, mut watch) = sent(is_reused);
                 assert!(!matches!(read(&mut watch, end, was_reset), Ok(1..)));
-                assert_eq!(stages.lock().stage == Stage::Unread, is_reused && proves);
+                assert_eq!(
+                    stages.state.lock().stage == Stage::Unread,
+                    is_reused && proves
+                );
             }
             let (stages, mut watch) = sent(is_reused);
             let broken = write(&mut watch, Err(io::ErrorKind::BrokenPipe.into()), false);
             assert!(broken.is_err());
-            assert_eq!(stages.lock().stage == Stage::Unread, is_reused);
+            assert_eq!(stages.state.lock().stage == Stage::Unread, is_reused);
             // Once a reply has begun the call is lost with it.
             let (stages, mut watch) = sent(is_reused);
             assert_eq!(read(&mut watch, Ok(1), true).unwrap(), 1);
             assert!(read(&mut watch, Err(RESET.into()), true).is_err());
             let broken = write(&mut watch, Err(io::ErrorKind::BrokenPipe.into()), false);
-            assert!(broken.is_err() && stages.lock().stage == Stage::Replying);
+            assert!(broken.is_err() && stages.state.lock().stage == Stage::Replying);
         }
         // Input that is there before the request is sent means that the server has closed.
         let (stages, mut watch) = sent(true);
         read(&mut watch, Ok(1), false).unwrap();
         stages.become_idle(Duration::from_secs(1));
         assert!(stages.begin() && write(&mut watch, Ok(1), true).is_err());
-        assert!(stages.lock().stage == Stage::Unread);
+        assert!(stages.state.lock().stage == Stage::Unread);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! How many calls a second are served, and what they may cost.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::service::{Bucket, CallEnd, Cx, Decision, Failure, Interceptor, Prices, Reply};
 
+use crate::lock::Lock;
 use crate::request::Request;
 
 /// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, with the code that the
@@ -46,7 +47,7 @@ impl RateLimit {
 impl Interceptor<Request> for RateLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
         let bucket = self.buckets.of(request);
-        let passes = lock(&bucket).take(cx.began());
+        let passes = bucket.lock().take(cx.began());
         match passes {
             true => Decision::Continue,
             false => refusal(request),
@@ -127,7 +128,7 @@ impl CostLimit {
         if let Some(own) = own.next() {
             let sent = if request.is_notification() { 0 } else { bytes };
             let cost = self.prices.of_answer(sent, duration);
-            lock(&own.bucket).charge(request.now(), cost);
+            own.bucket.lock().charge(request.now(), cost);
         }
     }
 }
@@ -135,7 +136,7 @@ impl CostLimit {
 impl Interceptor<Request> for CostLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
         let (bucket, now) = (self.buckets.of(request), request.now());
-        let mut units = lock(&bucket);
+        let mut units = bucket.lock();
         if units.is_empty(now) {
             return refusal(request);
         }
@@ -179,7 +180,7 @@ struct Buckets {
     /// A full bucket, as each one begins.
     full: Bucket,
     /// The bucket of all connections; `None` if each has its own.
-    shared: Option<Arc<Mutex<Bucket>>>,
+    shared: Option<Arc<Lock<Bucket>>>,
     /// Whether it was reported that connections with buckets of their own are HTTP requests.
     is_reported: AtomicBool,
 }
@@ -187,7 +188,7 @@ struct Buckets {
 /// The bucket to which a limit charges calls, and the number of the limit.
 struct Own {
     limit: u64,
-    bucket: Arc<Mutex<Bucket>>,
+    bucket: Arc<Lock<Bucket>>,
 }
 
 /// The buckets to which a call is charged when it ends, one for each limit. They are stored with the call,
@@ -197,7 +198,7 @@ struct Charged(Vec<Own>);
 impl Buckets {
     fn one(full: Bucket) -> Self {
         Self {
-            shared: Some(Arc::new(Mutex::new(full.clone()))),
+            shared: Some(Arc::new(Lock::new(full.clone()))),
             ..Self::many(full)
         }
     }
@@ -213,7 +214,7 @@ impl Buckets {
     }
 
     /// Returns the bucket to which a request is charged.
-    fn of(&self, request: &Request) -> Arc<Mutex<Bucket>> {
+    fn of(&self, request: &Request) -> Arc<Lock<Bucket>> {
         if let Some(shared) = &self.shared {
             return Arc::clone(shared);
         }
@@ -224,7 +225,7 @@ impl Buckets {
         if attributes.get::<Vec<Own>>().is_none() {
             attributes.insert(Vec::<Own>::new());
         }
-        let new = || Arc::new(Mutex::new(self.full.clone()));
+        let new = || Arc::new(Lock::new(self.full.clone()));
         let Some(all) = attributes.get_mut::<Vec<Own>>() else {
             return new();
         };
@@ -238,10 +239,6 @@ impl Buckets {
         });
         bucket
     }
-}
-
-fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
-    bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn refusal(request: &Request) -> Decision {

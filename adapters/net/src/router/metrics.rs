@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use antiphon::service::conventions::{
     BATCH_BOUNDS, CLIENT_BATCH_SIZE, DURATION_BOUNDS, OTHER, SERVER_BATCH_SIZE, SYSTEM_NAME,
 };
 use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, LoggedCall, Reply};
+
+use crate::lock::Lock;
 
 /// The most series for the peer's calls, and as many for ours. There is a limit because a peer that we call
 /// may invent any number of error codes, each of which is a series. Further ones are counted in one more
@@ -33,7 +35,7 @@ const MAX_SERIES: usize = 10_000;
 /// ```
 #[derive(Clone, Default)]
 pub struct Metrics {
-    state: Arc<Mutex<Sides>>,
+    state: Arc<Lock<Sides>>,
 }
 
 /// The counts of connections, of the peer's calls (`server`) and of ours (`client`).
@@ -111,7 +113,7 @@ impl Metrics {
     }
 
     fn count(&self, call: &LoggedCall<'_>, end: &CallEnd) {
-        let mut sides = self.lock();
+        let mut sides = self.state.lock();
         let measured = sides.of(call.is_outgoing);
         measured.running = measured.running.saturating_sub(1);
         let mut key = (call.known_method().to_owned(), end.error_type());
@@ -121,10 +123,6 @@ impl Metrics {
         let series = measured.calls.entry(key);
         let series = series.or_insert_with(|| Histogram::new(&DURATION_BOUNDS));
         series.add(end.duration.as_secs_f64());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Sides> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -139,26 +137,26 @@ impl Sides {
 
 impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     fn opened(&self, _: u32) {
-        let mut sides = self.lock();
+        let mut sides = self.state.lock();
         sides.open += 1;
         sides.opened += 1;
     }
 
     fn closed(&self, _: u32) {
-        let mut sides = self.lock();
+        let mut sides = self.state.lock();
         sides.open = sides.open.saturating_sub(1);
     }
 
     fn batch_received(&self, _: u32, items: usize) {
-        self.lock().of(false).add_batch(items);
+        self.state.lock().of(false).add_batch(items);
     }
 
     fn batch_sent(&self, _: u32, items: usize) {
-        self.lock().of(true).add_batch(items);
+        self.state.lock().of(true).add_batch(items);
     }
 
     fn request(&self, _: &mut Cx, request: &R) -> Decision {
-        self.lock().of(request.is_outgoing()).running += 1;
+        self.state.lock().of(request.is_outgoing()).running += 1;
         Decision::Continue
     }
 
@@ -181,7 +179,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
 /// Writes the text format of Prometheus.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sides = self.lock();
+        let sides = self.state.lock();
         let name = "antiphon_server_connections_open";
         head(
             f,
@@ -252,7 +250,7 @@ fn labels(method: &str, error: Option<&str>) -> String {
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics")
-            .field("series", &self.lock().server.calls.len())
+            .field("series", &self.state.lock().server.calls.len())
             .finish_non_exhaustive()
     }
 }

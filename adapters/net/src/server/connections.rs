@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached, Permit};
 
 use super::ending::{End, Ending, Told};
 
+use crate::lock::Lock;
+
 /// The connections of a server, and the task that listens.
 #[derive(Debug)]
 pub(super) struct Connections {
     listening: Arc<Told>,
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
 }
 
 #[derive(Debug)]
@@ -28,7 +30,7 @@ impl Connections {
     pub(super) fn new(limits: ConnectionLimits) -> Self {
         Self {
             listening: Arc::default(),
-            inside: Mutex::new(Inside {
+            inside: Lock::new(Inside {
                 open: HashMap::new(),
                 admission: ConnectionLimiter::new(limits),
                 has_stopped_listening: false,
@@ -37,14 +39,9 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        // No code that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The number of open connections.
     pub(super) fn len(&self) -> usize {
-        self.lock().open.len()
+        self.inside.lock().open.len()
     }
 
     /// Registers the task that listens. It is registered until the `Listening` is dropped.
@@ -58,7 +55,7 @@ impl Connections {
         number: u32,
         address: Option<IpAddr>,
     ) -> Result<(Entered, Ending), LimitReached> {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         let place = inside.admission.enter(address)?;
         let told = Arc::default();
         let ending = Ending::new(&told);
@@ -69,14 +66,14 @@ impl Connections {
     /// Tells all connections, and the task that listens, to end.
     pub(super) fn tell(&self, end: End) {
         self.listening.tell(end);
-        let inside = self.lock();
+        let inside = self.inside.lock();
         let open: Vec<_> = inside.open.values().map(|(told, _)| told.clone()).collect();
         drop(inside);
         open.iter().for_each(|told| told.tell(end));
     }
 
     fn change(&self, change: impl FnOnce(&mut Inside)) {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         change(&mut inside);
         let watchers = std::mem::take(&mut inside.watchers);
         drop(inside);
@@ -95,7 +92,7 @@ impl Connections {
     }
 
     fn poll(&self, cx: &Context<'_>, is_so: impl Fn(&Inside) -> bool) -> Poll<()> {
-        let mut inside = self.lock();
+        let mut inside = self.inside.lock();
         if is_so(&inside) {
             return Poll::Ready(());
         }

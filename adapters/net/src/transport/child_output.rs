@@ -14,13 +14,14 @@ use std::io::{self, ErrorKind, Read, Take};
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use rustix::io::retry_on_intr;
 
+use crate::lock::Lock;
 use crate::transport::later::Later;
 
 /// How long after the end of its output the exit of a child is awaited, to be reported. It closes
@@ -39,16 +40,16 @@ pub struct ChildOutput {
     exit: OwnedFd,
     #[cfg(unix)]
     has_exited: bool,
-    child: Arc<Mutex<Child>>,
+    child: Arc<Lock<Child>>,
 }
 
 impl ChildOutput {
     /// Observes the child whose output this is.
-    pub(crate) fn new(stdout: ChildStdout, child: &Arc<Mutex<Child>>) -> io::Result<Self> {
+    pub(crate) fn new(stdout: ChildStdout, child: &Arc<Lock<Child>>) -> io::Result<Self> {
         Ok(Self {
             stdout: stdout.take(u64::MAX),
             #[cfg(unix)]
-            exit: exit_of(&lock(child))?,
+            exit: exit_of(&child.lock())?,
             #[cfg(unix)]
             has_exited: false,
             child: Arc::clone(child),
@@ -95,23 +96,18 @@ impl Read for ChildOutput {
 
 /// Waits for a child to exit, and returns its status; `None` if it has not exited within that time.
 pub(crate) fn wait_for_exit(
-    child: &Mutex<Child>,
+    child: &Lock<Child>,
     timeout: Duration,
 ) -> io::Result<Option<ExitStatus>> {
     let (began, mut later) = (Instant::now(), Later::new());
     loop {
-        let status = lock(child).try_wait()?;
+        let status = child.lock().try_wait()?;
         let left = timeout.saturating_sub(began.elapsed());
         if status.is_some() || left.is_zero() {
             return Ok(status);
         }
         thread::sleep(later.longer().min(left));
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that can panic runs under the lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The child has exited, with this status. If the exit broke the connection, the fault of

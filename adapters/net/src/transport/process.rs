@@ -6,15 +6,16 @@ use std::fmt;
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
 
 use crate::debug::debug_fields;
+use crate::lock::Lock;
 use crate::options::ConnectionConfig;
-use crate::transport::child_output::{ChildOutput, lock, wait_for_exit};
+use crate::transport::child_output::{ChildOutput, wait_for_exit};
 
 /// How many bytes of the child's standard error are kept by default.
 const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;
@@ -55,8 +56,8 @@ debug_fields!(impl[] ChildConfig as "ChildConfig" { options, max_stderr_bytes })
 #[must_use = "dropping it kills the child"]
 pub struct Process {
     id: u32,
-    child: Arc<Mutex<Child>>,
-    stderr: Arc<Mutex<VecDeque<u8>>>,
+    child: Arc<Lock<Child>>,
+    stderr: Arc<Lock<VecDeque<u8>>>,
 }
 
 impl Process {
@@ -80,7 +81,7 @@ impl Process {
         // From here on the child is killed if it cannot be used.
         let process = Self {
             id: child.id(),
-            child: Arc::new(Mutex::new(child)),
+            child: Arc::new(Lock::new(child)),
             stderr: Arc::default(),
         };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
@@ -101,7 +102,7 @@ impl Process {
 
     /// The last bytes that the child wrote to its standard error.
     pub fn stderr(&self) -> Vec<u8> {
-        lock(&self.stderr).iter().copied().collect()
+        self.stderr.lock().iter().copied().collect()
     }
 
     /// Waits for the child to exit. Returns `None` if that takes longer than `timeout`. No lock is
@@ -119,7 +120,7 @@ impl Process {
     /// # Errors
     /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
-        let mut child = lock(&self.child);
+        let mut child = self.child.lock();
         // If it has exited, it cannot and need not be killed.
         let _ = child.kill();
         child.wait()
@@ -142,7 +143,7 @@ impl fmt::Debug for Process {
 /// Reads the child's standard error to its end, whatever happens to the connection.
 fn drain_stderr(
     mut stderr: ChildStderr,
-    kept: &Mutex<VecDeque<u8>>,
+    kept: &Lock<VecDeque<u8>>,
     max_bytes: usize,
     mut on_stderr: Option<OnStderr>,
 ) {
@@ -159,7 +160,7 @@ fn drain_stderr(
                 on_stderr = None;
             }
         }
-        let mut kept = lock(kept);
+        let mut kept = kept.lock();
         kept.extend(&read[n.saturating_sub(max_bytes)..]);
         let excess = kept.len().saturating_sub(max_bytes);
         kept.drain(..excess);

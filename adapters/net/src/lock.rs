@@ -1,0 +1,18 @@
+//! A mutex that is not poisoned.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A mutex. Code that can panic seldom runs under it, and leaves the value in order if it does, so the value
+/// can be used after a panic.
+#[derive(Debug, Default)]
+pub(crate) struct Lock<T>(Mutex<T>);
+
+impl<T> Lock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
