@@ -110,7 +110,8 @@ pub enum Report {
     QueueOverflow,
     /// The service was too slow: this many notifications, beginnings of batches and reports were
     /// dropped, the first of them at the position of this report, under
-    /// [`WhenFull::Drop`](super::WhenFull::Drop).
+    /// [`WhenFull::Drop`](super::WhenFull::Drop). (The inbox of an adapter also sends this at the end of
+    /// the connection, if reports found it full.)
     Dropped {
         /// How many.
         messages: u64,

@@ -110,8 +110,8 @@ impl Inbox {
         }
     }
 
-    /// Returns the event for the end of the connection; before it, one that counts the reports that
-    /// were not received.
+    /// Returns the event for the end of the connection. Before it comes one that says how many reports
+    /// were not received in the whole time, whatever `when_full` is.
     fn end(&mut self) -> InboxEvent {
         let messages = self.end.unreceived.swap(0, Ordering::Relaxed);
         if messages > 0 {

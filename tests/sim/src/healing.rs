@@ -64,7 +64,9 @@ impl World {
             if unlimited {
                 let moved = end
                     .run(|conn| conn.set_deadline(call, Some(antiphon::Instant::from_nanos(by))));
-                Check::Getters.that(moved.is_ok(), || "an open call has no deadline".into())?;
+                Check::Getters.that(moved.is_ok(), || {
+                    "the deadline of an open call cannot be set".into()
+                })?;
                 if let Some(call) = end.book.calls.get_mut(&mark) {
                     call.deadline = Some(by);
                 }

@@ -30,8 +30,8 @@ use crate::transport::link::Link;
 /// The most bytes of a body that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a connection beyond the limit may take to send its request, before it is closed without
-/// an answer.
+/// How long a connection beyond the limit stays open at most, besides `linger`: it has to send its
+/// request and to take the refusal in this time.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// After we have ended our stream: how many reads are made before other tasks may run.
