@@ -87,7 +87,8 @@ impl Session {
     }
 
     /// Lets deadlines take effect, and returns when to call this again at the latest; `waker` is woken
-    /// if that becomes earlier. `None` once nothing more is read or written.
+    /// if that becomes earlier. `None` once the session asks for no more
+    /// reads and writes; one that has begun may still go on.
     pub fn pass_time(&self, waker: &Waker) -> Option<Instant> {
         let waker = waker.clone();
         let mut state = self.lock();
