@@ -246,6 +246,7 @@ fn said_in_words() {
         .chain(ends.map(Closed::Failed))
         .chain(reasons.map(Closed::Local));
     let said = causes.map(|cause| cause.to_string()).into_iter();
+    let said = said.chain([SendError::Interceptor.to_string()]);
     for said in said.chain(closed.map(|why| why.to_string())) {
         assert!(said.contains(' ') && !said.contains("::"), "{said}");
     }
@@ -557,11 +558,21 @@ fn draining() {
 
 /// Numbers too large to be worked out are the same when they are written the same.
 fn huge_exponents() {
-    let nines = "9".repeat(45);
-    let [one, other] = ["1", "2"].map(|digit| format!("{digit}e{nines}"));
-    assert_eq!(id(&one), id(&one.clone()));
-    assert_ne!(id(&one), id(&other));
-    assert_ne!(id(&one), id("1"));
+    // The last digit of the second exponent makes it larger than any number of 64 bits with a sign.
+    for exponent in ["9".repeat(45).as_str(), "9223372036854775808"] {
+        let [one, other] = ["1", "2"].map(|digit| format!("{digit}e{exponent}"));
+        assert_eq!(id(&one), id(&one.clone()));
+        assert_ne!(id(&one), id(&other));
+        assert_ne!(id(&one), id("1"));
+    }
+    // The last digit makes it larger than any number of 64 bits.
+    let [largest, over] = ["18446744073709551615", "18446744073709551616"];
+    assert_ne!(id(largest), id(over));
+    let error = format!(r#"{{"jsonrpc":"2.0","error":{{"code":{over},"message":""}},"id":1}}"#);
+    let mut conn = Connection::new(Config::new());
+    assert!(conn.call("any", (), None, ()).is_ok());
+    let event = conn.poll_event(&mut Input::message(error.as_bytes()));
+    assert!(matches!(event, Some(Event::Response(_))), "{event:?}");
 }
 
 /// A frame that is begun and not finished ends the connection in time.

@@ -315,7 +315,8 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     /// of its calls ended.
     pub fn wait(mut self) -> Result<(H, Collector), CallError> {
         if let Some(Ok((_, batch))) = &mut self.built {
-            batch.is_waited = true;
+            // Without a session this thread is not counted as one that waits for the connection.
+            batch.is_waited = self.maker.session().is_some();
         }
         match self.maker.session() {
             Some(session) => session.wait_for(self),

@@ -25,7 +25,8 @@ impl Peer {
             let left = call
                 .timeout
                 .map(|_| deadline.saturating_since(runtime.now()));
-            let attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
+            let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
+            attempt.is_waited = call.is_waited;
             let outcome = self.start(Some(attempt)).await?.await;
             let delay = match &outcome {
                 OwnedOutcome::Err(_) => retries.judge(&outcome, false, entropy.next()),

@@ -29,6 +29,7 @@ mod threads;
 mod turn;
 mod wake;
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::mem::take;
@@ -77,6 +78,8 @@ pub struct Session {
     learnt: OnceLock<Arc<Context>>,
     /// Values that interceptors and handlers store for later requests of the connection.
     attributes: Mutex<Attributes>,
+    /// What an adapter stores for the connection. Unlike the attributes, no code of the program can lock it.
+    adapter: OnceLock<Box<dyn Any + Send + Sync>>,
     /// How many calls have asked for progress.
     progress_tokens: AtomicU64,
     /// How many handlers run to their end whose answer nobody awaits any more.
@@ -124,6 +127,7 @@ impl Session {
             context: Arc::new(context),
             learnt: OnceLock::new(),
             attributes: Mutex::default(),
+            adapter: OnceLock::new(),
             progress_tokens: AtomicU64::new(0),
             unawaited: AtomicUsize::new(0),
             runtime,
@@ -151,6 +155,17 @@ impl Session {
     pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
         let attributes = self.attributes.lock();
         attributes.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores a value of an adapter for the connection, unless there is one.
+    pub fn set_adapter_value(&self, value: impl Any + Send + Sync) {
+        // The first one stays.
+        let _ = self.adapter.set(Box::new(value));
+    }
+
+    /// The value that an adapter has stored, if it has this type.
+    pub fn adapter_value<T: Any>(&self) -> Option<&T> {
+        self.adapter.get()?.downcast_ref()
     }
 
     /// Returns a token for the progress of a call, different from those of the connection's other calls.

@@ -14,7 +14,7 @@ use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
     CallError, Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
 };
-use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use socket2::{Domain, Socket, Type};
 
 /// How many attempts follow a failed connection, in every test here.
@@ -434,6 +434,7 @@ fn a_refused_connection_did_not_name_its_address(rt: Rt) {
 // USE-18
 #[test]
 fn a_refused_connection_did_not_name_its_address_on_threads() {
+    choose_executor();
     let (_socket, address) = nobody();
     let error = antiphon_blocking::Link::tcp(address).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use antiphon::{Closed, OwnedError};
@@ -17,7 +18,7 @@ pub(super) struct OnPool<F> {
 }
 
 /// What happened in an exchange before its first message, until the first job on the pool calls the
-/// service's methods for it. It is an attribute of the exchange's session.
+/// service's methods for it. The exchange's session holds it.
 #[derive(Clone)]
 struct Prelude(Arc<PreludeState>);
 
@@ -25,6 +26,8 @@ struct PreludeState {
     events: Mutex<VecDeque<Early>>,
     /// Held while methods are called for `events`, so that no other method overtakes them.
     turn: Mutex<()>,
+    /// Whether a method was called for one of the events.
+    has_begun: AtomicBool,
 }
 
 enum Early {
@@ -34,7 +37,7 @@ enum Early {
 
 impl Prelude {
     fn of(peer: &Peer) -> Option<Self> {
-        peer.session().attributes().get::<Self>().cloned()
+        peer.session().adapter_value::<Self>().cloned()
     }
 
     fn events(&self) -> MutexGuard<'_, VecDeque<Early>> {
@@ -45,8 +48,8 @@ impl Prelude {
     /// clone of the prelude.
     fn has_job(&self) -> bool {
         const OWN: usize = 2;
-        // The clones that are not a job's are this one and the attribute.
-        Arc::strong_count(&self.0) > OWN || self.events().is_empty()
+        // The clones that are not a job's are this one and the session's.
+        Arc::strong_count(&self.0) > OWN || self.0.has_begun.load(Ordering::SeqCst)
     }
 
     /// Calls the methods for the events that wait.
@@ -56,7 +59,8 @@ impl Prelude {
             let Some(event) = self.events().pop_front() else {
                 return;
             };
-            guarded(&mut make(peer.context()), peer, |service| match event {
+            self.0.has_begun.store(true, Ordering::SeqCst);
+            guarded(&make, peer, |service| match event {
                 Early::Opened => service.opened(peer),
                 Early::Batch(items) => service.batch(peer, items),
             });
@@ -90,9 +94,7 @@ impl<F> OnPool<F> {
             if let Some(prelude) = &prelude {
                 prelude.play(&*make, &peer);
             }
-            guarded(&mut make(peer.context()), &peer, |service| {
-                method(service, &peer);
-            });
+            guarded(&*make, &peer, |service| method(service, &peer));
         })
     }
 }
@@ -109,8 +111,9 @@ where
         let prelude = Prelude(Arc::new(PreludeState {
             events: Mutex::new([Early::Opened].into()),
             turn: Mutex::default(),
+            has_begun: AtomicBool::new(false),
         }));
-        peer.session().attributes().insert(prelude);
+        peer.session().set_adapter_value(prelude);
     }
 
     fn batch(&self, peer: &Peer, items: usize) {
@@ -180,11 +183,16 @@ impl<F> fmt::Debug for OnPool<F> {
     }
 }
 
-/// Runs a method of a service, and reports a panic to this service directly: by then the HTTP
-/// exchange may have ended, and could report nothing.
-fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
-    if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
+/// Makes a service and calls a method of it. A panic is reported to this service directly: by then the
+/// HTTP exchange may have ended, and could report nothing. If there is no service, because making it
+/// has panicked, nothing is reported.
+fn guarded<S: Service>(make: impl Fn(&Context) -> S, peer: &Peer, method: impl FnOnce(&mut S)) {
+    let mut made = None;
+    let call = || method(made.insert(make(peer.context())));
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
         let request = peer.session().take_panicked();
-        service.report(peer, Report::Panicked(request));
+        let report = || made.map(|mut service| service.report(peer, Report::Panicked(request)));
+        // If the report panics too, that is not reported.
+        let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }

@@ -159,7 +159,7 @@ impl TcpServer {
 
     /// Serves over HTTP in the background until the returned value is stopped or dropped. Every
     /// POST is a message. Connections need no threads of their own; the methods of the service run
-    /// on the pool in `options`. `make` makes a service for every request, notification and report.
+    /// on the pool in `options`. `make` makes a service for every method that is called.
     /// See [`http`](crate::http).
     ///
     /// # Errors

@@ -228,7 +228,8 @@ impl ReconnectingClient {
         let mut is_again = false;
         let roster = &self.inner.roster;
         let mut retries = roster.retries();
-        // How the call ended the last time that bytes of it were sent.
+        // How the call ended the last time that bytes of it were sent: once it is in doubt whether the
+        // peer has run it, it stays so.
         let mut sent = None;
         loop {
             let peer = match self.acquire(is_again, deadline).await {
@@ -249,7 +250,7 @@ impl ReconnectingClient {
                 return self.settled(sent, ended, deadline);
             }
             is_again = true;
-            if !is_unsent(&ended) {
+            if !is_unsent(&ended) && !matches!(sent, Some(OwnedOutcome::Aborted)) {
                 sent = ended.ok();
             }
         }

@@ -168,8 +168,17 @@ pub struct HttpRequest {
     pub max_reply_bytes: usize,
     /// How much time the call has left; `None` for ever.
     pub timeout: Option<Duration>,
-    /// Whether the request waits for a connection. A sender of the program's own leaves it false.
-    pub(crate) is_waiting: Arc<AtomicBool>,
+    /// How far the request is, if [`Connections`](super::Connections) sends it.
+    pub(crate) progress: Arc<SendProgress>,
+}
+
+/// How far a request is on its way to the server. A sender of the program's own may send it several times.
+#[derive(Debug, Default)]
+pub(crate) struct SendProgress {
+    /// Whether it waits for a connection.
+    pub(crate) is_waiting: AtomicBool,
+    /// Whether it was sent, and the server may have read all of it.
+    pub(crate) may_be_read: AtomicBool,
 }
 
 impl fmt::Debug for HttpRequest {
@@ -256,9 +265,11 @@ impl Started {
         }
     }
 
-    /// Whether nothing was sent, because the request still waits for its first connection.
+    /// Whether the request waits for a connection, and was never sent before.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.redirects == 0 && self.request.is_waiting.load(Ordering::Relaxed)
+        let progress = &self.request.progress;
+        let may_be_read = progress.may_be_read.load(Ordering::Relaxed);
+        self.redirects == 0 && progress.is_waiting.load(Ordering::Relaxed) && !may_be_read
     }
 
     /// Takes the response, and returns the outcomes. Returns `None` after a redirect:
@@ -401,7 +412,7 @@ impl HttpCaller {
             body: Arc::new(exchange.take_body()),
             max_reply_bytes: self.config.limits.max_message_bytes,
             timeout: None,
-            is_waiting: Arc::default(),
+            progress: Arc::default(),
         };
         let started = Started {
             on_reply: self.on_reply.clone(),

@@ -17,7 +17,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::client::pool::cache;
 use tower_service::Service;
 
+use super::caller::SendProgress;
 use super::io::{Alarm, HyperIo};
 use super::send::{HttpSend, HttpSending};
 use super::stages::{ClientWatch, Stages, idle_time_from};
@@ -59,7 +60,8 @@ pub struct Connections {
 
 type Attempt = Result<Option<HttpResponse>, HttpError>;
 
-type Attempting = dyn Fn(Request<Body>, usize, Arc<AtomicBool>) -> BoxFuture<Attempt> + Send + Sync;
+type Attempting =
+    dyn Fn(Request<Body>, usize, Arc<SendProgress>) -> BoxFuture<Attempt> + Send + Sync;
 
 struct Shared {
     connect: Box<dyn Connect>,
@@ -92,10 +94,10 @@ impl Connections {
         });
         let pool = cache::builder().build(Connector::new(&shared));
         let attempt =
-            move |request, max_bytes, is_waiting: Arc<AtomicBool>| -> BoxFuture<Attempt> {
+            move |request, max_bytes, progress: Arc<SendProgress>| -> BoxFuture<Attempt> {
                 let mut pool = pool.clone();
                 Box::pin(async move {
-                    is_waiting.store(true, Ordering::Relaxed);
+                    progress.is_waiting.store(true, Ordering::Relaxed);
                     poll_fn(|cx| pool.poll_ready(cx)).await?;
                     let mut conn = pool.call(()).await?;
                     drop(pool);
@@ -104,9 +106,14 @@ impl Connections {
                     if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !stages.begin() {
                         return Ok(None);
                     }
-                    is_waiting.store(false, Ordering::Relaxed);
+                    progress.is_waiting.store(false, Ordering::Relaxed);
+                    let before = progress.may_be_read.swap(true, Ordering::Relaxed);
                     let leased = Leased { conn, stages };
-                    leased.exchange(request, max_bytes, idle_timeout).await
+                    let ended = leased.exchange(request, max_bytes, idle_timeout).await;
+                    if let Ok(None) = &ended {
+                        progress.may_be_read.store(before, Ordering::Relaxed);
+                    }
+                    ended
                 })
             };
         Ok(Self {
@@ -127,8 +134,8 @@ impl HttpSend for Connections {
             // Each idle connection may have ended; then a new one is made.
             for _ in 0..=self.shared.options.max_connections {
                 let (head, max_bytes) = (head_of(request)?, request.max_reply_bytes);
-                let is_waiting = Arc::clone(&request.is_waiting);
-                if let Some(response) = (self.attempt)(head, max_bytes, is_waiting).await? {
+                let progress = Arc::clone(&request.progress);
+                if let Some(response) = (self.attempt)(head, max_bytes, progress).await? {
                     return Ok(response);
                 }
             }

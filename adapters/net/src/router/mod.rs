@@ -516,12 +516,12 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 }
 
-#[track_caller]
 /// Whether a method has the name of an extension.
 fn is_reserved(method: &str) -> bool {
     method.starts_with("rpc.")
 }
 
+#[track_caller]
 fn expect(registered: Result<(), RegisterError>) {
     if let Err(error) = registered {
         panic!("{error}");
