@@ -305,6 +305,57 @@ fn all_methods_of_a_service_are_called_in_order() {
     }
 }
 
+/// Knows `hold`, which holds the attributes of its exchange until `free` was called, and answers whether it
+/// was. A notification returns when they are held.
+#[derive(Clone)]
+struct Holder {
+    free: Sender<()>,
+    freed: Arc<Mutex<Receiver<()>>>,
+    hold: Sender<()>,
+    held: Arc<Mutex<Receiver<()>>>,
+}
+
+impl Service for Holder {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        if request.method() == "free" {
+            self.free.send(()).expect("the other handler waits");
+            return Ok(true.into());
+        }
+        let _held = request.connection_attributes();
+        self.hold.send(()).expect("the notification waits");
+        let freed = self.freed.lock().expect("no panic");
+        Ok(freed.recv_timeout(Duration::from_secs(2)).is_ok().into())
+    }
+
+    fn notification(&mut self, _: &Peer, _: Notification) {
+        let held = self.held.lock().expect("no panic");
+        held.recv_timeout(LONG).expect("the attributes are held");
+    }
+}
+
+#[test]
+fn a_handler_that_holds_the_attributes_stops_nothing_else() {
+    let ((free, freed), (hold, held)) = (channel(), channel());
+    let [freed, held] = [freed, held].map(|receiver| Arc::new(Mutex::new(receiver)));
+    let holder = Holder {
+        free,
+        freed,
+        hold,
+        held,
+    };
+    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
+    let running = server.start_http(Config::new(), move |_| holder.clone());
+    let _running = running.expect("a thread");
+    let call = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":"{method}"}}"#);
+    let note = r#"{"jsonrpc":"2.0","method":"note"}"#;
+    // `free` begins when the notification was served, so while the attributes are held.
+    let mut stream = post(&url, &format!("[{},{note},{}]", call("hold"), call("free")));
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("a reply");
+    assert_eq!(reply.matches(r#""result":true"#).count(), 2, "{reply}");
+}
+
 // OBS-02 INT-05
 #[test]
 fn metrics_count_connections_and_batches() {
