@@ -233,7 +233,7 @@ fn join_surrogates(units: &[u32]) -> Vec<u32> {
 }
 
 /// A number's value in a form in which equal numbers are equal: sign, digits without zeros at
-/// either end, exponent of ten. None if its exponent has more than thirty digits.
+/// either end, exponent of ten. None if its exponent has more than eighteen digits.
 pub(crate) fn number(text: &str) -> Option<(bool, String, i128)> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -245,7 +245,7 @@ pub(crate) fn number(text: &str) -> Option<(bool, String, i128)> {
     }
     let exponent = exponent.trim_start_matches('+');
     let (minus, exponent) = (exponent.starts_with('-'), exponent.trim_start_matches('-'));
-    if exponent.trim_start_matches('0').len() > 30 {
+    if exponent.trim_start_matches('0').len() > 18 {
         return None;
     }
     let mut exponent: i128 = exponent.parse().ok()?;

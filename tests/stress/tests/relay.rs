@@ -254,6 +254,9 @@ fn check(name: &str, relay: &Relay, tally: &Tally) {
 /// Starts a server and a relay in front of it, and runs a client against the relay. In the end no
 /// descriptor may be left.
 fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> Tally) {
+    // The first runtime of tokio opens a pipe for signals, if that is compiled in, and never closes it.
+    let tokio = tokio::runtime::Builder::new_current_thread();
+    drop({ tokio }.enable_all().build());
     let before = descriptors();
     let done = Done::default();
     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
