@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::json::{self, Decimal, Json, JsonKind, OwnedJson, TextFlags};
+use crate::json::{self, Decimal, Json, JsonKind, OwnedJson, TextFlags, to_u64};
 
 mod scheme;
 
@@ -84,7 +84,7 @@ impl<'a> Id<'a> {
     /// The value of an id that is a whole number from 0 to 2^64 − 1, whatever its spelling.
     pub fn as_u64(&self) -> Option<u64> {
         match self.kind() {
-            JsonKind::Number => Decimal::read(self.json.as_bytes()).to_u64(),
+            JsonKind::Number => to_u64(self.json.as_bytes()),
             _ => None,
         }
     }
@@ -153,9 +153,9 @@ impl<'a> Id<'a> {
                 None
             }
             JsonKind::Number => {
-                let decimal = Decimal::read(self.json.as_bytes());
-                decimal.feed(&mut |byte| push(&[byte]));
-                decimal.to_u64().filter(|&number| number < DIGITS_16)
+                let text = self.json.as_bytes();
+                Decimal::read(text).feed(&mut |byte| push(&[byte]));
+                to_u64(text).filter(|&number| number < DIGITS_16)
             }
             _ => {
                 push(self.json.as_bytes());

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::json::{self, Decimal, Json, JsonKind};
+use crate::json::{self, Json, JsonKind, to_u64};
 use crate::target::rare;
 
 /// The largest call number: 2^53 − 1, the largest integer that every JSON reader keeps exact.
@@ -67,7 +67,7 @@ impl IdScheme {
     fn read_slowly(&self, id: Json<'_>) -> Option<u64> {
         match self {
             IdScheme::Sequential => match id.kind() {
-                JsonKind::Number => Decimal::read(id.as_bytes()).to_u64(),
+                JsonKind::Number => to_u64(id.as_bytes()),
                 _ => None,
             },
             IdScheme::Prefixed(prefix) => {

@@ -85,12 +85,12 @@ impl<'a> Decimal<'a> {
         push(b'e');
         point.to_le_bytes().into_iter().for_each(push);
     }
+}
 
-    /// The value, if it is a whole number that fits a `u64`.
-    pub(crate) fn to_u64(&self) -> Option<u64> {
-        let (is_negative, size) = whole_number(self.text)?;
-        (size == 0 || !is_negative).then_some(size)
-    }
+/// Reads a JSON number, if its exact value is a whole number that fits a `u64`.
+pub(crate) fn to_u64(text: &[u8]) -> Option<u64> {
+    let (is_negative, size) = whole_number(text)?;
+    (size == 0 || !is_negative).then_some(size)
 }
 
 /// Reads a JSON number whose exact value is a whole number: whether it has a minus, and its size

@@ -96,7 +96,7 @@ pub use syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
 pub use text::Json;
 pub use walk::{Elements, Members};
 
-pub(crate) use decimal::{Decimal, whole_number};
+pub(crate) use decimal::{Decimal, to_u64, whole_number};
 pub(crate) use encode::{write_inside, write_json, write_str};
 pub(crate) use envelope::{Envelope, Member, Names, Span, Version};
 pub(crate) use flags::TextFlags;
