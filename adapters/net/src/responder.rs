@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use antiphon::session::{Report, RequestDetails, Ticket};
@@ -18,6 +18,7 @@ use antiphon::{
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::later::{Given, LaterAnswer};
+use crate::lock::Lock;
 use crate::session::{Conn, Session};
 
 const CANCELLED: &str = "cancelled";
@@ -34,7 +35,7 @@ pub struct Responder {
     session: Arc<Session>,
     key: RequestKey,
     /// `None` if the request was answered or another responder answers it, and for a notification.
-    ticket: Mutex<Option<Ticket>>,
+    ticket: Lock<Option<Ticket>>,
     /// The observer of the answer; `None` without interceptors.
     later: Option<Arc<LaterAnswer>>,
 }
@@ -44,7 +45,7 @@ impl Responder {
         Self {
             session: Arc::clone(session),
             key: ticket.key(),
-            ticket: Mutex::new(Some(ticket)),
+            ticket: Lock::new(Some(ticket)),
             later: None,
         }
     }
@@ -55,7 +56,7 @@ impl Responder {
         Self {
             session: Arc::clone(session),
             key: RequestKey::NONE,
-            ticket: Mutex::new(None),
+            ticket: Lock::new(None),
             later: None,
         }
     }
@@ -64,7 +65,7 @@ impl Responder {
         Self {
             session: Arc::clone(&self.session),
             key: self.key,
-            ticket: Mutex::new(ticket),
+            ticket: Lock::new(ticket),
             later,
         }
     }
@@ -72,12 +73,12 @@ impl Responder {
     /// Takes the right to answer out of this responder, which then answers nothing, into a new one.
     /// The answer is also reported to `later`.
     pub(crate) fn split_off(&self, later: Option<Arc<LaterAnswer>>) -> Self {
-        self.with(self.lock_ticket().take(), later)
+        self.with(self.ticket.lock().take(), later)
     }
 
     /// Reports to the service why a request failed, if the request is still open.
     pub(crate) fn report_failure(&self, error: OwnedError) {
-        if let Some(ticket) = &*self.lock_ticket() {
+        if let Some(ticket) = &*self.ticket.lock() {
             self.session
                 .act(|state| state.conn.report_failure(ticket, error));
         }
@@ -85,7 +86,7 @@ impl Responder {
 
     /// Reports that the params of a request or a notification do not fit its handler.
     pub(crate) fn report_invalid_params(&self, method: &str, error: DecodeError) {
-        match &*self.lock_ticket() {
+        match &*self.ticket.lock() {
             Some(ticket) => self
                 .session
                 .act(|state| state.conn.report_invalid_params(ticket, error)),
@@ -98,18 +99,13 @@ impl Responder {
         }
     }
 
-    fn lock_ticket(&self) -> MutexGuard<'_, Option<Ticket>> {
-        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns a responder for the same request that answers nothing.
     pub(crate) fn without_ticket(&self) -> Self {
         self.with(None, None)
     }
 
     fn take_ticket(&mut self) -> Option<Ticket> {
-        let ticket = self.ticket.get_mut();
-        ticket.unwrap_or_else(PoisonError::into_inner).take()
+        self.ticket.get_mut().take()
     }
 
     /// Answers with a result. If the value has no JSON form or is too large, the peer gets
@@ -204,11 +200,13 @@ impl Responder {
         let unbegun = Unbegun::new(&self.session);
         let session = Arc::clone(&self.session);
         // The responder is in a slot, so that it can be used if the pool refuses.
-        let slot = Arc::new(Mutex::new(Some(self)));
+        let slot = Arc::new(Lock::new(Some(self)));
         let inside = Arc::clone(&slot);
         let job = move || {
             drop(unbegun);
-            let Some(reply) = take(&inside) else { return };
+            let Some(reply) = inside.lock().take() else {
+                return;
+            };
             let session = Arc::clone(&reply.session);
             if reply.is_cancelled() {
                 // If the connection has closed meanwhile, no answer is awaited.
@@ -221,7 +219,7 @@ impl Responder {
             }
         };
         if let Err(job) = session.options().pool.run(Box::new(job)) {
-            let reply = take(&slot);
+            let reply = slot.lock().take();
             if let Some(mut reply) = reply {
                 if let Some(ticket) = reply.take_ticket() {
                     session.answer(|conn| conn.refuse(ticket));
@@ -338,11 +336,6 @@ impl Drop for Unbegun {
     fn drop(&mut self) {
         self.session.act(|state| state.conn.handle_begun());
     }
-}
-
-fn take(slot: &Mutex<Option<Responder>>) -> Option<Responder> {
-    let slot = slot.lock();
-    slot.unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Drop for Responder {

@@ -35,7 +35,7 @@ use std::io;
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ use antiphon::{CallId, CloseReason, Closed, Config, Framing, Input, Instant, Sen
 
 use crate::context::Context;
 use crate::dispatcher::{Begins, Dispatcher, Membership, call};
+use crate::lock::Lock;
 use crate::options::ConnectionConfig;
 use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
@@ -57,7 +58,7 @@ pub use turn::{Brought, Moved, Next, Sent, WorkBatch};
 
 /// A connection that several threads or tasks share.
 pub struct Session {
-    state: Mutex<State>,
+    state: Lock<State>,
     /// How often the lock was taken, for tests.
     #[cfg(debug_assertions)]
     locks: AtomicUsize,
@@ -77,7 +78,7 @@ pub struct Session {
     /// The context after the handshake, if there is one.
     learnt: OnceLock<Arc<Context>>,
     /// Values that interceptors and handlers store for later requests of the connection.
-    attributes: Mutex<Attributes>,
+    attributes: Lock<Attributes>,
     /// What an adapter stores for the connection. Unlike the attributes, no code of the program can lock it.
     adapter: OnceLock<Box<dyn Any + Send + Sync>>,
     /// How many calls have asked for progress.
@@ -114,7 +115,7 @@ impl Session {
         }
         let dispatcher = context.is_accepted.then(|| options.dispatcher.clone());
         Arc::new_cyclic(|own: &Weak<Self>| Self {
-            state: Mutex::new(State::new(
+            state: Lock::new(State::new(
                 conn,
                 dispatcher.map(|dispatcher| Membership::new(dispatcher, own.clone())),
             )),
@@ -126,7 +127,7 @@ impl Session {
             options,
             context: Arc::new(context),
             learnt: OnceLock::new(),
-            attributes: Mutex::default(),
+            attributes: Lock::default(),
             adapter: OnceLock::new(),
             progress_tokens: AtomicU64::new(0),
             unawaited: AtomicUsize::new(0),
@@ -153,8 +154,7 @@ impl Session {
     /// Values that interceptors and handlers store for later requests of the connection. They have a
     /// lock of their own, which is held until the guard is dropped.
     pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
-        let attributes = self.attributes.lock();
-        attributes.unwrap_or_else(PoisonError::into_inner)
+        self.attributes.lock()
     }
 
     /// Stores a value of an adapter for the connection, unless there is one.
@@ -218,8 +218,7 @@ impl Session {
         #[cfg(debug_assertions)]
         self.locks.fetch_add(1, Ordering::Relaxed);
         // No code that can panic runs under the lock.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Guard::new(self, state)
+        Guard::new(self, self.state.lock())
     }
 
     /// Whether the task was woken, since the last call of this function, because there is a message to

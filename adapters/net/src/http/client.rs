@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::RpcError;
@@ -237,22 +237,17 @@ impl HttpClient {
     /// client's own connections close. A sender passed to [`with_send`](Self::with_send) is not
     /// closed, only dropped.
     pub fn close(&self) {
-        let send = self.lock_send().take();
+        let send = self.inner.send.lock().take();
         drop(send);
     }
 
     /// Whether the client has been closed.
     pub fn is_closed(&self) -> bool {
-        self.lock_send().is_none()
-    }
-
-    fn lock_send(&self) -> MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
-        // No code that can panic runs under the lock.
-        self.inner.send.lock()
+        self.inner.send.lock().is_none()
     }
 
     fn sender(&self) -> Result<Arc<dyn HttpSend>, HttpError> {
-        self.lock_send().clone().ok_or(HttpError::Closed)
+        self.inner.send.lock().clone().ok_or(HttpError::Closed)
     }
 
     /// Makes a call, and sends it again as the client's [`retry`](HttpClientConfig::retry) says, all
