@@ -190,12 +190,8 @@ impl Method {
                 name,
             });
         }
-        if arguments
-            .iter()
-            .filter(|argument| argument.name.is_some())
-            .count()
-            > MAX_PARAMS
-        {
+        let params = arguments.iter().filter(|argument| argument.name.is_some());
+        if params.count() > MAX_PARAMS {
             let what = format!(
                 "`{ident}` has more than {MAX_PARAMS} parameters: take one struct that has them as fields"
             );

@@ -181,13 +181,13 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     /// # Errors
     /// How the call ended without a result: see [`CallError`].
     pub fn wait(mut self) -> Result<R, CallError<E>> {
+        let Some(session) = self.maker.session() else {
+            return block_on(self);
+        };
         if let Some(request) = &mut self.request {
             request.is_waited = true;
         }
-        match self.maker.session() {
-            Some(session) => session.wait_for(self),
-            None => block_on(self),
-        }
+        session.wait_for(self)
     }
 }
 
@@ -314,14 +314,13 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     /// The batch was not sent, or its exchange over HTTP failed. Otherwise the [`Collector`] has how each
     /// of its calls ended.
     pub fn wait(mut self) -> Result<(H, Collector), CallError> {
+        let Some(session) = self.maker.session() else {
+            return block_on(self);
+        };
         if let Some(Ok((_, batch))) = &mut self.built {
-            // Without a session this thread is not counted as one that waits for the connection.
-            batch.is_waited = self.maker.session().is_some();
+            batch.is_waited = true;
         }
-        match self.maker.session() {
-            Some(session) => session.wait_for(self),
-            None => block_on(self),
-        }
+        session.wait_for(self)
     }
 }
 
