@@ -116,9 +116,17 @@ fn served(
     options: impl Into<ConnectionConfig>,
     echo: Echo,
 ) -> (antiphon_blocking::Running, String) {
+    started(options, move || echo.clone())
+}
+
+/// Starts a server that makes a service for every method that is called. Returns it and its URL.
+fn started<S: Service>(
+    options: impl Into<ConnectionConfig>,
+    make: impl Fn() -> S + Send + Sync + 'static,
+) -> (antiphon_blocking::Running, String) {
     let server = TcpServer::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
-    let running = server.start_http(options.into(), move |_| echo.clone());
+    let running = server.start_http(options.into(), move |_| make());
     (running.expect("a thread"), url)
 }
 
@@ -279,10 +287,7 @@ fn post(url: &str, body: &str) -> TcpStream {
 #[test]
 fn all_methods_of_a_service_are_called_in_order() {
     let (echo, told) = Echo::new();
-    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
-    let running = server.start_http(Config::new(), move |_| Life(echo.clone()));
-    let _running = running.expect("a thread");
+    let (_running, url) = started(Config::new(), move || Life(echo.clone()));
     let next = || told.recv_timeout(LONG).expect("a call of a method");
     // Entries of a batch run at the same time, so there is only one.
     let mut stream = post(
@@ -343,10 +348,7 @@ fn a_handler_that_holds_the_attributes_stops_nothing_else() {
         hold,
         held,
     };
-    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
-    let running = server.start_http(Config::new(), move |_| holder.clone());
-    let _running = running.expect("a thread");
+    let (_running, url) = started(Config::new(), move || holder.clone());
     let call = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":"{method}"}}"#);
     let note = r#"{"jsonrpc":"2.0","method":"note"}"#;
     // `free` begins when the notification was served, so while the attributes are held.
@@ -363,10 +365,7 @@ fn metrics_count_connections_and_batches() {
     let router = Router::new()
         .method("n", [], || Ok::<_, OwnedError>(1))
         .intercept(metrics.clone());
-    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
-    let running = server.start_http(Config::new(), move |_| router.clone());
-    let _running = running.expect("a thread");
+    let (_running, url) = started(Config::new(), move || router.clone());
     let one = r#"{"jsonrpc":"2.0","method":"n","id":1}"#;
     for body in [
         one.to_owned(),
@@ -399,10 +398,7 @@ fn a_full_pool_loses_no_end_of_an_exchange_that_has_begun() {
     let held = go_on.lock().expect("no panic");
     let mut options = ConnectionConfig::from(Config::new());
     options.pool = Pool::new(1, 0);
-    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
-    let running = server.start_http(options, move |_| Life(echo.clone()));
-    let running = running.expect("a thread");
+    let (running, url) = started(options, move || Life(echo.clone()));
     let block = r#"{"jsonrpc":"2.0","method":"block","id":1}"#;
     let begun = post(&url, block);
     for method in ["opened", "block", "blocking"] {

@@ -89,14 +89,9 @@ async fn beside(runtime: &SharedRuntime, work: impl FnOnce() + Send + 'static) {
     working.join().unwrap();
 }
 
-/// Starts a server on a runtime: the server, and its address.
-async fn serve(rt: Rt, protocol: impl Protocol) -> (antiphon_net::Running, std::net::SocketAddr) {
-    let address = "127.0.0.1:0";
-    let server = match rt {
-        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::TcpServer::bind(address).await,
-        Rt::Smol | Rt::AsyncStd => antiphon_async_std::TcpServer::bind(address).await,
-    };
-    let server = server.unwrap();
+/// Starts a server on the runtime of the test: the server, and its address.
+async fn serve(protocol: impl Protocol) -> (antiphon_net::Running, std::net::SocketAddr) {
+    let server = antiphon_net::TcpServer::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr();
     (server.start_protocol(protocol), address)
 }
@@ -104,7 +99,7 @@ async fn serve(rt: Rt, protocol: impl Protocol) -> (antiphon_net::Running, std::
 // ARC-15 TRN-01
 fn tcp_moves_any_bytes(rt: Rt) {
     rt.run(|runtime| async move {
-        let (running, address) = serve(rt, Echoes).await;
+        let (running, address) = serve(Echoes).await;
         beside(&runtime, move || talk_tcp(address)).await;
         running.stop();
     });
@@ -255,7 +250,7 @@ fn reset(address: std::net::SocketAddr) {
 fn a_reset_is_told(rt: Rt) {
     rt.run(|runtime| async move {
         let (ends, ended) = mpsc::channel();
-        let (running, address) = serve(rt, Ends(ends)).await;
+        let (running, address) = serve(Ends(ends)).await;
         beside(&runtime, move || {
             reset(address);
             let error = ended.recv_timeout(LONG).unwrap().unwrap_err();
@@ -266,15 +261,21 @@ fn a_reset_is_told(rt: Rt) {
     });
 }
 
-// TRN-09
-#[test]
-fn a_reset_is_told_on_threads() {
+/// Starts a thread that accepts one connection and echoes its bytes. Returns the address, and the thread.
+fn echoing_on_threads() -> (std::net::SocketAddr, thread::JoinHandle<io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let serving = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         echo_on_threads(antiphon_blocking::Link::from_tcp(stream).unwrap())
     });
+    (address, serving)
+}
+
+// TRN-09
+#[test]
+fn a_reset_is_told_on_threads() {
+    let (address, serving) = echoing_on_threads();
     reset(address);
     let error = serving.join().unwrap().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
@@ -283,13 +284,7 @@ fn a_reset_is_told_on_threads() {
 // ARC-15 TRN-01
 #[test]
 fn blocking_tcp_moves_any_bytes() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let serving = thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let link = antiphon_blocking::Link::from_tcp(stream).unwrap();
-        echo_on_threads(link)
-    });
+    let (address, serving) = echoing_on_threads();
     talk_tcp(address);
     serving.join().unwrap().unwrap();
 }

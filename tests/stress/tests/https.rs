@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::http::{Endpoint, HttpClient, HttpError};
+use antiphon_net::http::{Endpoint, HttpError, connect_tls};
 use antiphon_net::tls::TlsFault;
-use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_net::{Answer, CallError, Context, Peer, Request, Service};
+use antiphon_net::tls::rustls::ServerConfig;
+use antiphon_net::{Answer, CallError, Context, Peer, Request, Service, TcpServer};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, choose_executor, on_every_runtime};
 
@@ -53,11 +53,12 @@ fn a_client_certificate_reaches_the_handlers_of_a_request(rt: Rt) {
         let strange = Authority::new("b").client(None);
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(Config::new(), Who, runtime);
-            let (url, running, connect) = start(rt, server, endpoint).await;
-            let client: HttpClient = connect(&url, trusting);
+            let (url, running) = start(server, endpoint).await;
+            let connect = |config| connect_tls(&url, Config::new(), config).expect("a client");
+            let client = connect(trusting);
             let seen: Vec<u8> = client.call("who", ()).await.expect("an answer");
             assert_eq!(seen, shown, "{rt:?}");
-            let error = connect(&url, strange).call::<()>("who", ()).await;
+            let error = connect(strange).call::<()>("who", ()).await;
             let fault = fault(error.expect_err("nobody vouches for it"));
             assert_eq!(fault, Some(TlsFault::UnknownIssuer), "{rt:?}");
             running.stop();
@@ -70,41 +71,15 @@ on_every_runtime! {
     a_client_certificate_reaches_the_handlers_of_a_request;
 }
 
-/// Starts a server with TLS on a runtime. Returns its URL, the server, and the function that connects a
-/// client on that runtime.
+/// Starts a server with TLS on the runtime of the test. Returns its URL, and the server.
 async fn start(
-    rt: Rt,
     config: Arc<ServerConfig>,
     endpoint: Endpoint<Who>,
-) -> (
-    String,
-    antiphon_net::Running,
-    fn(&str, Arc<ClientConfig>) -> HttpClient,
-) {
-    match rt {
-        Rt::Tokio | Rt::TokioLocal => {
-            let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
-                .await
-                .expect("a port");
-            let url = format!("https://{NAME}:{}/", server.local_addr().port());
-            let secure = antiphon_tokio::tls::Acceptor::new(config);
-            let running = server.with_secure(secure).start_protocol(endpoint);
-            (url, running, |url, config| {
-                antiphon_tokio::http::connect_tls(url, Config::new(), config).expect("a client")
-            })
-        }
-        Rt::Smol | Rt::AsyncStd => {
-            let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0")
-                .await
-                .expect("a port");
-            let url = format!("https://{NAME}:{}/", server.local_addr().port());
-            let secure = antiphon_async_std::tls::Acceptor::new(config);
-            let running = server.with_secure(secure).start_protocol(endpoint);
-            (url, running, |url, config| {
-                antiphon_async_std::http::connect_tls(url, Config::new(), config).expect("a client")
-            })
-        }
-    }
+) -> (String, antiphon_net::Running) {
+    let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("https://{NAME}:{}/", server.local_addr().port());
+    let secure = antiphon_net::tls::Acceptor::new(config);
+    (url, server.with_secure(secure).start_protocol(endpoint))
 }
 
 // SEC-01 SEC-02 SRV-33 HTP-05

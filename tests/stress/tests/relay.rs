@@ -255,8 +255,11 @@ fn check(name: &str, relay: &Relay, tally: &Tally) {
 /// descriptor may be left.
 fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> Tally) {
     // The first runtime of tokio opens a pipe for signals, if that is compiled in, and never closes it.
-    let tokio = tokio::runtime::Builder::new_current_thread();
-    drop({ tokio }.enable_all().build());
+    drop(
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build(),
+    );
     let before = descriptors();
     let done = Done::default();
     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::http::HttpClient;
-use antiphon_net::{Answer, Peer, Request, Running, Service};
+use antiphon_net::{Answer, Link, Peer, Request, Service, TcpServer, UnixServer, connect, http};
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
 on_every_runtime! {
@@ -41,19 +40,11 @@ async fn check(rt: Rt, peer: Peer) {
 // ARC-15
 fn handlers_run_on_the_runtime_that_is_named(rt: Rt) {
     rt.run(|_| async move {
-        macro_rules! connected {
-            ($adapter:ident) => {{
-                let server = $adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
-                let address = server.local_addr();
-                let running = server.start(Config::new(), |_| Where);
-                let link = $adapter::Link::tcp(address).await.unwrap();
-                (running, $adapter::connect(link, Config::new(), Where))
-            }};
-        }
-        let (running, peer) = match rt {
-            Rt::Tokio | Rt::TokioLocal => connected!(antiphon_tokio),
-            Rt::Smol | Rt::AsyncStd => connected!(antiphon_async_std),
-        };
+        let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr();
+        let running = server.start(Config::new(), |_| Where);
+        let link = Link::tcp(address).await.unwrap();
+        let peer = connect(link, Config::new(), Where);
         check(rt, peer).await;
         assert!(running.shutdown(LONG).await);
     });
@@ -62,19 +53,11 @@ fn handlers_run_on_the_runtime_that_is_named(rt: Rt) {
 // ARC-15
 fn handlers_of_http_run_on_the_runtime_that_is_named(rt: Rt) {
     rt.run(|_| async move {
-        macro_rules! connected {
-            ($adapter:ident) => {{
-                let server = $adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
-                let url = format!("http://{}/", server.local_addr());
-                let running = server.start_http(Config::new(), Arc::new(Where));
-                (running, $adapter::http::connect(&url, Config::new()))
-            }};
-        }
-        let (running, client): (Running, Result<HttpClient, _>) = match rt {
-            Rt::Tokio | Rt::TokioLocal => connected!(antiphon_tokio),
-            Rt::Smol | Rt::AsyncStd => connected!(antiphon_async_std),
-        };
-        let seen: String = client.unwrap().call("here", ()).await.unwrap();
+        let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", server.local_addr());
+        let running = server.start_http(Config::new(), Arc::new(Where));
+        let client = http::connect(&url, Config::new()).unwrap();
+        let seen: String = client.call("here", ()).await.unwrap();
         assert_eq!(seen, format!("{:?}", Some(rt)));
         running.stop();
     });
@@ -85,18 +68,10 @@ fn handlers_on_a_unix_socket_run_on_the_runtime_that_is_named(rt: Rt) {
     let name = format!("antiphon-where-{}-{rt:?}", std::process::id());
     let path = std::env::temp_dir().join(name);
     rt.run(|_| async move {
-        macro_rules! connected {
-            ($adapter:ident) => {{
-                let server = $adapter::UnixServer::bind(&path).unwrap();
-                let running = server.start(Config::new(), |_| Where);
-                let link = $adapter::Link::unix(&path).await.unwrap();
-                (running, $adapter::connect(link, Config::new(), Where))
-            }};
-        }
-        let (running, peer) = match rt {
-            Rt::Tokio | Rt::TokioLocal => connected!(antiphon_tokio),
-            Rt::Smol | Rt::AsyncStd => connected!(antiphon_async_std),
-        };
+        let server = UnixServer::bind(&path).unwrap();
+        let running = server.start(Config::new(), |_| Where);
+        let link = Link::unix(&path).await.unwrap();
+        let peer = connect(link, Config::new(), Where);
         check(rt, peer).await;
         assert!(running.shutdown(LONG).await);
     });
