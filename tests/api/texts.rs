@@ -24,7 +24,7 @@ fn answered(member: &str) -> OwnedOutcome {
     }
 }
 
-/// The same for an answer that breaks the rules.
+/// Returns why an answer with this member breaks the rules.
 fn invalid(member: &str) -> OwnedInvalid {
     match answered(member) {
         OwnedOutcome::Invalid(invalid) => invalid,

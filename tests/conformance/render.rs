@@ -12,7 +12,7 @@ use antiphon::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) line: String,
-    /// The same line with the offset of the fault, or with the size or count that was refused, where
+    /// `line` with the offset of the fault, or with the size or count that was refused, where
     /// there is one.
     pub(crate) with_offset: Option<String>,
 }

@@ -33,7 +33,7 @@ struct Side {
     conn: Connection<u64>,
     /// One body from the peer.
     body: Vec<u8>,
-    /// The same with its framing.
+    /// `body` with its framing.
     wire: Vec<u8>,
     output: Vec<u8>,
     /// Params of more than 16 KiB.

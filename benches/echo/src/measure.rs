@@ -13,7 +13,7 @@ use crate::row::{Mode, Outcome, Row};
 pub(crate) struct Figures {
     /// Processor time of both sides for one request, in microseconds.
     pub(crate) cpu: f64,
-    /// The same as a multiple of the row's floor in the same round.
+    /// `cpu` as a multiple of the row's floor in the same round.
     pub(crate) ratio: Option<f64>,
     /// Requests in a second.
     pub(crate) rate: f64,

@@ -86,7 +86,7 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
 
 /// Any error, boxed by `?`.
 type Failed = Box<dyn Error>;
-/// The same, for the result of a task.
+/// Any error that a task may return.
 pub(crate) type TaskFailed = Box<dyn Error + Send + Sync>;
 
 /// Checks an answer.

@@ -704,7 +704,7 @@ enum Body {
     Small,
     /// Params that are text already.
     Json(OwnedJson),
-    /// The same, large, at one place of memory in each turn.
+    /// Large params that are text already, at another place of memory in each turn.
     Placed(Placed),
     List,
 }
@@ -881,7 +881,7 @@ impl Operation for EncodeRequest {
     }
 }
 
-/// The same request by a struct and serde_json.
+/// A request that serde_json writes from a struct.
 struct SerdeRequest {
     like: SerdeEncode,
     id: u64,
@@ -977,7 +977,7 @@ impl Operation for Copy {
 /// where source and destination lie, so a figure of one place would be true of that place only.
 struct Placed {
     text: Json<'static>,
-    /// The same text in all places, from the first turn on.
+    /// `text` in all places; `None` before the first turn.
     places: Option<&'static [Json<'static>]>,
     turns: usize,
 }
@@ -1029,7 +1029,7 @@ impl<T> Kept<T> {
     }
 }
 
-/// The same text in every place, made once.
+/// Returns copies of a text, one in each place. They are made once.
 fn places(text: Json<'_>) -> &'static [Json<'static>] {
     let mut placed = PLACED.lock().expect("nobody panics who has it");
     if let Some(known) = placed.iter().find(|known| known[0] == text) {

@@ -147,7 +147,7 @@ impl Operation for CallAndGiveUp {
     }
 }
 
-/// The same list of calls and the same order without a connection: the harness's part of the operation above.
+/// The list of calls of the operation above, in its order, without a connection: the harness's part of its cost.
 pub struct Turns(CallAndGiveUp);
 
 impl Turns {

@@ -50,7 +50,7 @@ pub enum Check {
     NothingHeld,
     /// However the input is split, events and output are the same.
     SplitInvariance,
-    /// The same seed gives the same run.
+    /// A seed that is played twice gives two equal runs.
     Deterministic,
     /// Nothing panics and nothing loops for ever.
     NoPanic,

@@ -48,7 +48,7 @@ pub enum Check {
     /// A session that is drained, closed or cut is over within the bound, and one that drains ends
     /// as soon as nothing is open.
     EndsInTime,
-    /// The same seed gives the same run.
+    /// A seed that is played twice gives two equal runs.
     Deterministic,
     /// Nothing panics.
     NoPanic,
