@@ -13,17 +13,25 @@ The ids are in a comment line right above a test: `// MSG-07 SER-04` above `fn n
 `# MSG-07` above `== title` in tests/conformance, tests/suite/scripts and tests/regressions/wire, and
 above a case in tests/interop. An id is held when a test names it, pending otherwise.
 
-The check fails when a named test does not exist or did not run, when an id is missing, unknown or
-there twice, when fewer ids are held than the header says (the number may only grow), and when
-docs/requirements.md is not what --book would write.
+In tests/interop the comment may also be above a `for` that makes several cases.
+
+The check fails when a named test does not exist or did not run, when a comment names an id and is not
+directly above a test, when an id is missing, unknown or there twice, when fewer ids are held than the
+header says (the number may only grow), and when docs/requirements.md is not what --book would write.
+A case that was skipped has not run: ids that have no other test are counted apart, and named.
+
+    tools/requirements.py --self-test
+                                     tries the reading of comments and of outputs on made-up files
 
 Exit code 0: all is well. 1: something is wrong. 2: wrong usage.
 """
 
+import ast
 import fnmatch
 import pathlib
 import re
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAP = ROOT / "tools" / "requirements.txt"
@@ -49,7 +57,7 @@ How to find a test by its name:
 CHAPTERS = {
     "ARC": 25, "MSG": 29, "ONE": 12, "SER": 15, "ERR": 13, "CLI": 31, "SRV": 35, "INT": 12,
     "CAN": 15, "EXT": 12, "PUB": 17, "PER": 20, "FLO": 16, "TRN": 10, "STD": 10, "HTP": 10,
-    "WSK": 15, "CON": 12, "GEN": 13, "OBS": 10, "SEC": 15, "TST": 21, "EXA": 12, "USE": 25,
+    "WSK": 15, "CON": 12, "GEN": 13, "OBS": 10, "SEC": 15, "TST": 21, "EXA": 12, "USE": 50,
 }
 ID = re.compile(r"\b[A-Z]{3}-\d{2}\b")
 # An interrupted run of the tests leaves hundreds of faults, which would hide its cause.
@@ -77,10 +85,10 @@ def ids_of_comment(line, mark):
 
 
 def rust_tests():
-    """Name and ids of every Rust test."""
+    """Name and ids of every Rust test; a name of None for ids that are above no test."""
     for path in files(RUST_FOLDERS, ".rs"):
         ids, is_test = [], False
-        for line in path.read_text().splitlines():
+        for number, line in enumerate([*path.read_text().splitlines(), ""], 1):
             line = line.strip()
             found = ids_of_comment(line, "//")
             if found:
@@ -93,7 +101,13 @@ def rust_tests():
                 # Inside `proptest!` the attribute may be missing.
                 yield name[1], ids
                 ids, is_test = [], False
-            elif line:
+            elif ids and (name := re.match(r"(\w+)(?:;|:| =)", line)):
+                # A line of a macro that makes a test of each of its lines.
+                yield name[1], ids
+                ids, is_test = [], False
+            else:
+                if ids:
+                    yield None, [f"{path.relative_to(ROOT)}:{number}: {id}" for id in ids]
                 ids, is_test = [], False
 
 
@@ -102,35 +116,62 @@ def script_cases():
     core, suite = files(["tests/conformance"], ".txt"), files(["tests/suite/scripts", "tests/regressions/wire"], ".txt")
     for prefix, path in [*(("", path) for path in core), *(("suite/", path) for path in suite)]:
         ids = []
-        for line in path.read_text().splitlines():
+        for number, line in enumerate([*path.read_text().splitlines(), ""], 1):
             if line.startswith("== "):
                 yield f"{prefix}{path.stem}: {line[3:].strip()}", ids
                 ids = []
             elif line.startswith("#"):
                 ids = ids + ids_of_comment(line, "#")
             else:
+                if ids:
+                    yield None, [f"{path.relative_to(ROOT)}:{number}: {id}" for id in ids]
                 ids = []
 
 
 def interop_cases():
-    """Cases by the text of their name; what a name computes is shown as `*`."""
+    """Cases by the text of their name, in which `*` stands for what is computed; as in `rust_tests`."""
     for path in files(["tests/interop"], ".py"):
-        ids, text = [], path.read_text()
-        for match in re.finditer(r'^[ ]*(#.*)$|^[ ]*@case\(\s*f?"([^"]*)"|^[ ]*([^#@\s].*)$', text, re.M):
-            comment, name, other = match.groups()
-            if comment:
-                ids = ids + ids_of_comment(comment, "#")
-            elif name is not None:
-                yield "interop: " + re.sub(r"\{[^}]*\}", "*", name), ids
-                ids = []
-            elif other and not other.startswith(("def ", ")", '("')):
-                # What follows a case belongs to it until the next comment.
-                ids = []
+        text = path.read_text()
+        comments = {number: found for number, line in enumerate(text.splitlines(), 1)
+                    if (found := ids_of_comment(line.strip(), "#"))}
+        used = set()
+
+        def above(node):
+            """The ids of the comment lines directly above a statement."""
+            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+            lines = text.splitlines()
+            number, ids = first - 1, []
+            while number > 0 and lines[number - 1].strip().startswith("#"):
+                ids = comments.get(number, []) + ids
+                used.add(number)
+                number -= 1
+            return ids
+
+        def walk(statements, inherited):
+            for node in statements:
+                if isinstance(node, ast.FunctionDef):
+                    ids = inherited + above(node)
+                    for one in node.decorator_list:
+                        if isinstance(one, ast.Call) and getattr(one.func, "id", None) == "case":
+                            yield "interop: " + name_of(one.args[0]), ids
+                elif isinstance(node, ast.For):
+                    yield from walk(node.body, inherited + above(node))
+
+        yield from walk(ast.parse(text).body, [])
+        for number in sorted(comments.keys() - used):
+            yield None, [f"{path.relative_to(ROOT)}:{number}: {id}" for id in comments[number]]
+
+
+def name_of(node):
+    """The name of an interop case, with `*` for each part that its forms or its loop fill in."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in parts)
+    return re.sub(r"\{[^}]*\}", "*", text)
 
 
 def existing():
-    """Every test, and the ids that its comment names."""
-    tests = {}
+    """Every test, and the ids that its comment names. Under None: ids whose comment is above no test."""
+    tests = {None: []}
     for name, ids in [*rust_tests(), *script_cases(), *interop_cases()]:
         tests.setdefault(name, [])
         tests[name] += [id for id in ids if id not in tests[name]]
@@ -140,7 +181,9 @@ def existing():
 def propose(floor):
     held = {id: [] for id in all_ids()}
     unknown = []
-    for name, ids in existing().items():
+    tests = existing()
+    unknown += [f"{stray}: this comment is directly above no test" for stray in tests.pop(None)]
+    for name, ids in tests.items():
         for id in ids:
             if id in held:
                 held[id].append(name)
@@ -220,8 +263,8 @@ def book(lines):
 
 
 def ran(outputs):
-    """The names of the tests that passed, and the kinds of run that were seen."""
-    names, kinds = set(), set()
+    """The names of the tests that passed, of the interop cases that were skipped, and the kinds of run that were seen."""
+    names, skipped, kinds = set(), set(), set()
     for path in outputs:
         if not path.exists():
             continue
@@ -233,19 +276,16 @@ def ran(outputs):
             elif match := re.match(r"ok \d+ (.+) \(\d+\.\d+ s\)$", line):
                 kinds.add("interop")
                 names.add("interop: " + match[1])
-            elif re.match(r"SKIPPED \d+ ", line):
-                # An interop case whose peer is not installed: that run prints and counts it.
+            elif match := re.match(r"SKIPPED \d+ (.+?): ", line):
                 kinds.add("interop")
-                names.add("interop: " + line.split(" ", 2)[2].rsplit(": ", 1)[0])
-    return names, kinds
+                skipped.add("interop: " + match[1])
+    return names, skipped, kinds
 
 
-def has_run(name, names, kinds):
+def is_among(name, names):
+    """Whether a test is among those of a run: the name of an interop case has a `*`, and may get a note."""
     if not name.startswith("interop: "):
         return name in names
-    if "interop" not in kinds:
-        return True
-    # A case may add a note to its name.
     return any(fnmatch.fnmatchcase(other, pattern) for other in names for pattern in (name, name + ": *"))
 
 
@@ -255,17 +295,27 @@ def check(outputs):
     wanted = all_ids()
     faults += [f"{id} is missing" for id in wanted if id not in lines]
     faults += [f"{id} is no requirement" for id in lines if id not in wanted]
-    names, kinds = ran(outputs)
+    faults += [f"{stray}: this comment is directly above no test" for stray in tests.pop(None)]
+    names, skipped, kinds = ran(outputs)
     if outputs and "cargo" not in kinds:
         faults.append("the output that was given shows no test that ran")
+    unseen = []
     for id, held_by in lines.items():
+        seen = 0
         for name in held_by:
+            is_shown = "interop" in kinds if name.startswith("interop: ") else outputs
             if name not in tests:
                 faults.append(f"{id}: there is no test {name}")
-            elif outputs and not has_run(name, names, kinds):
-                faults.append(f"{id}: the test {name} did not run, or did not pass")
             elif id not in tests[name]:
                 faults.append(f"{id}: the comment above {name} does not name it")
+            elif not is_shown or is_among(name, names):
+                seen += 1
+            elif not is_among(name, skipped):
+                faults.append(f"{id}: the test {name} did not run, or did not pass")
+        if held_by and not seen:
+            unseen.append(id)
+    if unseen:
+        print(f"requirements: skipped, so not shown by this run: {', '.join(unseen)}")
     held = sum(1 for names in lines.values() if names)
     if held < floor:
         faults.append(f"{held} ids are held, and {floor} were: one went back to pending")
@@ -285,7 +335,69 @@ def check(outputs):
     return faults, held
 
 
+MADE_UP = {
+    "tests/rust.rs": """
+// MSG-01
+#[test]
+fn first() {}
+on_every_runtime! {
+    // MSG-02
+    second;
+}
+// MSG-03
+
+fn a_helper_behind_a_blank_line() {}
+""",
+    "tests/interop/cases.py": """
+# MSG-04
+for kind in ("http", "tcp"):
+    @case(f"a loop over {kind}")
+    def run(kind=kind):
+        pass
+
+
+# MSG-05
+@case("alone")
+def alone():
+    pass
+
+
+# MSG-06
+NUMBER = 6
+""",
+    "out": """test tokio::second ... ok
+ok 1 a loop over http (0.1 s)
+SKIPPED 2 alone: not installed: npm:x
+""",
+}
+
+
+def self_test():
+    """What is wrong with the reading of made-up files."""
+    global ROOT
+    before = ROOT
+    with tempfile.TemporaryDirectory() as folder:
+        ROOT = pathlib.Path(folder)
+        for name, text in MADE_UP.items():
+            (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / name).write_text(text)
+        tests, (names, skipped, _) = existing(), ran([ROOT / "out"])
+    ROOT = before
+    strays = [stray.rsplit(" ", 1)[1] for stray in tests.pop(None)]
+    wanted = {"first": ["MSG-01"], "second": ["MSG-02"], "interop: a loop over *": ["MSG-04"], "interop: alone": ["MSG-05"]}
+    return [what for what, is_right in {
+        "ids above tests, lines of macros, loops and cases": {name: ids for name, ids in tests.items() if ids} == wanted,
+        "ids above no test": strays == ["MSG-03", "MSG-06"],
+        "what passed": is_among("second", names) and is_among("interop: a loop over *", names) and not is_among("first", names),
+        "what was skipped": is_among("interop: alone", skipped) and not is_among("interop: alone", names),
+    }.items() if not is_right]
+
+
 def main(arguments):
+    if arguments == ["--self-test"]:
+        faults = self_test()
+        print(*(f"requirements: not read as it should be: {fault}" for fault in faults), f"{4 - len(faults)} passed, {len(faults)} failed", sep="\n")
+        return 1 if faults else 0
     if arguments == ["--propose"]:
         before = read_map(existing())[0] if MAP.exists() else 0
         faults, held = propose(before)

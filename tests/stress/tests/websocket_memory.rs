@@ -44,7 +44,7 @@ fn feed(server: &mut WebSocket, bytes: &[u8]) {
 
 const MEGABYTE: usize = 1 << 20;
 
-// SEC-10 WSK-15 TST-14
+// SEC-10 WSK-15
 #[test]
 fn memory_goes_with_what_came_in_and_comes_back() {
     // Idle: a whole session, with its service's queue and its connection.
