@@ -61,7 +61,7 @@ pub struct HttpClientConfig {
     /// or thread that waits for it: for session ids, cookies and rate limits. It must not block.
     /// Default none.
     pub on_reply: Option<OnReply>,
-    /// Which calls are sent again, and after how long: calls that the server cannot have read,
+    /// Which calls are sent again, and after how long: calls of which no byte was sent,
     /// [idempotent](crate::Call::idempotent) calls that were lost, and calls whose error has one of
     /// its [`codes`](Retry::codes). Notifications and batches are not sent again. Default none.
     pub retry: Option<Retry>,

@@ -135,9 +135,11 @@ impl HttpClient {
         }
     }
 
-    /// Calls a method: one request, and its reply. The request is sent again after a redirect (307 or
-    /// 308, to the same origin), a few times at most, and as the client's
-    /// [`retry`](HttpClientConfig::retry) says. The call waits for the last byte of the reply, as
+    /// Calls a method: one request, and its reply. A call of which a byte was sent is
+    /// [lost](HttpError::Lost) when its connection ends, and is sent again only if the caller has said
+    /// that it is [idempotent](Call::idempotent) and the client's [`retry`](HttpClientConfig::retry)
+    /// allows it, or if the server's answer has one of the codes of `retry`. It is also sent again after
+    /// a redirect (307 or 308, to the same origin), a few times at most. The call waits for the last byte of the reply, as
     /// long as its [`timeout`](Call::timeout) allows; without one, as the client's
     /// [`call_timeout`](HttpClientConfig::call_timeout) does.
     ///

@@ -1,5 +1,5 @@
-//! A client's own connections: a limited number, each used for several requests. A request that the
-//! server may have acted on is never sent again here: it ends as [`HttpError::Lost`]. The
+//! A client's own connections: a limited number, each used for several requests. A request of which a
+//! byte was sent is never sent again here: it ends as [`HttpError::Lost`]. The
 //! [client](super::client) may then send an idempotent call again, as its `retry` says.
 //!
 //! ```text
@@ -53,8 +53,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// the others after their replies.
 pub struct Connections {
     shared: Arc<Shared>,
-    /// Sends a request over one connection of the pool. `None` if the server cannot have read it, so that
-    /// it may be sent again.
+    /// Sends a request over one connection of the pool. `None` if no byte of it was sent, so that it may
+    /// be sent over another one.
     attempt: Box<Attempting>,
 }
 
@@ -251,7 +251,7 @@ struct Conn {
 
 impl Service<Request<Body>> for Conn {
     type Response = Response<Incoming>;
-    /// `None` if the server cannot have read the request.
+    /// `None` if no byte of the request was sent.
     type Error = Option<HttpError>;
     type Future = BoxFuture<Result<Self::Response, Self::Error>>;
 
@@ -265,15 +265,12 @@ impl Service<Request<Body>> for Conn {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut sending = Box::pin(self.sender.try_send_request(request));
         let stages = Arc::clone(&self.stages);
-        Box::pin(poll_fn(move |cx| {
-            let sent = sending.as_mut().poll(cx);
-            if stages.poll_unread(cx).is_ready() && !matches!(sent, Poll::Ready(Ok(_))) {
-                return Poll::Ready(Err(None));
+        Box::pin(poll_fn(move |cx| match sending.as_mut().poll(cx) {
+            Poll::Ready(Err(_)) if stages.end_unsent() => Poll::Ready(Err(None)),
+            Poll::Ready(sent) => {
+                Poll::Ready(sent.map_err(|failed| Some(lost(failed.into_error()))))
             }
-            sent.map_err(|mut failed| match failed.take_message() {
-                Some(_) => None,
-                None => Some(lost(failed.into_error())),
-            })
+            Poll::Pending => stages.poll_unsent(cx).map(|()| Err(None)),
         }))
     }
 }
@@ -308,7 +305,8 @@ impl<C: Exchange> Leased<C> {
         };
         let text = |name| response.headers().get(name)?.to_str().ok();
         let said = text(KEEP_ALIVE).and_then(idle_time_from);
-        let closes = text(CONNECTION).is_some_and(|text| text.eq_ignore_ascii_case("close"));
+        let is_close = |option: &str| option.trim().eq_ignore_ascii_case("close");
+        let closes = text(CONNECTION).is_some_and(|text| text.split(',').any(is_close));
         let read = read(response, max_bytes).await?;
         if !closes {
             let span = said.map_or(idle_timeout, |span| span.min(idle_timeout));

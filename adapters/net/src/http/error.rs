@@ -18,10 +18,11 @@ pub enum HttpError {
     Coding(String, HttpReply),
     /// No connection could be made: nothing was sent.
     Connect(io::Error),
-    /// Every connection ended before any byte of the request was sent, or before the server can have read
-    /// the request; or the call's time ended while it waited for a connection.
+    /// No byte of the request was sent: every connection ended before, or the call's time ended while it
+    /// waited for a connection.
     Unsent(io::Error),
-    /// The connection was lost before the whole reply came. The server may or may not have acted.
+    /// Bytes of the request were sent, and the connection ended, in whatever way, before the whole reply
+    /// came. The server may or may not have acted: a reset does not show that it has read nothing.
     Lost(io::Error),
     /// No reply came in time. The server may still be working. The call then ends as
     /// [`CallError::TimedOut`](crate::CallError::TimedOut).
@@ -35,7 +36,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Whether repeating the call is safe, because the server cannot have read its request.
+    /// Whether repeating the call is safe, because no byte of its request was sent.
     pub fn is_unsent(&self) -> bool {
         matches!(
             self,

@@ -1,29 +1,29 @@
 //! How far a request is on a client's connection, and whether it may be sent again.
 //!
 //! ```text
-//!   Idle ──begin───▶ Begun ──some of it written──▶ Sent ──some of the reply read──▶ Replying
-//!    ▲ │               └───────────────┬────────────┘                                  │
-//!    │ └ for too long ▶ Over           └ the server cannot have read it ▶ Unread       │
-//!    └──────────────────────────────────the whole reply read───────────────────────────┘
+//!   Idle ──begin──▶ Begun ──bytes of it given to the transport──▶ Sent
+//!    ▲ │              └──the connection ends first──▶ Unsent       │
+//!    │ └ for too long ▶ Over                                       │
+//!    └─────────────────────the whole reply read────────────────────┘
 //! ```
 //!
-//! hyper-util's pool sends a request again only if no byte of it was sent. We add two rules, each
-//! with a test that fails without it:
+//! A request is sent again only if its connection ended as `Unsent`: then no byte of it was given to the
+//! transport, and none will be. How a connection ends proves nothing. Load balancers, crashes and
+//! timeouts reset connections whose requests have been read
+//! (`a_call_that_was_read_before_a_reset_was_sent_again`), so a request that is `Sent` is lost with its
+//! connection.
 //!
-//! 1. A server may end an idle connection at the very moment at which a request is sent over it
-//!    (`an_end_that_came_before_its_reset_cost_a_call`). A call may do anything, so it is sent
-//!    again only if the server cannot have read all of it. A reset shows that: the server's operating
-//!    system resets a connection that the server has closed before it read everything, or when more
-//!    arrives after the server has closed it. A server that has read a request and then closes or
-//!    crashes ends the connection without a reset, and that call is lost. On a connection that has
-//!    carried no request before, a reset proves nothing. The reset arrives up to one round trip after
-//!    the end, so we wait for it before we decide.
+//! So connections that are over must be found before a request is sent over them:
+//!
+//! 1. Before the first byte of a request is written to a connection that was idle, the system is asked
+//!    whether there is input, or the end of it
+//!    (`an_end_that_the_runtime_had_not_looked_at_cost_a_call`).
 //! 2. A server may say for how long it keeps an idle connection
 //!    (`a_connection_was_used_for_longer_than_its_server_keeps_it`). We close it a second earlier.
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::Instant;
@@ -31,14 +31,8 @@ use async_lock::SemaphoreGuardArc;
 
 use super::io::{Watch, after};
 use crate::lock::Lock;
-use crate::runtime::{SharedRuntime, Timer};
+use crate::runtime::SharedRuntime;
 use crate::transport::io::Io;
-
-/// How long to wait for a reset after the end of input.
-const RESET_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// How often to check for the reset: a socket whose input has ended does not wake us for it.
-const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How long before the server's keep-alive timeout an idle connection is closed, if the server
 /// names that timeout.
@@ -68,9 +62,10 @@ enum Stage {
     /// A request may be sent over the connection until this time.
     Idle(Instant),
     Begun,
+    /// Bytes of the request were given to the transport, or are being given to it.
     Sent,
-    Replying,
-    Unread,
+    /// No byte of the request was sent, and none will be.
+    Unsent,
     Over,
 }
 
@@ -102,7 +97,7 @@ impl Stages {
     pub(super) fn become_idle(&self, span: Duration) {
         let until = self.runtime.now() + span;
         let mut state = self.state.lock();
-        if state.stage == Stage::Replying {
+        if state.stage == Stage::Sent {
             (state.stage, state.is_reused) = (Stage::Idle(until), true);
         }
         let task = state.task.take();
@@ -116,15 +111,29 @@ impl Stages {
         matches!(self.state.lock().stage, Stage::Idle(until) if until > now)
     }
 
-    /// Ready if the connection has ended in a way that proves that the server did not read the
-    /// whole request.
-    pub(super) fn poll_unread(&self, cx: &Context<'_>) -> Poll<()> {
+    /// Ready if the connection has ended before any byte of the request was sent.
+    pub(super) fn poll_unsent(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
-        if state.stage == Stage::Unread {
+        if state.stage == Stage::Unsent {
             return Poll::Ready(());
         }
         state.asker = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Gives the request up. Returns whether no byte of it was sent; then none will be.
+    pub(super) fn end_unsent(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.stage == Stage::Begun {
+            state.stage = Stage::Unsent;
+        }
+        state.stage == Stage::Unsent
+    }
+
+    /// Whether the next byte to be written is the first of a request over a connection that was idle.
+    fn was_just_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.is_reused && state.stage == Stage::Begun
     }
 
     /// Returns when the connection's task has to end it, because it has been idle for too long or because
@@ -155,9 +164,6 @@ impl Stages {
 /// The stream's side of [`Stages`].
 pub(super) struct ClientWatch {
     stages: Arc<Stages>,
-    /// The end of input, and until when to wait for a reset after it. `None` when not waiting.
-    ended: Option<(io::Result<usize>, Instant)>,
-    timer: Option<Box<dyn Timer>>,
     /// The permit for one connection.
     _permit: Option<SemaphoreGuardArc>,
 }
@@ -166,48 +172,18 @@ impl ClientWatch {
     pub(super) fn new(stages: Arc<Stages>, permit: Option<SemaphoreGuardArc>) -> Self {
         Self {
             stages,
-            ended: None,
-            timer: None,
             _permit: permit,
         }
-    }
-
-    /// Waits for a reset after `end`. If one comes, marks the request as unread and returns an
-    /// error; otherwise returns `end` at the time `until`.
-    fn poll_reset(
-        &mut self,
-        cx: &mut Context<'_>,
-        io: &dyn Io,
-        end: io::Result<usize>,
-        until: Instant,
-    ) -> Poll<io::Result<usize>> {
-        let runtime = &self.stages.runtime;
-        while !io.was_reset() {
-            let now = runtime.now();
-            if now >= until {
-                return Poll::Ready(end);
-            }
-            let timer = self.timer.get_or_insert_with(|| runtime.timer());
-            let look = until.min(now + RESET_LOOK_INTERVAL);
-            if timer.poll_until(look, cx).is_pending() {
-                self.ended = Some((end, until));
-                return Poll::Pending;
-            }
-        }
-        self.stages.state.lock().stage = Stage::Unread;
-        Poll::Ready(Err(end
-            .err()
-            .unwrap_or(io::ErrorKind::ConnectionReset.into())))
     }
 }
 
 /// hyper has dropped the stream. A request that was passed to hyper at that moment stays in hyper
-/// without an error, so it is marked as unread and its future is woken.
+/// without an error, so it is marked as unsent and its future is woken.
 impl Drop for ClientWatch {
     fn drop(&mut self) {
         let mut state = self.stages.state.lock();
         match state.stage {
-            Stage::Begun => state.stage = Stage::Unread,
+            Stage::Begun => state.stage = Stage::Unsent,
             Stage::Idle(_) => state.stage = Stage::Over,
             _ => {}
         }
@@ -224,30 +200,10 @@ impl Watch for ClientWatch {
         io: &mut dyn Io,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some((end, until)) = self.ended.take() {
-            return self.poll_reset(cx, io, end, until);
-        }
         if self.stages.state.lock().stage == Stage::Over {
             return Poll::Ready(Ok(0));
         }
-        let read = ready!(io.poll_read(cx, buf));
-        let mut state = self.stages.state.lock();
-        let may_be_unread = state.is_reused && state.stage == Stage::Sent;
-        match &read {
-            Ok(1..) => {
-                if matches!(state.stage, Stage::Begun | Stage::Sent) {
-                    state.stage = Stage::Replying;
-                }
-            }
-            Err(error) if may_be_unread && is_reset(error) => state.stage = Stage::Unread,
-            _ if may_be_unread => {
-                drop(state);
-                let until = self.stages.runtime.now() + RESET_TIMEOUT;
-                return self.poll_reset(cx, io, read, until);
-            }
-            _ => {}
-        }
-        Poll::Ready(read)
+        io.poll_read(cx, buf)
     }
 
     fn poll_write(
@@ -256,26 +212,26 @@ impl Watch for ClientWatch {
         io: &mut dyn Io,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let is_begun = |state: &State| state.is_reused && state.stage == Stage::Begun;
         // The connection may have ended without the runtime knowing it, because the runtime checks
         // only now and then.
-        if is_begun(&self.stages.state.lock()) && io.has_input() {
-            self.stages.state.lock().stage = Stage::Unread;
-            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        if self.stages.was_just_idle() && io.has_input() {
+            self.stages.end_unsent();
         }
-        let written = ready!(io.poll_write(cx, buf));
         let mut state = self.stages.state.lock();
-        match &written {
-            Ok(_) if state.stage == Stage::Begun => state.stage = Stage::Sent,
-            // Bytes that could not be written have not arrived.
-            Err(error) if state.is_reused && is_reset(error) => {
-                if matches!(state.stage, Stage::Begun | Stage::Sent) {
-                    state.stage = Stage::Unread;
-                }
-            }
-            _ => {}
+        let is_first = match state.stage {
+            Stage::Unsent => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            stage => stage == Stage::Begun,
+        };
+        // A write that fails may have sent bytes: TLS writes several records in one.
+        if is_first {
+            state.stage = Stage::Sent;
         }
-        Poll::Ready(written)
+        drop(state);
+        let written = io.poll_write(cx, buf);
+        if is_first && written.is_pending() {
+            self.stages.state.lock().stage = Stage::Begun;
+        }
+        written
     }
 
     fn flushed(&mut self, is_done: bool) {
@@ -288,15 +244,6 @@ impl Watch for ClientWatch {
             }
         }
     }
-}
-
-fn is_reset(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe
-    )
 }
 
 /// How long a connection may be idle after a reply with a header such as `Keep-Alive: timeout=5,
@@ -314,57 +261,29 @@ pub(super) fn idle_time_from(keep_alive: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use antiphon::Instant;
-
     use super::{ClientWatch, Stage, Stages, idle_time_from};
     use crate::http::io::Watch;
-    use crate::runtime::{Runtime, SharedRuntime, Task, Timer};
+    use crate::runtime::SharedRuntime;
+    use crate::runtime::threads::Threads;
     use crate::transport::io::Io;
 
-    const RESET: io::ErrorKind = io::ErrorKind::ConnectionReset;
-
-    /// A clock that jumps to the time of each timer that is set.
-    #[derive(Clone, Default)]
-    struct Virtual(Arc<Mutex<Duration>>);
-
-    impl Runtime for Virtual {
-        fn now(&self) -> Instant {
-            Instant::ZERO + *self.0.lock().unwrap()
-        }
-
-        fn spawn(&self, _: Task) {}
-
-        fn timer(&self) -> Box<dyn Timer> {
-            Box::new(self.clone())
-        }
-    }
-
-    impl Timer for Virtual {
-        fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
-            *self.0.lock().unwrap() = at.saturating_since(Instant::ZERO);
-            Poll::Ready(())
-        }
-    }
-
-    /// A stream whose one read or write returns `done`; the other fields are what the system
-    /// reports about it.
-    struct Once {
-        done: Option<io::Result<usize>>,
+    /// A stream whose writes return `written`.
+    struct Fixed {
+        written: fn() -> Poll<io::Result<usize>>,
         has_input: bool,
-        was_reset: bool,
     }
 
-    impl Io for Once {
+    impl Io for Fixed {
         fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
-            Poll::Ready(self.done.take().expect("one read"))
+            Poll::Ready(Ok(1))
         }
 
         fn poll_write(&mut self, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-            Poll::Ready(self.done.take().expect("one write"))
+            (self.written)()
         }
 
         fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -378,95 +297,73 @@ mod tests {
         fn has_input(&self) -> bool {
             self.has_input
         }
-
-        fn was_reset(&self) -> bool {
-            self.was_reset
-        }
     }
 
-    /// A connection on which part of a request has been sent: its second if `is_reused`, else its
-    /// first.
-    fn sent(is_reused: bool) -> (Arc<Stages>, ClientWatch) {
-        let runtime: SharedRuntime = Arc::new(Virtual::default());
+    fn write(
+        watch: &mut dyn Watch,
+        written: fn() -> Poll<io::Result<usize>>,
+        has_input: bool,
+    ) -> Poll<io::Result<usize>> {
+        let io = &mut Fixed { written, has_input };
+        watch.poll_write(&mut Context::from_waker(Waker::noop()), io, &[0])
+    }
+
+    const TAKEN: fn() -> Poll<io::Result<usize>> = || Poll::Ready(Ok(1));
+    const FULL: fn() -> Poll<io::Result<usize>> = || Poll::Pending;
+    const BROKEN: fn() -> Poll<io::Result<usize>> =
+        || Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+
+    /// A connection over which a request has begun: its second if `is_reused`, else its first.
+    fn begun(is_reused: bool) -> (Arc<Stages>, ClientWatch) {
+        let runtime: SharedRuntime = Threads::shared();
         let stages = Stages::new(&runtime);
         let mut watch = ClientWatch::new(Arc::clone(&stages), None);
-        let mut begin = || {
-            assert!(stages.begin());
-            write(&mut watch, Ok(1), false).unwrap();
-            if is_reused && !stages.state.lock().is_reused {
-                assert_eq!(read(&mut watch, Ok(1), false).unwrap(), 1);
-                stages.become_idle(Duration::from_secs(1));
-            }
-        };
-        (0..=u32::from(is_reused)).for_each(|_| begin());
+        if is_reused {
+            assert!(stages.begin() && write(&mut watch, TAKEN, false).is_ready());
+            stages.become_idle(Duration::from_secs(60));
+        }
+        assert!(stages.begin());
         (stages, watch)
     }
 
-    fn once(done: io::Result<usize>, was_reset: bool) -> Once {
-        Once {
-            done: Some(done),
-            has_input: false,
-            was_reset,
-        }
-    }
-
-    fn read(watch: &mut dyn Watch, done: io::Result<usize>, was_reset: bool) -> io::Result<usize> {
-        let cx = &mut Context::from_waker(Waker::noop());
-        match watch.poll_read(cx, &mut once(done, was_reset), &mut [0]) {
-            Poll::Ready(read) => read,
-            Poll::Pending => panic!("pending, although the outcome is known"),
-        }
-    }
-
-    fn write(watch: &mut dyn Watch, done: io::Result<usize>, has_input: bool) -> io::Result<usize> {
-        let cx = &mut Context::from_waker(Waker::noop());
-        let io = &mut Once {
-            has_input,
-            ..once(done, false)
-        };
-        match watch.poll_write(cx, io, &[0]) {
-            Poll::Ready(written) => written,
-            Poll::Pending => panic!("pending, although the outcome is known"),
-        }
-    }
-
-    // CON-06
+    // CON-06 USE-26
     #[test]
-    fn a_call_is_sent_again_only_if_the_server_cannot_have_read_it() {
+    fn a_request_is_sent_again_only_if_no_byte_of_it_was_given_to_the_transport() {
         for is_reused in [false, true] {
-            for (end, was_reset, proves) in [
-                (Err(RESET.into()), false, true),
-                (Ok(0), true, true),
-                (Ok(0), false, false),
-                (Err(io::ErrorKind::UnexpectedEof.into()), true, true),
-                (Err(io::ErrorKind::UnexpectedEof.into()), false, false),
+            for (writes, is_unsent) in [
+                (&[][..], true),
+                (&[FULL, FULL], true),
+                (&[TAKEN], false),
+                (&[FULL, TAKEN], false),
+                (&[TAKEN, FULL], false),
+                (&[TAKEN, BROKEN], false),
+                // A write that fails may have sent bytes.
+                (&[BROKEN], false),
             ] {
-                // On a connection that has carried no request before, a reset does not prove that
-                // the request is unread.
-                let (stages, mut watch) = sent(is_reused);
-                assert!(!matches!(read(&mut watch, end, was_reset), Ok(1..)));
-                assert_eq!(
-                    stages.state.lock().stage == Stage::Unread,
-                    is_reused && proves
-                );
+                let (stages, mut watch) = begun(is_reused);
+                for written in writes {
+                    let _ = write(&mut watch, *written, false);
+                }
+                // The connection ends, or hyper gives the request up first.
+                drop(watch);
+                assert_eq!(stages.state.lock().stage == Stage::Unsent, is_unsent);
+                assert_eq!(stages.end_unsent(), is_unsent);
+                let (stages, mut watch) = begun(is_reused);
+                for written in writes {
+                    let _ = write(&mut watch, *written, false);
+                }
+                assert_eq!(stages.end_unsent(), is_unsent);
+                // Of a request that is given up nothing is written any more.
+                let more = write(&mut watch, TAKEN, false);
+                assert_eq!(matches!(more, Poll::Ready(Err(_))), is_unsent);
             }
-            let (stages, mut watch) = sent(is_reused);
-            let broken = write(&mut watch, Err(io::ErrorKind::BrokenPipe.into()), false);
-            assert!(broken.is_err());
-            assert_eq!(stages.state.lock().stage == Stage::Unread, is_reused);
-            // Once a reply has begun the call is lost with it.
-            let (stages, mut watch) = sent(is_reused);
-            assert_eq!(read(&mut watch, Ok(1), true).unwrap(), 1);
-            assert!(read(&mut watch, Err(RESET.into()), true).is_err());
-            let broken = write(&mut watch, Err(io::ErrorKind::BrokenPipe.into()), false);
-            assert!(broken.is_err() && stages.state.lock().stage == Stage::Replying);
+            // Input that is there before the request is sent means that the server has closed; over a
+            // new connection it may be the reason why the server refuses it.
+            let (stages, mut watch) = begun(is_reused);
+            let written = write(&mut watch, TAKEN, true);
+            assert_eq!(matches!(written, Poll::Ready(Err(_))), is_reused);
+            assert_eq!(stages.end_unsent(), is_reused);
         }
-        // Input that is there before the request is sent means that the server has closed.
-        let (stages, mut watch) = sent(true);
-        read(&mut watch, Ok(1), false).unwrap();
-        stages.become_idle(Duration::from_secs(1));
-        assert!(stages.begin() && write(&mut watch, Ok(1), true).is_err());
-        assert!(stages.state.lock().stage == Stage::Unread);
     }
 
     #[test]

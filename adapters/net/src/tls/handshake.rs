@@ -57,11 +57,7 @@ pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Re
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
     // Bytes that arrive below TLS while the connection is idle may be the end of the TLS stream.
-    let io = FuturesIo::asking(
-        stream,
-        |stream| stream.get_ref().0.0.has_input(),
-        |stream| stream.get_ref().0.0.was_reset(),
-    );
+    let io = FuturesIo::asking(stream, |stream| stream.get_ref().0.0.has_input());
     Ok(Link::new(TlsIo(io)).with_context(link.context))
 }
 
@@ -184,10 +180,6 @@ impl<T: Io> Io for TlsIo<T> {
 
     fn has_input(&self) -> bool {
         self.0.has_input()
-    }
-
-    fn was_reset(&self) -> bool {
-        self.0.was_reset()
     }
 }
 

@@ -11,27 +11,22 @@ use socket2::SockRef;
 use super::io::Io;
 use super::link::Link;
 #[cfg(feature = "async-io")]
-use super::tcp::{TcpSocket, has_input, was_reset};
+use super::tcp::{TcpSocket, has_input};
 
 /// A stream with the `futures-io` traits, as an [`Io`].
 pub(crate) struct FuturesIo<T> {
     stream: T,
     has_input: fn(&T) -> bool,
-    was_reset: fn(&T) -> bool,
 }
 
 impl<T> FuturesIo<T> {
     pub(crate) fn new(stream: T) -> Self {
-        Self::asking(stream, |_| false, |_| false)
+        Self::asking(stream, |_| false)
     }
 
-    /// Makes one that can answer [`Io::has_input`] and [`Io::was_reset`].
-    pub(crate) fn asking(stream: T, has_input: fn(&T) -> bool, was_reset: fn(&T) -> bool) -> Self {
-        Self {
-            stream,
-            has_input,
-            was_reset,
-        }
+    /// Makes one that can answer [`Io::has_input`].
+    pub(crate) fn asking(stream: T, has_input: fn(&T) -> bool) -> Self {
+        Self { stream, has_input }
     }
 }
 
@@ -54,10 +49,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
 
     fn has_input(&self) -> bool {
         (self.has_input)(&self.stream)
-    }
-
-    fn was_reset(&self) -> bool {
-        (self.was_reset)(&self.stream)
     }
 }
 
@@ -147,11 +138,7 @@ impl TcpSocket for async_net::TcpStream {
 
     fn into_link(self) -> Link {
         let (peer, local) = (self.peer_addr(), self.local_addr());
-        let io = FuturesIo::asking(
-            self,
-            |stream| has_input(stream.into()),
-            |stream| was_reset(stream.into()),
-        );
+        let io = FuturesIo::asking(self, |stream| has_input(stream.into()));
         Link::new(io).with_addresses(peer, local)
     }
 }

@@ -33,12 +33,6 @@ pub trait Io: Send + Unpin + 'static {
         false
     }
 
-    /// Whether the system knows of an error that reading does not report: after the other side has
-    /// ended its stream, a reset looks like that end. Returns false if that cannot be found out.
-    fn was_reset(&self) -> bool {
-        false
-    }
-
     /// Returns this transport as one of whole messages, if it is not a byte stream. Then each write
     /// is one message, and is written completely or not at all.
     fn as_messages(&mut self) -> Option<&mut dyn MessageTransport> {
@@ -61,10 +55,6 @@ pub trait MessageTransport: Send + Unpin + 'static {
 impl Io for Box<dyn Io> {
     fn has_input(&self) -> bool {
         (**self).has_input()
-    }
-
-    fn was_reset(&self) -> bool {
-        (**self).was_reset()
     }
 
     fn awaits_end(&self) -> bool {

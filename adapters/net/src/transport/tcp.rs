@@ -164,9 +164,3 @@ pub(crate) fn has_input(socket: SockRef<'_>) -> bool {
         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }
 }
-
-/// Whether the system has an error for the socket that reading does not report: after the end of
-/// the stream it is a reset by the other side. Asking for the error clears it.
-pub(crate) fn was_reset(socket: SockRef<'_>) -> bool {
-    matches!(socket.take_error(), Ok(Some(_)))
-}

@@ -7,7 +7,7 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 
 use super::futures::FuturesIo;
 use super::link::Link;
-use super::tcp::{TcpSocket, has_input, was_reset};
+use super::tcp::{TcpSocket, has_input};
 
 impl Link {
     /// Makes a link of any stream with tokio's traits.
@@ -31,11 +31,7 @@ impl TcpSocket for TcpStream {
 
     fn into_link(self) -> Link {
         let (peer, local) = (self.peer_addr(), self.local_addr());
-        let io = FuturesIo::asking(
-            self.compat(),
-            |stream| has_input(stream.get_ref().into()),
-            |stream| was_reset(stream.get_ref().into()),
-        );
+        let io = FuturesIo::asking(self.compat(), |stream| has_input(stream.get_ref().into()));
         Link::new(io).with_addresses(peer, local)
     }
 }
