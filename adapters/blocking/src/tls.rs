@@ -43,7 +43,8 @@ use std::thread;
 use std::time::Duration;
 
 pub use antiphon_net::tls::{OnFailure, TlsError, TlsFault, rustls};
-use antiphon_net::tls::{Watched, certificate_of, explain, server_name};
+use antiphon_net::tls::{Watched, alpn_of, certificate_of, explain, server_name};
+use antiphon_net::tls::{spoken_by_client, spoken_by_server};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use antiphon_net::{Context, Handshake, Secure, Slot};
@@ -62,6 +63,8 @@ const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if connecting or the handshake took
 /// too long; `name` is neither a host name nor an address; a [`TlsError`], which [`TlsFault::of`]
 /// reads.
+///
+/// HTTP/1.1 is offered in the place of HTTP/2 and HTTP/3, which are not spoken here (ALPN).
 pub fn connect(
     address: impl ToSocketAddrs,
     name: &str,
@@ -77,20 +80,23 @@ pub fn connect(
 pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
     let name = server_name(name)?;
     prepare(&stream)?;
+    let config = spoken_by_client(config);
     let tls = ClientConnection::new(config, name).map_err(|error| explain(io::Error::other(error)));
     let mut tls = Connection::from(tls?);
     let shaken = handshake::complete(&mut tls, &stream, DEFAULT_HANDSHAKE_TIMEOUT);
     shaken.map_err(explain)?;
     let mut context = Context::new();
     context.peer_addr = stream.peer_addr().ok();
+    context.alpn_protocol = alpn_of(&tls);
     stream::link(tls, stream, context)
 }
 
 /// Accepts connections over TLS: those of a [`TcpServer`](crate::TcpServer) with its
 /// [`with_tls`](crate::TcpServer::with_tls), and single streams with [`accept`](Self::accept).
 ///
-/// ALPN, client authentication and everything else are as its configuration says. A connection
-/// whose handshake fails is closed; [`on_failure`](Self::on_failure) reports it.
+/// Client authentication, ALPN and everything else are as its configuration says, but HTTP/1.1 is offered
+/// in the place of HTTP/2 and HTTP/3, which are not spoken here. A connection whose handshake fails is
+/// closed; [`on_failure`](Self::on_failure) reports it.
 #[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
@@ -102,7 +108,7 @@ impl Acceptor {
     /// Uses `config`, with 10 s for a handshake, and reports no failures.
     pub fn new(config: Arc<ServerConfig>) -> Self {
         Self {
-            config,
+            config: spoken_by_server(config),
             on_failure: OnFailure::default(),
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
         }
@@ -143,6 +149,7 @@ impl Acceptor {
         let watched = Watched::new(self.on_failure.clone(), context);
         let (tls, mut context) = watched.done(self.shake(&stream))?;
         context.client_certificate = certificate_of(&tls);
+        context.alpn_protocol = alpn_of(&tls);
         stream::link(tls, stream, context)
     }
 

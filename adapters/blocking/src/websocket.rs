@@ -81,13 +81,16 @@ pub fn connect_tls(
 /// background. Returns after the handshake.
 ///
 /// # Errors
-/// The handshake was refused or took too long.
+/// The handshake was refused or took too long; TLS has agreed on another protocol than HTTP/1.1
+/// ([`InvalidInput`](io::ErrorKind::InvalidInput)).
 pub fn open(
     link: impl Into<Link>,
     websocket: WebSocketConfig,
     options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
+    let link = link.into();
+    link.context.check_http1()?;
     let options = options.into().with_websocket(websocket);
     let options = block_on(options.with_token(&*Threads::shared()))?;
     let peer = driver::connect(link, options, service)?;

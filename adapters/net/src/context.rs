@@ -4,6 +4,7 @@
 //! appear in debug output.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -39,6 +40,9 @@ pub struct Context {
     /// The certificate with which the other side has authenticated itself, in DER, over TLS with
     /// client authentication.
     pub client_certificate: Option<Vec<u8>>,
+    /// The protocol that TLS has agreed on (ALPN, RFC 7301). `None` without TLS, and where one side offers
+    /// none. Never `h2`, which is not offered.
+    pub alpn_protocol: Option<Vec<u8>>,
     /// The negotiated subprotocol, over WebSocket.
     pub subprotocol: Option<String>,
 }
@@ -52,6 +56,22 @@ impl Context {
     /// The first value of the header `name` that is text: see [`Headers::get`].
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
+    }
+
+    /// Checks that HTTP/1.1 may be spoken: TLS has agreed on it, or on no protocol.
+    ///
+    /// # Errors
+    /// It has agreed on another protocol ([`InvalidInput`](io::ErrorKind::InvalidInput)).
+    pub fn check_http1(&self) -> io::Result<()> {
+        match self.alpn_protocol.as_deref() {
+            None | Some(b"http/1.1" | b"http/1.0") => Ok(()),
+            Some(other) => {
+                let other = other.escape_ascii();
+                let text =
+                    format!("TLS has agreed on \"{other}\" (ALPN), and HTTP/1.1 was to follow");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+            }
+        }
     }
 
     /// The value of a cookie, from any `Cookie` header.

@@ -23,7 +23,8 @@ use crate::transport::link::Link;
 ///
 /// # Errors
 /// The handshake was refused, and then the error's text has the HTTP status
-/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long.
+/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; TLS has agreed on another
+/// protocol than HTTP/1.1 ([`InvalidInput`](io::ErrorKind::InvalidInput)).
 pub async fn open(
     link: Link,
     websocket: WebSocketConfig,
@@ -31,6 +32,7 @@ pub async fn open(
     service: impl Service,
     runtime: &SharedRuntime,
 ) -> io::Result<Peer> {
+    link.context.check_http1()?;
     let options = options.with_websocket(websocket);
     let options = options.with_token(&**runtime).await?;
     let (peer, driver) = drive(link, options, Arc::new(service), runtime);

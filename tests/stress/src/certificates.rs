@@ -120,6 +120,31 @@ impl Authority {
         })
     }
 
+    /// A server that asks its clients for no certificate, and offers the protocols `offered` (ALPN).
+    ///
+    /// # Panics
+    /// The key of `identity` does not fit its certificate.
+    pub fn open_server(&self, identity: Identity, offered: &[&[u8]]) -> Arc<ServerConfig> {
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![identity.certificate], identity.key);
+        let mut config = config.expect("an identity");
+        config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+
+    /// A client that trusts this authority, and offers the protocols `offered` (ALPN).
+    ///
+    /// # Panics
+    /// Never.
+    pub fn offering_client(&self, offered: &[&[u8]]) -> Arc<ClientConfig> {
+        let mut config = (*self.client(None)).clone();
+        config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+
     /// A server that requires a certificate which this authority has signed.
     ///
     /// # Panics

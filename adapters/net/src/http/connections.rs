@@ -205,6 +205,7 @@ impl Service<()> for Connector {
                 Some(link) => link.map_err(HttpError::Connect)?,
                 None => return Err(HttpError::Connect(io::ErrorKind::TimedOut.into())),
             };
+            link.context.check_http1().map_err(HttpError::Connect)?;
             let stages = Stages::new(&shared.runtime);
             let io = HyperIo::new(link.io, ClientWatch::new(Arc::clone(&stages), permit));
             let (sender, conn) = Builder::new()

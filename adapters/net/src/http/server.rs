@@ -64,6 +64,9 @@ async fn serve_connection<S: Service>(
     is_refused: bool,
 ) {
     let Link { mut io, context } = link;
+    if let Err(error) = context.check_http1() {
+        return endpoint.report(&context, Report::Transport(error.into()));
+    }
     let (runtime, options) = (endpoint.runtime(), endpoint.options());
     let due = runtime.now() + options.rules.first_byte_timeout;
     let first = ending.unless(End::No, first_byte(&mut *io));

@@ -12,7 +12,8 @@ use futures_io::{AsyncRead, AsyncWrite};
 use futures_rustls::{TlsAcceptor, TlsConnector};
 use rustls::{ClientConfig, ServerConfig};
 
-use super::{OnFailure, Watched, certificate_of, explain, server_name};
+use super::{OnFailure, Watched, alpn_of, certificate_of, explain, server_name};
+use super::{spoken_by_client, spoken_by_server};
 use crate::context::Context;
 use crate::debug::debug_fields;
 use crate::runtime::{current, until};
@@ -35,6 +36,8 @@ const MAX_LEFT_BYTES: usize = 256 * 1024;
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is
 /// neither a host name nor an address; a [`TlsError`](super::TlsError), which
 /// [`TlsFault::of`](super::TlsFault::of) reads.
+///
+/// HTTP/1.1 is offered in the place of HTTP/2 and HTTP/3, which are not spoken here (ALPN).
 pub async fn connect(
     address: impl Into<Address>,
     name: &str,
@@ -50,22 +53,27 @@ pub async fn connect(
 /// [`connect`].
 pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
     let name = server_name(name)?;
+    let config = spoken_by_client(config);
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
     let runtime = current();
     let until_at = runtime.now() + HANDSHAKE_TIMEOUT;
     let stream = until(&*runtime, until_at, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
+    let alpn_protocol = alpn_of(stream.get_ref().1);
     // Bytes that arrive below TLS while the connection is idle may be the end of the TLS stream.
     let io = FuturesIo::asking(stream, |stream| stream.get_ref().0.0.has_input());
-    Ok(Link::new(TlsIo(io)).with_context(link.context))
+    let mut context = link.context;
+    context.alpn_protocol = alpn_protocol;
+    Ok(Link::new(TlsIo(io)).with_context(context))
 }
 
 /// Accepts the connections of a [`Server`](crate::Server) over TLS. Pass it to the server's
 /// `with_secure`.
 ///
-/// ALPN, client authentication and everything else are as `config` says. A connection whose
-/// handshake fails is closed; [`on_failure`](Self::on_failure) reports it.
+/// Client authentication, ALPN and everything else are as `config` says, but HTTP/1.1 is offered in the
+/// place of HTTP/2 and HTTP/3, which are not spoken here. A connection whose handshake fails is closed;
+/// [`on_failure`](Self::on_failure) reports it.
 #[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
@@ -76,7 +84,7 @@ impl Acceptor {
     /// Uses `config`, and reports no failures.
     pub fn new(config: Arc<ServerConfig>) -> Self {
         Self {
-            config,
+            config: spoken_by_server(config),
             on_failure: OnFailure::default(),
         }
     }
@@ -113,6 +121,7 @@ impl Secure for Acceptor {
                 }
             };
             context.client_certificate = certificate_of(stream.get_ref().1);
+            context.alpn_protocol = alpn_of(stream.get_ref().1);
             let link = Link::new(TlsIo(FuturesIo::new(stream)));
             Ok(link.with_context(context))
         })

@@ -19,7 +19,8 @@ use std::sync::Arc;
 pub use handshake::{Acceptor, client, connect};
 pub use rustls;
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, CertificateError, CommonState, Error, PeerIncompatible};
+use rustls::{AlertDescription, CertificateError, ClientConfig, CommonState, Error};
+use rustls::{PeerIncompatible, ServerConfig};
 
 use crate::context::Context;
 
@@ -77,6 +78,22 @@ impl TlsFault {
             inner = error.source();
         }
         None
+    }
+
+    /// Whether another attempt ends in the same way until somebody changes a certificate or a
+    /// configuration. Clients do not make another attempt then. A certificate that is not valid yet
+    /// becomes valid by itself, a server that refuses may do so because it is busy, and what does not
+    /// speak TLS may be a proxy whose server is away: these are not permanent.
+    pub fn is_permanent(self) -> bool {
+        match self {
+            Self::Version
+            | Self::WrongName
+            | Self::Expired
+            | Self::UnknownIssuer
+            | Self::BadCertificate
+            | Self::ClientCertificateMissing => true,
+            Self::NotYetValid | Self::Refused | Self::Protocol => false,
+        }
     }
 
     fn of_rustls(error: &Error) -> Self {
@@ -192,6 +209,43 @@ pub fn server_name(name: &str) -> io::Result<ServerName<'static>> {
 pub fn certificate_of(state: &CommonState) -> Option<Vec<u8>> {
     let chain = state.peer_certificates()?;
     chain.first().map(|certificate| certificate.to_vec())
+}
+
+/// Returns the protocol on which both sides have agreed (ALPN, RFC 7301).
+pub fn alpn_of(state: &CommonState) -> Option<Vec<u8>> {
+    state.alpn_protocol().map(<[u8]>::to_vec)
+}
+
+/// Returns what to offer (ALPN) instead of `offered`; `None` if that can stay. HTTP/2 and HTTP/3 are not
+/// spoken here. A client or server that is offered them speaks them then, so HTTP/1.1 is offered in their
+/// place.
+fn only_http1(offered: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+    const HTTP1: &[u8] = b"http/1.1";
+    let is_spoken = |name: &&Vec<u8>| !matches!(name.as_slice(), b"h2" | b"h2c" | b"h3");
+    let mut spoken: Vec<_> = offered.iter().filter(is_spoken).cloned().collect();
+    if spoken.len() == offered.len() {
+        return None;
+    }
+    if !spoken.iter().any(|name| name == HTTP1) {
+        spoken.push(HTTP1.to_vec());
+    }
+    Some(spoken)
+}
+
+/// Makes a client offer HTTP/1.1 in the place of HTTP/2 and HTTP/3, which are not spoken here (ALPN).
+pub fn spoken_by_client(mut config: Arc<ClientConfig>) -> Arc<ClientConfig> {
+    if let Some(spoken) = only_http1(&config.alpn_protocols) {
+        Arc::make_mut(&mut config).alpn_protocols = spoken;
+    }
+    config
+}
+
+/// Makes a server offer HTTP/1.1 in the place of HTTP/2 and HTTP/3, which are not spoken here (ALPN).
+pub fn spoken_by_server(mut config: Arc<ServerConfig>) -> Arc<ServerConfig> {
+    if let Some(spoken) = only_http1(&config.alpn_protocols) {
+        Arc::make_mut(&mut config).alpn_protocols = spoken;
+    }
+    config
 }
 
 /// A function that is called for the connections whose handshake failed. The default is none.
