@@ -39,6 +39,16 @@ pub fn cannot_connect(address: impl fmt::Display, error: &io::Error) -> io::Erro
     io::Error::new(error.kind(), text)
 }
 
+/// Whether no further attempt to connect can succeed before somebody changes something: the name of the
+/// server is not valid or does not exist, or one side does not accept the other's certificate.
+pub(crate) fn is_permanent(error: &io::Error) -> bool {
+    #[cfg(feature = "tls")]
+    if let Some(fault) = crate::tls::TlsFault::of(error) {
+        return fault.is_permanent();
+    }
+    error.kind() == io::ErrorKind::InvalidInput
+}
+
 /// Converts a [`Fault`], as which a session reports the error of its transport, back to an
 /// [`io::Error`] with the kind, the text and the causes of that error.
 ///

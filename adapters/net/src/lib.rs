@@ -136,7 +136,7 @@ pub use transport::process::{ChildConfig, Process};
 pub use transport::socket::{OnAccept, keep_alive};
 pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use transport::tcp::{Address, TcpSocket};
+pub use transport::tcp::{Address, TcpSocket, lookup_error};
 #[cfg(unix)]
 pub use transport::unix::{UnixPath, bind_unix};
 pub use wait::Wait;

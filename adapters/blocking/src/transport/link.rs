@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_net::{Arrived, Context, SockRef, cannot_connect};
+use antiphon_net::{Arrived, Context, SockRef, cannot_connect, lookup_error};
 
 use crate::transport::duplex::{Duplex, duplex};
 
@@ -337,7 +337,7 @@ fn wait_for_ever(socket: &SockRef<'_>) -> io::Result<()> {
 /// Connects to the first address that answers, within 10 s for each.
 pub(crate) fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     let mut failed = None;
-    for address in address.to_socket_addrs()? {
+    for address in address.to_socket_addrs().map_err(lookup_error)? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = Some(cannot_connect(address, &error)),

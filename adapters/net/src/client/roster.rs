@@ -4,12 +4,13 @@
 //! A call goes to the open connection with the fewest open calls. A limited number of callers may
 //! wait for a connection. After the last attempt has failed, no caller waits any more.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use antiphon::{
 use crate::call_error::{CallError, NoConnection};
 use crate::debug::debug_fields;
 use crate::entropy::Entropy;
-use crate::fault::{broken, to_error};
+use crate::fault::{broken, is_permanent, to_error};
 use crate::lock::Lock;
 use crate::peer::Peer;
 
@@ -36,7 +37,12 @@ pub struct ReconnectConfig {
     /// What happens when a connection is lost, or cannot be made. By default it is made again, without
     /// end: after 100 ms first, then after twice the time up to 10 s, of which up to half is subtracted
     /// at random, so that clients of a server that was away do not come back together.
-    /// [`ReconnectStrategy::None`] makes no further attempt.
+    /// [`ReconnectStrategy::None`] makes no further attempt. Nor is one made, with any strategy, after a
+    /// fault that lasts until somebody changes something, as long as the server has sent nothing over
+    /// any connection: an error of the kind [`InvalidInput`](io::ErrorKind::InvalidInput), such as a
+    /// name that does not exist, or a certificate that is not accepted
+    /// ([`TlsFault::is_permanent`](https://docs.rs/antiphon-net/latest/antiphon_net/tls/enum.TlsFault.html)).
+    /// A program that waits for a name to exist returns an error of another kind from its `connect`.
     pub reconnect: ReconnectStrategy,
     /// How long one attempt to connect may take. Default 10 s.
     pub connect_timeout: Duration,
@@ -62,8 +68,8 @@ pub struct ReconnectConfig {
 /// Makes the first calls of a connection: see [`ReconnectConfig::on_open`].
 pub type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
 
-/// The future of the first calls of a connection.
-pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
+/// The future of the first calls of a connection, with an error of any type.
+pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 
 impl ReconnectConfig {
     /// Sets a function that makes the first calls of each connection, such as one that logs in.
@@ -71,22 +77,27 @@ impl ReconnectConfig {
     /// they wait, or fail as [`CallError::Unsent`]: see [`max_waiting_calls`](Self::max_waiting_calls).
     /// The function may take another [`connect_timeout`](Self::connect_timeout). If it fails, the
     /// attempt fails: the connection is closed, and [`reconnect`](Self::reconnect) decides whether
-    /// another attempt is made.
+    /// another attempt is made. Its error may have any type, such as the [`CallError`] of a peer or of a
+    /// typed client; the client's [`last_error`](crate::ReconnectingClient::last_error) has its text.
     ///
     /// ```
     /// use antiphon_net::{Peer, ReconnectConfig};
     /// # fn token() -> String { String::new() }
     /// let client = ReconnectConfig::default().with_on_open(|peer: Peer| {
-    ///     Box::pin(async move { peer.call::<()>("login", &[token()]).await })
+    ///     async move { peer.call::<()>("login", &[token()]).await }
     /// });
     /// # drop(client);
     /// ```
     #[must_use]
-    pub fn with_on_open(
-        mut self,
-        on_open: impl Fn(Peer) -> OnOpening + Send + Sync + 'static,
-    ) -> Self {
-        self.on_open = Some(Arc::new(on_open));
+    pub fn with_on_open<F, E>(mut self, on_open: impl Fn(Peer) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.on_open = Some(Arc::new(move |peer| {
+            let opening = on_open(peer);
+            Box::pin(async { opening.await.map_err(Into::into) })
+        }));
         self
     }
 }
@@ -157,6 +168,9 @@ pub struct Roster {
     entropy: Entropy,
     /// How many connections have been made so far.
     made: AtomicU32,
+    /// Whether the server has sent a message over any connection: then the client was configured right
+    /// once, and a fault that seems to last may pass.
+    was_heard: AtomicBool,
 }
 
 struct Inside {
@@ -226,6 +240,7 @@ impl Roster {
             entropy: Entropy::new(options.retry.seed),
             options,
             made: AtomicU32::new(0),
+            was_heard: AtomicBool::new(false),
         })
     }
 
@@ -313,6 +328,7 @@ impl Roster {
     /// if there was one. Returns when to try again; `None` for never.
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.inside.lock().is_closed;
+        let is_permanent = error.as_ref().is_some_and(is_permanent);
         let error = error.filter(|_| !is_closed).map(Fault::from);
         let (next, peer) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
@@ -323,8 +339,9 @@ impl Roster {
             let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
             if peer.as_ref().is_some_and(is_heard) {
                 member.reconnect.handle_message();
+                self.was_heard.store(true, Ordering::Relaxed);
             }
-            let next = if is_closed {
+            let next = if is_closed || (is_permanent && !self.was_heard.load(Ordering::Relaxed)) {
                 None
             } else {
                 member.reconnect.handle_lost(now, self.entropy())

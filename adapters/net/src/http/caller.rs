@@ -63,7 +63,8 @@ pub struct HttpClientConfig {
     pub on_reply: Option<OnReply>,
     /// Which calls are sent again, and after how long: calls of which no byte was sent,
     /// [idempotent](crate::Call::idempotent) calls that were lost, and calls whose error has one of
-    /// its [`codes`](Retry::codes). Notifications and batches are not sent again. Default none.
+    /// its [`codes`](Retry::codes). Not after a fault that lasts: a name that does not exist, a
+    /// certificate that is not accepted. Notifications and batches are not sent again. Default none.
     pub retry: Option<Retry>,
     /// How long a call waits for its reply, and a notification until it is accepted, unless its
     /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.

@@ -26,6 +26,7 @@ use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::client::{Connect, wait_to_resend};
 use crate::entropy::Entropy;
+use crate::fault::is_permanent;
 use crate::intercepted::Interception;
 use crate::lock::Lock;
 use crate::outgoing::OutgoingCall;
@@ -343,6 +344,7 @@ fn judge(
         // and without counting it as one of `Retry::max_resends`, because it waits for the next
         // connection first. Here nothing else limits the attempts; judged as `Aborted`, each is
         // counted, and has its delay.
+        Err(CallError::Http(HttpError::Connect(error))) if is_permanent(error) => None,
         Err(CallError::Http(HttpError::Connect(_) | HttpError::Unsent(_))) => retries
             .judge(&lost, true, random)
             .map(|_| retries.next_delay(random)),
