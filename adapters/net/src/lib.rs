@@ -125,7 +125,7 @@ pub use session::{
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
-pub use transport::child::Child;
+pub use transport::child::{Child, STDERR_TIMEOUT};
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};
 pub use transport::io::{Io, MessageTransport};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use antiphon::Config;
 use antiphon_net::CallError;
 use antiphon_peer::runtime::Runtime;
-use antiphon_regressions::LONG;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
+use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// The programs under test: a client of a child, on a runtime, or `antiphon-peer`.
 #[test]
@@ -233,4 +233,31 @@ fn a_child_that_reads_no_more_breaks_the_pipe() {
         let mut program = Program::start("as_program", &["breaks", runtime, script]);
         assert_eq!(program.object(), r#"{"error":"Some(BrokenPipe)"}"#);
     });
+}
+
+/// What such a child says last, on its standard error.
+const LAST_WORDS: &str = "cat >/dev/null; echo why it ends >&2; exit 3";
+
+fn what_a_child_said_was_gone_once_it_was_closed(rt: Rt) {
+    rt.run(|_| async {
+        let child = antiphon_net::spawn(shell(LAST_WORDS), Config::new(), ()).expect("a child");
+        let status = child.close(LONG / 2).await.expect("its state");
+        assert_eq!(status.code(), Some(3), "{rt:?}");
+        assert_eq!(child.stderr(), b"why it ends\n", "{rt:?}");
+    });
+}
+
+// USE-18
+#[test]
+fn what_a_child_said_was_gone_once_it_was_closed_on_threads() {
+    let child = antiphon_blocking::Child::spawn(shell(LAST_WORDS), Config::new(), ());
+    let child = child.expect("a child");
+    let status = child.close(LONG / 2).expect("its state");
+    assert_eq!(status.code(), Some(3));
+    assert_eq!(child.stderr(), b"why it ends\n");
+}
+
+on_every_runtime! {
+    // USE-18
+    what_a_child_said_was_gone_once_it_was_closed;
 }

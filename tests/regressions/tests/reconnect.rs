@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
+use antiphon_blocking::RpcError;
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
     CallError, Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
@@ -445,4 +446,78 @@ fn a_refused_connection_did_not_name_its_address_on_threads() {
     let websocket = websocket_to(address);
     let opened = antiphon_blocking::websocket::connect(websocket, Config::new(), ());
     assert_names(&opened.unwrap_err(), address);
+}
+
+/// The error of a typed client.
+#[derive(Debug, RpcError)]
+enum LoginError {
+    #[rpc(code = 7, message = "the badge has expired")]
+    Expired,
+}
+
+/// A typed client's errors are of a type of their own.
+async fn log_in(peer: antiphon_net::Peer) -> Result<(), CallError<LoginError>> {
+    match peer.call::<()>("login", ()).await {
+        Err(error) if error.remote().is_some() => Err(CallError::Remote(LoginError::Expired)),
+        _ => Ok(()),
+    }
+}
+
+fn refusing() -> Server {
+    Server::start(|_, mut stream| {
+        let _ = stream.read(&mut [0; 1000]);
+        let error =
+            r#"{"jsonrpc":"2.0","error":{"code":7,"message":"the badge has expired"},"id":1}"#;
+        let _ = stream.write_all(format!("{error}\n").as_bytes());
+        let _ = stream.read(&mut [0]);
+    })
+}
+
+fn the_first_calls_could_not_fail_as_a_typed_client_does(rt: Rt) {
+    rt.run(|runtime| async move {
+        let server = refusing();
+        let options = keeping().with_on_open(log_in);
+        let client = keep(rt, &runtime, server.address, options, Config::new());
+        let error = given_up(&client).await;
+        assert!(
+            error.ends_with("the first call failed: the badge has expired"),
+            "{error}"
+        );
+        client.close();
+    });
+}
+
+// SEC-02
+#[test]
+fn the_first_calls_could_not_fail_as_a_typed_client_does_on_threads() {
+    let server = refusing();
+    let client = keep_on_threads(
+        server.address,
+        keeping().with_on_open(log_in),
+        Config::new(),
+    );
+    let error = given_up_on_threads(&client);
+    assert!(
+        error.ends_with("the first call failed: the badge has expired"),
+        "{error}"
+    );
+    client.close();
+}
+
+/// Every adapter has the type of the headers that interceptors add.
+#[test]
+fn headers_could_not_be_named() {
+    fn is_headers(_: &antiphon_net::Headers) {}
+    is_headers(&antiphon_tokio::Headers::new());
+    is_headers(&antiphon_async_std::Headers::new());
+    is_headers(&antiphon_blocking::Headers::new());
+}
+
+mod typed {
+    use super::*;
+
+    on_every_runtime! {
+        // SEC-02
+        the_first_calls_could_not_fail_as_a_typed_client_does;
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use antiphon::CloseReason;
-use antiphon_net::{ChildConfig, Peer, Process};
+use antiphon_net::{ChildConfig, Later, Peer, Process, STDERR_TIMEOUT};
 
 use crate::driver::connect;
 use crate::serve::Service;
@@ -65,16 +65,21 @@ impl Child {
     }
 
     /// Closes the connection, and with it the child's input, waits for the child to exit, and kills
-    /// it after `timeout`.
+    /// it after `timeout`. Afterwards [`stderr`](Self::stderr) has the last that it wrote.
     ///
     /// # Errors
     /// The system does not report how it ended.
-    pub fn close(self, timeout: Duration) -> io::Result<ExitStatus> {
+    pub fn close(&self, timeout: Duration) -> io::Result<ExitStatus> {
         self.peer.close(CloseReason::Done);
-        if let Some(status) = self.wait(timeout)? {
-            return Ok(status);
+        let status = match self.wait(timeout)? {
+            Some(status) => status,
+            None => self.kill()?,
+        };
+        let (began, mut later) = (Instant::now(), Later::new());
+        while !self.process.is_stderr_read() && began.elapsed() < STDERR_TIMEOUT {
+            later.pause();
         }
-        self.kill()
+        Ok(status)
     }
 
     /// Kills the child at once, and reaps it. Returns the status of a child that had already

@@ -18,7 +18,7 @@ use std::time::Duration;
 use antiphon::RpcError;
 use antiphon::service::Chain;
 use antiphon::{
-    CloseReason, Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method,
+    CloseReason, Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedError,
     OwnedOutcome, Payload, SendError,
 };
 use serde::Serialize;
@@ -435,7 +435,9 @@ impl Member {
         if let Some(on_open) = &options.on_open {
             let deadline = self.runtime.now() + options.connect_timeout;
             let first = until(&*self.runtime, deadline, on_open(peer.to_unowned())).await;
-            if let Err(error) = first.unwrap_or(Err(CallError::TimedOut)) {
+            if let Err(error) =
+                first.unwrap_or_else(|| Err(CallError::<OwnedError>::TimedOut.into()))
+            {
                 peer.close(CloseReason::Done);
                 let text = format!("the first call failed: {error}");
                 return Err(io::Error::other(text));

@@ -15,6 +15,10 @@ use crate::transport::later::Later;
 use crate::transport::link::Link;
 use crate::transport::process::{ChildConfig, Process};
 
+/// How long after the exit of a child the end of its standard error is awaited, which a process that the
+/// child has started may hold open.
+pub const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// A running child process and the connection to it.
 ///
 /// Dropping it closes the connection, kills the child and reaps it. To end it in order, send the
@@ -86,16 +90,21 @@ impl Child {
     }
 
     /// Closes the connection, and with it the child's input, waits for the child to exit, and kills
-    /// it after `timeout`.
+    /// it after `timeout`. Afterwards [`stderr`](Self::stderr) has the last that it wrote.
     ///
     /// # Errors
     /// The system does not report how it ended.
-    pub async fn close(self, timeout: Duration) -> io::Result<ExitStatus> {
+    pub async fn close(&self, timeout: Duration) -> io::Result<ExitStatus> {
         self.peer.close(CloseReason::Done);
-        if let Some(status) = self.wait(timeout).await? {
-            return Ok(status);
+        let status = match self.wait(timeout).await? {
+            Some(status) => status,
+            None => self.kill()?,
+        };
+        let (deadline, mut later) = (self.runtime.now() + STDERR_TIMEOUT, Later::new());
+        while !self.process.is_stderr_read() && self.runtime.now() < deadline {
+            sleep_until(&*self.runtime, self.runtime.now() + later.longer()).await;
         }
-        self.kill()
+        Ok(status)
     }
 
     /// Kills the child at once, and reaps it. Returns the status of a child that had already

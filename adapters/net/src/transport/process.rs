@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::Config;
@@ -58,6 +58,8 @@ pub struct Process {
     id: u32,
     child: Arc<Lock<Child>>,
     stderr: Arc<Lock<VecDeque<u8>>>,
+    /// The thread that reads the child's standard error; `None` if it could not be started.
+    reading: Option<JoinHandle<()>>,
 }
 
 impl Process {
@@ -79,18 +81,20 @@ impl Process {
         })?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on the child is killed if it cannot be used.
-        let process = Self {
+        let mut process = Self {
             id: child.id(),
             child: Arc::new(Lock::new(child)),
             stderr: Arc::default(),
+            reading: None,
         };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         let kept = Arc::clone(&process.stderr);
-        thread::Builder::new()
+        let reading = thread::Builder::new()
             .name("antiphon-stderr".into())
             .spawn(move || drain_stderr(stderr, &kept, max_stderr_bytes, on_stderr))?;
+        process.reading = Some(reading);
         let stdout = ChildOutput::new(stdout, &process.child)?;
         Ok((process, stdout, stdin))
     }
@@ -103,6 +107,11 @@ impl Process {
     /// The last bytes that the child wrote to its standard error.
     pub fn stderr(&self) -> Vec<u8> {
         self.stderr.lock().iter().copied().collect()
+    }
+
+    /// Whether the child's standard error was read to its end.
+    pub fn is_stderr_read(&self) -> bool {
+        self.reading.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits for the child to exit. Returns `None` if that takes longer than `timeout`. No lock is
