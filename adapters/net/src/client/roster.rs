@@ -40,8 +40,7 @@ pub struct ReconnectConfig {
     /// [`ReconnectStrategy::None`] makes no further attempt. Nor is one made, with any strategy, after a
     /// fault that lasts until somebody changes something, as long as the server has sent nothing over
     /// any connection: an error of the kind [`InvalidInput`](io::ErrorKind::InvalidInput), such as a
-    /// name that does not exist, or a certificate that is not accepted
-    /// ([`TlsFault::is_permanent`](https://docs.rs/antiphon-net/latest/antiphon_net/tls/enum.TlsFault.html)).
+    /// name that does not exist, or a handshake of TLS that fails because a certificate is not accepted.
     /// A program that waits for a name to exist returns an error of another kind from its `connect`.
     pub reconnect: ReconnectStrategy,
     /// How long one attempt to connect may take. Default 10 s.

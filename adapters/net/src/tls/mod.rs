@@ -81,9 +81,9 @@ impl TlsFault {
     }
 
     /// Whether another attempt ends in the same way until somebody changes a certificate or a
-    /// configuration. Clients do not make another attempt then. A certificate that is not valid yet
-    /// becomes valid by itself, a server that refuses may do so because it is busy, and what does not
-    /// speak TLS may be a proxy whose server is away: these are not permanent.
+    /// configuration. Clients do not make another attempt then. Two faults may pass: a certificate that is
+    /// not valid yet becomes valid by itself, and what does not speak TLS may be a proxy whose server is
+    /// away for a moment.
     pub fn is_permanent(self) -> bool {
         match self {
             Self::Version
@@ -91,8 +91,9 @@ impl TlsFault {
             | Self::Expired
             | Self::UnknownIssuer
             | Self::BadCertificate
-            | Self::ClientCertificateMissing => true,
-            Self::NotYetValid | Self::Refused | Self::Protocol => false,
+            | Self::ClientCertificateMissing
+            | Self::Refused => true,
+            Self::NotYetValid | Self::Protocol => false,
         }
     }
 
