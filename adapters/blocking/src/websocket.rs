@@ -89,8 +89,6 @@ pub fn open(
     options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
-    let link = link.into();
-    link.context.check_http1()?;
     let options = options.into().with_websocket(websocket);
     let options = block_on(options.with_token(&*Threads::shared()))?;
     let peer = driver::connect(link, options, service)?;

@@ -108,7 +108,7 @@ impl Session {
             number => config.config.connection = number,
         }
         let now = runtime.now();
-        let (wire, failed) = wire(&options, &config.config, now);
+        let (wire, failed) = wire(&options, &config.config, &context, now);
         let mut conn = Conn::new(config, wire, now);
         if failed.is_some() {
             conn.abort(failed.map(Into::into));
@@ -533,15 +533,23 @@ impl fmt::Debug for Guard<'_> {
 }
 
 /// Returns how messages become bytes. If the WebSocket cannot be made, also returns why not.
-fn wire(options: &ConnectionConfig, config: &Config, now: Instant) -> (Wire, Option<io::Error>) {
+fn wire(
+    options: &ConnectionConfig,
+    config: &Config,
+    context: &Context,
+    now: Instant,
+) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
         return match WebSocket::new(Arc::clone(websocket), config, now) {
-            Ok(websocket) => (Wire::Layered(Box::new(websocket)), None),
+            Ok(websocket) => {
+                let is_http = context.check_http1();
+                (Wire::Layered(Box::new(websocket)), is_http.err())
+            }
             Err(error) => (Wire::Messages, Some(error)),
         };
     }
-    let _ = (options, now);
+    let _ = (options, context, now);
     match config.framing {
         Framing::Messages => (Wire::Messages, None),
         _ => (Wire::Stream, None),

@@ -32,7 +32,6 @@ pub async fn open(
     service: impl Service,
     runtime: &SharedRuntime,
 ) -> io::Result<Peer> {
-    link.context.check_http1()?;
     let options = options.with_websocket(websocket);
     let options = options.with_token(&**runtime).await?;
     let (peer, driver) = drive(link, options, Arc::new(service), runtime);

@@ -16,9 +16,10 @@ use antiphon_net::http::{Endpoint, HttpClient, HttpClientConfig, HttpError};
 use antiphon_net::tls::rustls::{
     ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
 };
+use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
-    Answer, CallError, Connecting, Link, Peer, ReconnectConfig, ReconnectingClient, Request,
-    Running, Service, TcpServer,
+    Answer, CallError, Connecting, ConnectionConfig, Link, Peer, ReconnectConfig,
+    ReconnectingClient, Request, Running, Service, TcpServer,
 };
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{Authority, NAME, Validity};
@@ -49,8 +50,7 @@ enum Ours {
 }
 
 impl Ours {
-    async fn start(rt: Option<Rt>, offered: &[&[u8]]) -> (Self, u16) {
-        let authority = Authority::new("a");
+    async fn start(rt: Option<Rt>, authority: &Authority, offered: &[&[u8]]) -> (Self, u16) {
         let config = authority.open_server(authority.sign(&[NAME], Validity::Now), offered);
         if rt.is_none() {
             let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
@@ -78,11 +78,13 @@ impl Ours {
 
 /// Runs `test` against an HTTP server of ours which offers these protocols. `test` has a thread of its
 /// own.
-fn with_server(rt: Option<Rt>, offered: &'static [&[u8]], test: fn(u16)) {
+fn with_server(rt: Option<Rt>, offered: &'static [&[u8]], test: fn(u16, &Authority)) {
+    let authority = Arc::new(Authority::new("a"));
     let tested = |port| {
         let (done, is_done) = channel::<()>();
+        let authority = Arc::clone(&authority);
         let testing = thread::spawn(move || {
-            test(port);
+            test(port, &authority);
             drop(done);
         });
         (testing, is_done)
@@ -90,13 +92,13 @@ fn with_server(rt: Option<Rt>, offered: &'static [&[u8]], test: fn(u16)) {
     match rt {
         None => {
             choose_executor();
-            let (server, port) = antiphon_net::block_on(Ours::start(None, offered));
+            let (server, port) = antiphon_net::block_on(Ours::start(None, &authority, offered));
             let (testing, _) = tested(port);
             testing.join().expect("the test");
             server.stop();
         }
-        Some(rt) => rt.run(|runtime| async move {
-            let (server, port) = Ours::start(Some(rt), offered).await;
+        Some(rt) => rt.run(async |runtime| {
+            let (server, port) = Ours::start(Some(rt), &authority, offered).await;
             let (testing, is_done) = tested(port);
             while is_done.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
                 runtime.sleep_until(runtime.now() + LONG / 10_000).await;
@@ -108,7 +110,7 @@ fn with_server(rt: Option<Rt>, offered: &'static [&[u8]], test: fn(u16)) {
 }
 
 /// What curl, with its defaults, has to say: it offers HTTP/2 first, then HTTP/1.1.
-fn ask_with_curl(port: u16) {
+fn ask_with_curl(port: u16, _: &Authority) {
     let asked = r#"{"jsonrpc":"2.0","method":"agreed","id":1}"#;
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--insecure", "--max-time", "20"])
@@ -146,14 +148,14 @@ fn curl_over_https_was_promised_http_2_on_threads() {
 }
 
 /// What a client that offers these protocols agrees on with the server, and what it is then answered.
-fn ask(port: u16, offered: &[&[u8]]) -> Result<(Option<Vec<u8>>, String), std::io::Error> {
-    let mut config = (*Authority::new("b").client(None)).clone();
-    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-    config
-        .dangerous()
-        .set_certificate_verifier(Arc::new(anyone::Anyone));
+fn ask(
+    port: u16,
+    authority: &Authority,
+    offered: &[&[u8]],
+) -> Result<(Option<Vec<u8>>, String), std::io::Error> {
     let name = NAME.try_into().expect("a name");
-    let session = ClientConnection::new(Arc::new(config), name).expect("a session");
+    let session =
+        ClientConnection::new(authority.offering_client(offered), name).expect("a session");
     let socket = TcpStream::connect(("127.0.0.1", port))?;
     socket.set_read_timeout(Some(LONG))?;
     let mut stream = StreamOwned::new(session, socket);
@@ -168,75 +170,26 @@ fn ask(port: u16, offered: &[&[u8]]) -> Result<(Option<Vec<u8>>, String), std::i
     Ok((agreed, String::from_utf8_lossy(&answer).into_owned()))
 }
 
-/// Trusts every certificate.
-mod anyone {
-    use antiphon_net::tls::rustls::client::danger::{
-        HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-    };
-    use antiphon_net::tls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use antiphon_net::tls::rustls::{DigitallySignedStruct, Error, SignatureScheme};
-
-    #[derive(Debug)]
-    pub(super) struct Anyone;
-
-    impl ServerCertVerifier for Anyone {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            antiphon_net::tls::rustls::crypto::ring::default_provider()
-                .signature_verification_algorithms
-                .supported_schemes()
-        }
-    }
-}
-
-fn ask_in_every_way(port: u16) {
-    let (agreed, answer) = ask(port, &[H2, HTTP1]).expect("an answer");
+fn ask_in_every_way(port: u16, authority: &Authority) {
+    let (agreed, answer) = ask(port, authority, &[H2, HTTP1]).expect("an answer");
     assert_eq!(agreed.as_deref(), Some(HTTP1), "{answer}");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let (agreed, answer) = ask(port, &[]).expect("an answer");
+    let (agreed, answer) = ask(port, authority, &[]).expect("an answer");
     assert!(
         agreed.is_none() && answer.contains(r#""result":null"#),
         "{answer}"
     );
     // This protocol is in the configuration, and nobody here speaks it.
-    if let Ok((_, answer)) = ask(port, &[STRANGE]) {
+    if let Ok((_, answer)) = ask(port, authority, &[STRANGE]) {
         assert_eq!(answer, "");
     }
-    if let Ok((agreed, answer)) = ask(port, &[H2]) {
+    if let Ok((agreed, answer)) = ask(port, authority, &[H2]) {
         assert_eq!((agreed, &*answer), (None, ""), "no protocol in common");
     }
 }
 
-fn ask_where_only_http_2_is_offered(port: u16) {
-    let (agreed, answer) = ask(port, &[H2, HTTP1]).expect("an answer");
+fn ask_where_only_http_2_is_offered(port: u16, authority: &Authority) {
+    let (agreed, answer) = ask(port, authority, &[H2, HTTP1]).expect("an answer");
     assert_eq!(agreed.as_deref(), Some(HTTP1), "{answer}");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
@@ -362,6 +315,42 @@ async fn connect_with_every_offer(rt: Option<Rt>) {
         let agreed = agreed.recv_timeout(LONG).expect("a connection");
         assert_eq!(agreed.as_deref(), Some(wanted), "{rt:?}");
     }
+}
+
+/// Over a WebSocket too: either side ends a connection that has agreed on something else.
+async fn open_a_websocket(rt: Option<Rt>) {
+    let authority = Authority::new("a");
+    let identity = authority.sign(&[NAME], Validity::Now);
+    let config = authority.open_server(identity, &[STRANGE, HTTP1]);
+    let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("wss://{NAME}:{}/", server.local_addr().port());
+    let websocket = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
+    let server = server.with_secure(antiphon_net::tls::Acceptor::new(config));
+    let running = server.start(websocket, |_| Agreed);
+    for (offered, is_agreed) in [(H2, true), (HTTP1, true), (STRANGE, false)] {
+        let (there, config) = (
+            WebSocketConfig::client(&url),
+            authority.offering_client(&[offered]),
+        );
+        let there = there.expect("a URL");
+        let opened = antiphon_net::websocket::connect_tls(there, config, Config::new(), ()).await;
+        match opened {
+            Ok(peer) => {
+                let agreed = peer.call::<Option<Vec<u8>>>("agreed", ()).await;
+                assert_eq!(agreed.expect("an answer").as_deref(), Some(HTTP1), "{rt:?}");
+                assert!(is_agreed, "{rt:?} {offered:?}");
+            }
+            Err(error) => assert!(
+                !is_agreed && error.to_string().contains("acme/7"),
+                "{rt:?} {error}"
+            ),
+        }
+    }
+    running.stop();
+}
+
+fn a_websocket_was_opened_where_tls_had_agreed_on_something_else(rt: Rt) {
+    rt.run(|_| open_a_websocket(Some(rt)));
 }
 
 fn nobody_was_told_what_tls_had_agreed_on(rt: Rt) {
@@ -561,6 +550,7 @@ fn a_client_that_was_connected_tries_again_after_any_fault_on_threads() {
 }
 
 on_every_runtime! {
+    a_websocket_was_opened_where_tls_had_agreed_on_something_else;
         a_call_was_repeated_after_a_fault_that_lasts;
         a_connection_was_tried_again_after_a_fault_that_lasts;
         a_client_that_was_connected_tries_again_after_any_fault;
