@@ -1,12 +1,13 @@
-//! Calls that an HTTP client sent a second time, although the server had read them. Most tests are
-//! named after the fault, and assert that it is gone.
+//! Calls that a client sent a second time, although the server had read them. Most tests are named after
+//! the fault, and assert that it is gone.
 //!
 //! The servers are plain sockets. They count every call whose request they have read whole. A reset
 //! proves nothing about what was read: load balancers, crashes and timeouts reset connections whose
 //! requests have been read.
 //!
-//! `a_server_that_ends_connections_at_random_read_a_call_twice` prints its counts. It makes 600 calls
-//! on every runtime, and as many as `ANTIPHON_SOAK` says if that is set.
+//! `a_server_that_ends_connections_at_random_read_a_call_twice` prints its counts. On every runtime it
+//! makes 600 calls over HTTP, and as many as `ANTIPHON_SOAK` says if that is set.
+//! `no_call_of_a_reconnecting_client_is_read_twice` does the same over TCP.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -16,12 +17,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Config, Retry};
-use antiphon_net::CallError;
+use antiphon::{Config, ReconnectStrategy, Retry};
 use antiphon_net::http::{HttpClient, HttpClientConfig, HttpError};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_net::{CallError, Connecting, Link, ReconnectConfig, ReconnectingClient};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
+use futures_util::future::join_all;
 use socket2::SockRef;
 
 /// Bytes both ways.
@@ -244,11 +246,18 @@ fn calls() -> usize {
 /// How long a call waits for its answer. A stalled one costs so much.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// What carries the calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Over {
+    Http,
+    Tcp,
+}
+
 /// How often the server that ends connections at random has read each call.
 type Counts = Arc<Vec<AtomicU32>>;
 
 /// Serves one connection at random until it ends.
-fn serve_at_random(mut socket: TcpStream, mut random: Random, counts: &Counts) {
+fn serve_at_random(mut socket: TcpStream, over: Over, mut random: Random, counts: &Counts) {
     socket.set_nodelay(true).expect("a socket");
     // The client leaves a connection that is stalled, so nothing here waits for ever.
     socket.set_read_timeout(Some(LONG)).expect("a socket");
@@ -274,7 +283,13 @@ fn serve_at_random(mut socket: TcpStream, mut random: Random, counts: &Counts) {
             return reset(&socket);
         }
         let Some(id) = take(&mut socket) else { return };
-        let (whole, closing) = (reply(id, ""), reply(id, "connection: close\r\n"));
+        let (whole, closing) = match over {
+            Over::Http => (reply(id, ""), reply(id, "connection: close\r\n")),
+            Over::Tcp => {
+                let line = format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n");
+                (line.clone(), line)
+            }
+        };
         let answer = |socket: &mut TcpStream, text: &str| socket.write_all(text.as_bytes()).is_ok();
         match random.below(40) {
             // Read, and not answered.
@@ -301,7 +316,7 @@ fn serve_at_random(mut socket: TcpStream, mut random: Random, counts: &Counts) {
             }
             // It stalls; one in 400, because each costs the client its patience.
             5 if random.below(10) == 0 => {
-                while take(&mut socket).is_some() {}
+                (0..16).find(|_| take(&mut socket).is_none());
                 return;
             }
             // Answered, and ended in one way or another, at once or while the connection is idle.
@@ -342,7 +357,7 @@ fn serve_at_random(mut socket: TcpStream, mut random: Random, counts: &Counts) {
 }
 
 /// Starts a server that ends its connections at random, and counts how often it reads each call.
-fn at_random(calls: usize) -> (u16, Counts) {
+fn at_random(over: Over, calls: usize) -> (u16, Counts) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let counts: Counts = Arc::new((0..calls).map(|_| AtomicU32::new(0)).collect());
@@ -351,7 +366,7 @@ fn at_random(calls: usize) -> (u16, Counts) {
         let mut random = Random(1);
         while let Ok((socket, _)) = listener.accept() {
             let (seen, random) = (Arc::clone(&seen), Random(random.below(0x7fff_fffe) + 1));
-            thread::spawn(move || serve_at_random(socket, random, &seen));
+            thread::spawn(move || serve_at_random(socket, over, random, &seen));
         }
     });
     (port, counts)
@@ -366,53 +381,114 @@ struct Ends {
     timed_out: usize,
 }
 
-/// Makes every fourth call as one that may be repeated, and the others as ones that must not. The
-/// client is told to try again, so only the rule about calls that may have been read keeps it from that.
-fn at_random_on(rt: Option<Rt>) {
-    let calls = calls();
-    let (port, counts) = at_random(calls);
-    let make = || async {
-        let mut options = HttpClientConfig::new(Config::new());
+/// A client that is told to send calls again, so only the rule about calls that may have been read keeps
+/// it from that.
+enum Client {
+    Http(HttpClient),
+    Tcp(ReconnectingClient),
+}
+
+impl Client {
+    fn new(rt: Option<Rt>, over: Over, port: u16) -> Self {
         let mut retry = Retry::new();
         retry.initial_delay = Duration::from_micros(100);
-        options.retry = Some(retry);
-        let client = client(rt, port, None, options);
-        let mut ends = Ends::default();
-        for number in 0..calls {
-            let call = client.call::<u64>("m", &[number]).timeout(PATIENCE);
-            let is_idempotent = number % 4 == 0;
-            let called = match is_idempotent {
-                true => call.idempotent().await,
-                false => call.await,
-            };
+        if over == Over::Http {
+            let mut options = HttpClientConfig::new(Config::new());
+            options.retry = Some(retry);
+            return Self::Http(client(rt, port, None, options));
+        }
+        choose_executor();
+        let mut options = ReconnectConfig::default();
+        options.reconnect = ReconnectStrategy::Fixed {
+            delay: Duration::from_millis(1),
+            max_attempts: u32::MAX,
+        };
+        (options.retry, options.max_waiting_calls) = (retry, CALLERS);
+        let address = ("127.0.0.1", port);
+        Self::Tcp(match rt {
+            None => {
+                let dial = move || antiphon_blocking::Link::tcp(address);
+                let client = antiphon_blocking::reconnect(dial, options, Config::new(), || ());
+                client.expect("a strategy")
+            }
+            Some(_) => {
+                let dial = move || -> Connecting { Box::pin(Link::tcp(address)) };
+                let client = antiphon_net::reconnect(dial, options, Config::new(), ());
+                client.expect("a strategy")
+            }
+        })
+    }
+
+    async fn call(&self, number: usize, is_idempotent: bool) -> Result<u64, CallError> {
+        macro_rules! call {
+            ($client:ident) => {{
+                let call = $client.call("m", &[number]).timeout(PATIENCE);
+                match is_idempotent {
+                    true => call.idempotent().await,
+                    false => call.await,
+                }
+            }};
+        }
+        match self {
+            Self::Http(client) => call!(client),
+            Self::Tcp(client) => call!(client),
+        }
+    }
+}
+
+/// How many callers make calls at the same time.
+const CALLERS: usize = 4;
+
+fn is_idempotent(number: usize) -> bool {
+    number % 5 == 0
+}
+
+/// Makes every fifth call as one that may be repeated, and the others as ones that must not.
+fn at_random_on(rt: Option<Rt>, over: Over) {
+    let calls = calls();
+    let (port, counts) = at_random(over, calls);
+    let on = rt.map_or("threads".into(), |rt| format!("{rt:?}"));
+    let on = format!("{on}, {over:?}");
+    let ends = Mutex::new(Ends::default());
+    let caller = async |client: &Client, first: usize| {
+        for number in (first..calls).step_by(CALLERS) {
+            let called = client.call(number, is_idempotent(number)).await;
             let times = counts[number].load(Ordering::SeqCst);
+            let mut ends = ends.lock().unwrap();
             match called {
                 Ok(_) => {
                     ends.answered += 1;
-                    assert!(times >= 1, "{rt:?}: {number} was answered and not read");
+                    assert!(times >= 1, "{on}: {number} was answered and not read");
                 }
                 Err(CallError::TimedOut) => ends.timed_out += 1,
+                Err(CallError::Unsent | CallError::NoConnection(_)) => {
+                    ends.unsent += 1;
+                    assert_eq!(times, 0, "{on}: {number} was read");
+                }
                 Err(CallError::Http(error)) if error.is_unsent() => {
                     ends.unsent += 1;
-                    assert_eq!(times, 0, "{rt:?}: {number} was read: {error:?}");
+                    assert_eq!(times, 0, "{on}: {number} was read: {error:?}");
                 }
-                Err(CallError::Http(HttpError::Lost(_))) => ends.lost += 1,
-                Err(error) => panic!("{rt:?}: {number}: {error:?}"),
+                Err(CallError::Closed | CallError::Http(HttpError::Lost(_))) => ends.lost += 1,
+                Err(error) => panic!("{on}: {number}: {error:?}"),
             }
         }
-        ends
     };
-    let ends = match rt {
+    let make = async || {
+        let client = Client::new(rt, over, port);
+        join_all((0..CALLERS).map(|first| caller(&client, first))).await;
+    };
+    match rt {
         Some(rt) => rt.run_for(LONG + PATIENCE * calls as u32 / 10, |_| make()),
         None => antiphon_net::block_on(make()),
-    };
+    }
+    let ends = ends.into_inner().unwrap();
     // What the server has not read yet of a call that was given up it may read now.
     thread::sleep(PATIENCE);
     let times = |number: usize| counts[number].load(Ordering::SeqCst);
-    let (repeatable, others): (Vec<_>, Vec<_>) = (0..calls).partition(|number| number % 4 == 0);
+    let (repeatable, others): (Vec<_>, Vec<_>) = (0..calls).partition(|n| is_idempotent(*n));
     let repeated = repeatable.iter().filter(|n| times(**n) > 1).count();
     let twice: Vec<_> = others.into_iter().filter(|n| times(*n) > 1).collect();
-    let on = rt.map_or("threads".into(), |rt| format!("{rt:?}"));
     println!(
         "{on}: {calls} calls: {ends:?}; idempotent ones read again: {repeated}; others: {}",
         twice.len()
@@ -422,18 +498,28 @@ fn at_random_on(rt: Option<Rt>) {
         "{on}: not idempotent, and read twice: {twice:?}"
     );
     // The server has ended enough connections to show something, and not so many that nothing works.
-    assert!(ends.answered > calls / 2, "{on}: {ends:?}");
+    assert!(ends.answered > calls / 4, "{on}: {ends:?}");
     assert!(ends.lost > calls / 100 && repeated > 0, "{on}: {ends:?}");
 }
 
 fn a_server_that_ends_connections_at_random_read_a_call_twice(rt: Rt) {
-    at_random_on(Some(rt));
+    at_random_on(Some(rt), Over::Http);
 }
 
 // USE-26
 #[test]
 fn a_server_that_ends_connections_at_random_read_a_call_twice_on_threads() {
-    at_random_on(None);
+    at_random_on(None, Over::Http);
+}
+
+fn no_call_of_a_reconnecting_client_is_read_twice(rt: Rt) {
+    at_random_on(Some(rt), Over::Tcp);
+}
+
+// USE-26
+#[test]
+fn no_call_of_a_reconnecting_client_is_read_twice_on_threads() {
+    at_random_on(None, Over::Tcp);
 }
 
 on_every_runtime! {
@@ -442,5 +528,6 @@ on_every_runtime! {
     // USE-26
     only_the_callers_word_repeats_a_lost_call;
     // USE-26
-    a_server_that_ends_connections_at_random_read_a_call_twice;
+    a_server_that_ends_connections_at_random_read_a_call_twice;    // USE-26
+    no_call_of_a_reconnecting_client_is_read_twice;
 }

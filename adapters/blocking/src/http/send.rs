@@ -10,6 +10,10 @@ use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 /// [`with_send`](super::with_send). With most clients an implementation takes a dozen lines: post
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
 /// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
+///
+/// Never send a request a second time by yourself, and return [`HttpError::Connect`] or
+/// [`HttpError::Unsent`] only if no byte of it was sent: the client may send the call again then. A
+/// connection that is reset after that is [`HttpError::Lost`].
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply, within `timeout` from now; `None` waits for ever.
     ///

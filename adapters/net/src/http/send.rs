@@ -15,6 +15,10 @@ pub type HttpSending<'a> =
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
 /// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 ///
+/// Never send a request a second time by yourself, and return [`HttpError::Connect`] or
+/// [`HttpError::Unsent`] only if no byte of it was sent: the client may send the call again then. A
+/// connection that is reset after that is [`HttpError::Lost`].
+///
 /// Dropping the future cancels the request.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply.
