@@ -381,6 +381,9 @@ pub enum LimitErrors {
     Standard,
     /// As `Standard`, but a batch gets an array of one error with its first call's id (Ethereum).
     FirstCall,
+    /// A message as in `Standard`, a batch as in `Dedicated`:
+    /// [`for_websocket`](Config::for_websocket) sets it in place of `Dedicated`.
+    WebSocket,
 }
 
 /// A dialect's notification that cancels a request.
@@ -499,12 +502,13 @@ impl Config {
         self
     }
 
-    /// Configures the connection for WebSocket: whole messages. A batch over its limit is answered
-    /// −32600, and so is a message over the limit, before the connection closes with 1009.
+    /// Configures the connection for WebSocket: whole messages. A message over the limit is answered
+    /// −32600 before the connection closes with 1009. A batch over its limit is answered as over any
+    /// other transport.
     pub const fn for_websocket(mut self) -> Self {
         self.framing = Framing::Messages;
         if matches!(self.dialect.limit_errors, LimitErrors::Dedicated) {
-            self.dialect.limit_errors = LimitErrors::Standard;
+            self.dialect.limit_errors = LimitErrors::WebSocket;
         }
         self
     }

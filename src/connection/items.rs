@@ -87,7 +87,7 @@ impl<T, S: Settings> Connection<T, S> {
         let standard = || ErrorObject::invalid_request().with_data(sentence.as_json());
         let answered = match self.config.dialect.limit_errors {
             _ if is_answers => None,
-            LimitErrors::Dedicated => {
+            LimitErrors::Dedicated | LimitErrors::WebSocket => {
                 self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(max_items))
             }
             LimitErrors::Standard => self.answer_fault(Style::V2, None, &standard()),

@@ -66,7 +66,7 @@ impl<T, S: Settings> Connection<T, S> {
             LimitErrors::Dedicated => {
                 self.answer_fault(Style::V2, None, &ErrorObject::request_too_large(max_bytes))
             }
-            LimitErrors::Standard | LimitErrors::FirstCall => {
+            LimitErrors::Standard | LimitErrors::FirstCall | LimitErrors::WebSocket => {
                 let sentence = with_number("A message may have at most ", max_bytes, " bytes");
                 let sentence = OwnedJson::of_str(&sentence);
                 let error = ErrorObject::invalid_request().with_data(sentence.as_json());

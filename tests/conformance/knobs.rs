@@ -183,7 +183,7 @@ pub(crate) static KNOBS: &[Knob] = &[
     choice!(
         dialect.limit_errors,
         LimitErrors,
-        [Dedicated, Standard, FirstCall]
+        [Dedicated, Standard, FirstCall, WebSocket]
     ),
     choice!(
         dialect.error_profile,
