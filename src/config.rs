@@ -513,6 +513,12 @@ impl Config {
         self
     }
 
+    /// Whether this side can send notifications and calls: not as the server of an HTTP exchange,
+    /// which only answers.
+    pub const fn can_notify(&self) -> bool {
+        !(self.exchange && matches!(self.role, Role::Server))
+    }
+
     /// The most bytes that the connection leaves unconsumed. An input buffer of this size always
     /// has space for the rest of a message.
     pub const fn max_input_bytes(&self) -> usize {

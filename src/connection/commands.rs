@@ -468,7 +468,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Checks whether the transport and the soft limit of the output allow a message that is not an
     /// answer.
     fn may_push(&self) -> Result<(), SendError> {
-        if self.config.exchange && self.config.role == crate::Role::Server {
+        if !self.config.can_notify() {
             rare();
             return Err(SendError::NoPush);
         }

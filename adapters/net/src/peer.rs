@@ -93,6 +93,14 @@ impl Peer {
         self.session.context()
     }
 
+    /// Whether the transport can carry notifications and calls to this peer. Over HTTP a handler
+    /// only answers: each of them fails there as [`SendError::NoPush`]. A method whose effect is
+    /// later notifications, such as a subscription, has to check this first and to answer with an
+    /// error; otherwise its caller waits for events that never come.
+    pub fn can_notify(&self) -> bool {
+        self.session.options().config.can_notify()
+    }
+
     /// Calls a method: await the result, or [`wait`](Call::wait) for it on a thread. The call takes at
     /// most its [`timeout`](Call::timeout); without one, the configuration's
     /// [`call_timeout`](crate::ConnectionConfig::call_timeout). Dropping it cancels the call.
