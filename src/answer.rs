@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, UnknownId};
 use crate::connection::{Connection, SendError};
+use crate::encode::{self, Style};
 use crate::error_object::{ErrorObject, OwnedError};
-use crate::event::Event;
+use crate::event::{Closed, Event};
 use crate::id::Id;
 use crate::input::Input;
 use crate::json::Json;
@@ -30,7 +31,7 @@ pub struct Incoming<'a> {
 ///
 /// All rules of a [`Connection`] on the server's side apply to the message and its reply: malformed
 /// and refused messages are answered without calling the function. A result that cannot be written
-/// is answered −32603.
+/// is answered −32603, and so is a message whose answers are over `max_outbox_bytes` together.
 ///
 /// HTTP is not handled here: [`http::handle`](crate::http::handle) checks origins and headers.
 ///
@@ -47,17 +48,48 @@ pub struct Incoming<'a> {
 /// });
 /// assert_eq!(reply.unwrap(), br#"{"jsonrpc":"2.0","result":42,"id":1}"#);
 /// ```
-pub fn answer<R, E, F>(config: Config, message: &[u8], mut handler: F) -> Option<Vec<u8>>
+pub fn answer<R, E, F>(config: Config, message: &[u8], handler: F) -> Option<Vec<u8>>
 where
     R: Serialize,
     E: Into<OwnedError>,
     F: FnMut(Incoming<'_>) -> Result<R, E>,
 {
+    let replied = reply(config, message, handler);
+    replied.unwrap_or_else(|Unanswered| Some(unanswered(&config)))
+}
+
+/// A message has asked, and there is no answer: the answers were larger than any output may be.
+pub(crate) struct Unanswered;
+
+/// Returns the reply to a message that asked and was not answered: an *internal error* without id.
+pub(crate) fn unanswered(config: &Config) -> Vec<u8> {
+    let id = match config.dialect.unknown_id {
+        UnknownId::Null => Some(&b"null"[..]),
+        UnknownId::Omit => None,
+    };
+    let mut reply = Vec::new();
+    encode::failure(&mut reply, Style::V2, id, &ErrorObject::internal_error());
+    reply
+}
+
+/// Returns the reply to a message; `Ok(None)` if it asks nothing.
+pub(crate) fn reply<R, E, F>(
+    config: Config,
+    message: &[u8],
+    mut handler: F,
+) -> Result<Option<Vec<u8>>, Unanswered>
+where
+    R: Serialize,
+    E: Into<OwnedError>,
+    F: FnMut(Incoming<'_>) -> Result<R, E>,
+{
+    let mut is_asked = false;
     let mut conn: Connection = Connection::new(config.for_server_exchange());
     let mut input = Input::message(message);
     while let Some(event) = conn.poll_event(&mut input) {
         match event {
             Event::Request(request) => {
+                is_asked = true;
                 let id = Some(request.id);
                 let outcome = handler(Incoming {
                     method: &request.method,
@@ -88,9 +120,14 @@ where
                     id: None,
                 });
             }
+            Event::Closed(Closed::Failed(_)) => is_asked = true,
             _ => {}
         }
     }
     let mut reply = Vec::new();
-    conn.take_transmit(&mut reply).then_some(reply)
+    match conn.take_transmit(&mut reply) {
+        true => Ok(Some(reply)),
+        false if is_asked => Err(Unanswered),
+        false => Ok(None),
+    }
 }

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::statuses::Statuses;
+use crate::answer::unanswered;
 use crate::config::Config;
 use crate::websocket::lets_in;
 
@@ -341,6 +342,13 @@ impl HttpRules {
             return self.permit(head, refuse_method(head, "POST, OPTIONS"));
         }
         let answer = HttpAnswer::new(204)
+    /// Returns the reply to a request that was handled and is not answered, because a limit or the
+    /// program has ended the exchange before: 500, with an *internal error* without id.
+    pub fn unanswered(&self, config: &Config, head: &RequestHead<'_>) -> HttpAnswer {
+        let reply = HttpAnswer::new(500).with_body(MEDIA_TYPE, unanswered(config));
+        self.permit(head, reply)
+    }
+
             .with("access-control-allow-methods", "POST")
             .with("access-control-allow-headers", cors.headers.join(", "))
             .with("access-control-max-age", cors.max_age.as_secs().to_string());

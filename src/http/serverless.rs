@@ -6,7 +6,7 @@ use alloc::string::String;
 use serde::Serialize;
 
 use super::rules::{HttpAnswer, HttpRules, RequestHead, Verdict};
-use crate::answer::{Incoming, answer};
+use crate::answer::{Incoming, Unanswered, reply};
 use crate::config::Config;
 use crate::error_object::OwnedError;
 
@@ -46,11 +46,11 @@ where
         return answer;
     }
     let is_too_large = body.len() > config.limits.max_message_bytes;
-    let reply = answer(config, body, handler);
-    if is_too_large {
-        return rules.too_large(head, reply);
+    match reply(config, body, handler) {
+        Ok(reply) if is_too_large => rules.too_large(head, reply),
+        Ok(reply) => rules.reply(head, reply),
+        Err(Unanswered) => rules.unanswered(&config, head),
     }
-    rules.reply(head, reply)
 }
 
 /// The body of a reply as text, as most hosts need it.

@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode, Version};
 
-use super::exchange::{exchange, peer};
+use super::exchange::{Unanswered, exchange, peer};
 use super::options::HttpConfig;
 use super::phases::Phases;
 use crate::context::Context;
@@ -123,7 +123,7 @@ impl<S: Service> Endpoint<S> {
         context: Context,
         body: Body<B>,
     ) -> HttpAnswer {
-        let rules = &self.options().rules;
+        let HttpConfig { options, rules } = self.options();
         let input = match &body {
             Body::Whole(body) => Input::message(body.as_ref()),
             Body::TooLarge(bytes) => Input::oversize(*bytes),
@@ -134,10 +134,10 @@ impl<S: Service> Endpoint<S> {
             service, runtime, ..
         } = &*self.shared;
         let peer = peer(&self.shared.exchange, context, runtime);
-        let reply = exchange(peer, service, input, runtime.timer()).await;
-        match body {
-            Body::Whole(_) => rules.reply(head, reply),
-            _ => rules.too_large(head, reply),
+        match (exchange(peer, service, input, runtime.timer()).await, body) {
+            (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
+            (Ok(reply), _) => rules.too_large(head, reply),
+            (Err(Unanswered), _) => rules.unanswered(&options.config, head),
         }
     }
 

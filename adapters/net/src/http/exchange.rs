@@ -32,17 +32,21 @@ pub(super) fn peer(
     Peer::unowned(session)
 }
 
-/// Handles one message and returns the reply; `None` if there is none. For a message that was too
-/// large to be read `input` has only its size. If the future is dropped early, the exchange ends,
-/// and its handlers are cancelled.
+/// A request was not answered: a limit, or the service, has ended the exchange before.
+pub(super) struct Unanswered;
+
+/// Handles one message and returns the reply; `None` if the message asks nothing. For a message that
+/// was too large to be read `input` has only its size. If the future is dropped early, the exchange
+/// ends, and its handlers are cancelled.
 pub(super) async fn exchange<S: Service>(
     peer: Peer,
     service: &Arc<S>,
     input: Input<'_>,
     mut timer: Box<dyn Timer>,
-) -> Option<Vec<u8>> {
+) -> Result<Option<Vec<u8>>, Unanswered> {
     let session = Arc::clone(peer.session());
     session.receive_message(input);
+    let is_asked = session.lock().conn.requests_open() > 0;
     let mut exchange = Exchange {
         handlers: Handlers::new(peer, Arc::clone(service)),
         batch: WorkBatch::default(),
@@ -53,7 +57,11 @@ pub(super) async fn exchange<S: Service>(
     let why = poll_fn(|cx| exchange.poll(cx, &mut *timer)).await;
     exchange.finish(why);
     let reply = mem::take(&mut exchange.reply);
-    (!reply.is_empty()).then_some(reply)
+    match reply.is_empty() {
+        false => Ok(Some(reply)),
+        true if is_asked || matches!(why, Closed::Failed(_)) => Err(Unanswered),
+        true => Ok(None),
+    }
 }
 
 struct Exchange {
