@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::statuses::Statuses;
 use crate::answer::unanswered;
-use crate::config::Config;
+use crate::config::{CancelStyle, Config};
 use crate::websocket::lets_in;
 
 /// The media type of requests and replies.
@@ -225,8 +225,22 @@ impl HttpRules {
         }
     }
 
-    /// Rules for the Model Context Protocol: 202 if there is no reply. A server on the user's
-    /// machine should also set `origins`, as that protocol demands.
+    /// Returns the rules of the dialect: those of [`mcp`](Self::mcp) under
+    /// [`Config::mcp`](Config::mcp), those of [`bitcoin_legacy`](Self::bitcoin_legacy) under
+    /// [`Config::bitcoin_legacy`](Config::bitcoin_legacy), otherwise the default.
+    pub fn of(config: &Config) -> Self {
+        let dialect = &config.dialect;
+        if dialect.cancel_receive == CancelStyle::Mcp {
+            Self::mcp()
+        } else if dialect.v1_missing_id {
+            // Only Bitcoin Core answers a request that has no id.
+            Self::bitcoin_legacy()
+        } else {
+            Self::new()
+        }
+    }
+
+    /// Rules for the Model Context Protocol: 202 if there is no reply.
     pub const fn mcp() -> Self {
         let mut rules = Self::new();
         rules.no_reply_status = 202;

@@ -25,11 +25,12 @@ pub struct HttpConfig {
 }
 
 impl HttpConfig {
-    /// Uses the default rules.
+    /// Uses the rules of the configuration's dialect: see [`HttpRules::of`].
     pub fn new(options: impl Into<ConnectionConfig>) -> Self {
+        let options = options.into();
         Self {
-            options: options.into(),
-            rules: HttpRules::new(),
+            rules: HttpRules::of(&options.config),
+            options,
         }
     }
 
