@@ -84,6 +84,12 @@ pub struct HttpRules {
 #[non_exhaustive]
 pub struct Cors {
     /// The request headers that a script may set. Default `content-type`.
+    /// How long handlers go on after the end of the client's input. A client that hangs up looks
+    /// like one that has only finished sending and still waits for the answer. When the time is
+    /// over, the handlers are cancelled, and the connection ends without an answer. Zero ends them
+    /// at once; `None` waits for the configuration's
+    /// [`drain_timeout`](crate::config::Timeouts::drain_timeout). Default 1 s.
+    pub half_close_timeout: Option<Duration>,
     pub headers: Vec<String>,
     /// Whether the browser may send cookies; only for origins that are listed. Default off.
     pub credentials: bool,
@@ -233,6 +239,7 @@ impl HttpRules {
         if dialect.cancel_receive == CancelStyle::Mcp {
             Self::mcp()
         } else if dialect.v1_missing_id {
+            half_close_timeout: Some(Duration::from_secs(1)),
             // Only Bitcoin Core answers a request that has no id.
             Self::bitcoin_legacy()
         } else {

@@ -98,17 +98,8 @@ impl<W> Session<W> {
 
     /// Handles the end of the input while the session is open.
     fn end_input(&mut self) {
-        let is_asked = self.conn.requests_open() > 0
-            || self.writing != Writing::Idle
-            || self.conn.poll_transmit().is_some();
-        if let Wire::Layered(layer) = &mut self.wire {
-            let half_closed = is_asked.then(|| layer.handle_half_close()).flatten();
-            let Some(fault) = half_closed else {
-                return self.end_layer_input();
-            };
-            // The peer ended its stream without the layer's close, but its requests are still
-            // answered.
-            self.note_fault(fault);
+        if matches!(self.wire, Wire::Layered(_)) {
+            return self.end_layer_input();
         }
         self.phase = Phase::InputEnded { since: self.now };
     }

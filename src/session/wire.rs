@@ -41,12 +41,8 @@ pub trait Layer: fmt::Debug + Send {
     /// Returns `None` if there is no event.
     fn poll_event(&mut self, input: &mut &[u8]) -> Option<LayerEvent>;
 
-    /// Reports that the peer has ended its stream while requests are open or output is not written.
-    /// If output can still be written, returns the fault with which the end is reported. Otherwise
-    /// returns `None`, and the session calls [`handle_eof`](Self::handle_eof).
-    fn handle_half_close(&mut self) -> Option<Fault>;
-
-    /// Reports that the input has ended.
+    /// Reports that the input has ended. An end without a close of the layer's own is the end of the
+    /// connection: nobody waits for answers.
     fn handle_eof(&mut self);
 
     /// Whether the end of the stream, or its failure, is expected because the layer was closed

@@ -11,8 +11,8 @@ use tungstenite::http::HeaderMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WebSocketEnd {
-    /// This side closed it. Or the stream ended when no more was to be read: after a half-close or
-    /// a message that was too large.
+    /// This side closed it. Or the stream ended when no more was to be read, after a message that was
+    /// too large.
     Local,
     /// The other side closed it, with a code or without.
     Peer {

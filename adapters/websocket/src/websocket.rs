@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   Handshake ──opened──▶ Open ──our close──▶ Closing ──their close, or too late──▶ Ended
-//!    │  └their refusal     ├──a message too large──▶ Oversize ────┬──our close────▶ Ended
-//!    │     ▼               ├──their half-close─────▶ HalfClosed ──┘
-//!    │  Refused──▶ Ended   └──their close, a broken rule, no pong, end of input───▶ Ended
+//!    │  └their refusal     ├──a message too large──▶ Oversize ──our close──▶ Ended
+//!    │     ▼               └──their close, a broken rule, no pong, end of input──▶ Ended
+//!    │  Refused──▶ Ended
 //!    └──refused, late, end of input──▶ Ended ──told──▶ Over
 //! ```
 //!
@@ -96,8 +96,6 @@ enum Phase {
     Open,
     /// Our close was sent; theirs is awaited until this time.
     Closing(Instant),
-    /// The input has ended, and output is still to be written.
-    HalfClosed,
     /// A message is too large: no more is read, and output is still to be written.
     Oversize,
     /// The end is to be reported.
@@ -154,7 +152,7 @@ impl WebSocket {
                 let until = self.now + self.options.rules.close_timeout;
                 self.phase = Phase::Closing(until);
             }
-            Phase::HalfClosed | Phase::Oversize => {
+            Phase::Oversize => {
                 self.say_close(Some(code), reason);
                 self.finish(WebSocketEnd::Local);
             }
@@ -201,7 +199,7 @@ impl WebSocket {
                     }
                 }
             }
-            Phase::HalfClosed | Phase::Oversize | Phase::Ended | Phase::Over => *input = &[],
+            Phase::Oversize | Phase::Ended | Phase::Over => *input = &[],
         }
         None
     }

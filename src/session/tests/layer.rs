@@ -88,11 +88,6 @@ impl Layer for Bytes {
         }
     }
 
-    fn handle_half_close(&mut self) -> Option<Fault> {
-        self.is_open
-            .then(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
-    }
-
     fn handle_eof(&mut self) {
         self.is_eof = true;
     }
@@ -247,18 +242,17 @@ fn a_peer_that_never_closes_its_layer_is_let_go_of() {
     assert!(session.phase().is_over());
 }
 
-// USE-11
+// USE-29
 #[test]
-fn a_peer_that_ends_its_direction_below_a_layer_gets_its_answer() {
+fn a_peer_that_ends_its_direction_below_a_layer_without_its_close_is_gone() {
     let mut session = layered(Bytes::default());
     session.handle_input(&[&b"O"[..], &framed(M1)].concat());
-    session.handle_eof();
     let ticket = request(&mut session);
-    assert!(session.poll_work(true).is_some(), "the end is reported");
-    assert!(session.poll_work(true).is_none());
-    session.respond(ticket, &1).unwrap();
+    session.handle_eof();
+    assert!(session.phase().closed().is_some() && session.fault().is_some());
+    assert!(session.respond(ticket, &1).is_err());
     let written = raw_output(&mut session);
-    assert!(written.windows(10).any(|bytes| bytes == br#""result":1"#));
+    assert!(!written.windows(8).any(|bytes| bytes == br#""result""#));
 }
 
 #[test]
@@ -314,22 +308,20 @@ fn what_a_layer_may_not_take_closes_it_with_a_report() {
 }
 
 #[test]
-fn an_end_below_a_layer_waits_only_for_what_was_asked_or_is_being_written() {
-    let mut session = layered(Bytes::default());
-    session.handle_input(b"O");
-    assert_eq!(session.phase(), Phase::Open);
-    session.handle_eof();
+fn an_end_below_a_layer_waits_for_nothing_that_is_being_written() {
     let lost = Closed::Local(CloseReason::TransportFailed);
-    assert_eq!(session.phase().closed(), Some(lost));
-
-    let mut session = layered(Bytes::default());
-    session.handle_input(b"O");
-    session.notify("n", ()).unwrap();
-    assert!(session.take_transmit(&mut Vec::new()));
-    session.handle_eof();
-    assert_eq!(session.phase(), Phase::InputEnded { since: at(0) });
-    session.handle_written();
-    assert!(session.fault().is_some());
+    for is_writing in [false, true] {
+        let mut session = layered(Bytes::default());
+        session.handle_input(b"O");
+        assert_eq!(session.phase(), Phase::Open);
+        if is_writing {
+            session.notify("n", ()).unwrap();
+            assert!(session.take_transmit(&mut Vec::new()));
+        }
+        session.handle_eof();
+        assert_eq!(session.phase().closed(), Some(lost));
+        assert!(session.fault().is_some());
+    }
 }
 
 #[test]

@@ -48,8 +48,8 @@ impl<S: Service> Endpoint<S> {
     /// Makes an endpoint that serves `service` over HTTP. The service sees every request as a
     /// connection of its own, on which it can answer but not call:
     /// [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run until everything in the
-    /// request is answered. They are dropped earlier if the client disconnects, or if it ends its
-    /// stream and the configuration's `drain_timeout` passes. `service` may be a shared `Arc`.
+    /// request is answered. They are dropped earlier if the connection is reset, or if the client
+    /// ends its stream and the rules' `half_close_timeout` passes. `service` may be a shared `Arc`.
     pub fn new(options: impl Into<HttpConfig>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
         let mut exchange = options.options.clone();

@@ -38,6 +38,9 @@ pub(super) trait Watch: Unpin {
 
     /// Notes whether the transport took the output (`is_done`), or makes it wait for space.
     fn flushed(&mut self, is_done: bool);
+
+    /// Looks at `io` while hyper does not. It is called whenever hyper has done what it can.
+    fn look(&mut self, _: &mut Context<'_>, _: &mut dyn Io) {}
 }
 
 /// A stream for hyper.
@@ -87,8 +90,10 @@ impl<W: Watch> Write for HyperIo<W> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = self.io.poll_flush(cx);
-        self.watch.flushed(flushed.is_ready());
+        let Self { io, watch } = &mut *self;
+        let flushed = io.poll_flush(cx);
+        watch.flushed(flushed.is_ready());
+        watch.look(cx, &mut **io);
         flushed
     }
 

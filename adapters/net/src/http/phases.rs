@@ -10,8 +10,9 @@
 //! the body arrives, whose time the endpoint limits. Output that the client does not read has a
 //! deadline of its own. So if a client sends too slowly, sends nothing or does not read, its
 //! connection ends after a set time. A client that closes its sending side while its request is
-//! handled still gets the answer: hyper sees the end of input only after the answer was written, or
-//! `drain_timeout` after the end.
+//! handled gets the answer if that is made within `half_close_timeout`: hyper sees the end of input
+//! only after the answer was written. hyper does not read while it serves a request and holds bytes
+//! of the next one, so the end is looked for here then.
 
 use std::io;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) struct Phases {
     header_timeout: Duration,
     idle_timeout: Duration,
     write_timeout: Option<Duration>,
-    drain_timeout: Option<Duration>,
+    half_close_timeout: Option<Duration>,
 }
 
 struct State {
@@ -45,6 +46,8 @@ struct State {
     stuck_since: Option<Instant>,
     /// When the end of input was read.
     ended_at: Option<Instant>,
+    /// Whether the connection was reset: nobody waits for the answer.
+    is_reset: bool,
     end: End,
     /// Counts the `Content-Length` lines of a head, because hyper drops some of them.
     scan: HeadScan,
@@ -89,23 +92,37 @@ impl Phases {
             since: runtime.now(),
             stuck_since: None,
             ended_at: None,
+            is_reset: false,
             end: End::NotHidden,
             scan: HeadScan::new(),
         };
         let HttpConfig { options, rules } = options;
+        let timeouts = &options.config.timeouts;
         Arc::new(Self {
             state: Lock::new(state),
             runtime: runtime.clone(),
             header_timeout: rules.header_timeout,
             idle_timeout: rules.idle_timeout,
-            write_timeout: options.config.timeouts.write_timeout,
-            drain_timeout: options.config.timeouts.drain_timeout,
+            write_timeout: timeouts.write_timeout,
+            half_close_timeout: rules.half_close_timeout.or(timeouts.drain_timeout),
         })
     }
 
-    /// Whether the end of input was read: an incomplete body will never be complete.
+    /// Whether hyper was given all input up to its end: an incomplete body will never be complete.
     pub(super) fn has_ended(&self) -> bool {
-        self.state.lock().ended_at.is_some()
+        self.state.lock().end != End::NotHidden
+    }
+
+    fn is_serving(&self) -> bool {
+        self.state.lock().phase == Phase::Serving
+    }
+
+    /// Notes that the end of input, or a reset, was read.
+    fn note_end(&self, is_reset: bool) {
+        let now = self.runtime.now();
+        let mut state = self.state.lock();
+        state.ended_at.get_or_insert(now);
+        state.is_reset |= is_reset;
     }
 
     /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in
@@ -121,29 +138,31 @@ impl Phases {
         self.state.lock().phase = Phase::Replying;
     }
 
-    /// The time at which the connection's task has to do something.
+    /// The time at which the connection's task has to end the connection.
     pub(super) fn due(&self) -> Instant {
         let state = self.state.lock();
-        let end = state.ended_at.filter(|_| state.end == End::Hidden);
-        let end = end.map_or(Instant::FAR_FUTURE, |at| after(at, self.drain_timeout));
-        if let Some(since) = state.stuck_since {
-            return end.min(after(since, self.write_timeout));
-        }
+        let stuck = state.stuck_since.map_or(Instant::FAR_FUTURE, |since| {
+            after(since, self.write_timeout)
+        });
+        let end = match state.ended_at {
+            Some(at) if state.is_reset => at,
+            Some(at) => after(at, self.half_close_timeout),
+            None => Instant::FAR_FUTURE,
+        };
         match state.phase {
+            Phase::Serving => end.min(stuck),
+            _ if state.stuck_since.is_some() => stuck,
             Phase::Waiting => state.since + self.idle_timeout,
             Phase::Head => state.since + self.header_timeout,
-            Phase::Serving | Phase::Replying => end,
+            Phase::Replying => Instant::FAR_FUTURE,
         }
     }
 
-    /// Stops hiding the end of input if the work is done, or if `drain_timeout` has passed since
-    /// the end. Returns whether it did: hyper must then read again.
-    pub(super) fn show_end_if_due(&self) -> bool {
-        let now = self.runtime.now();
+    /// Stops hiding the end of input if the work is done. Returns whether it did: hyper must then
+    /// read again.
+    pub(super) fn show_end_if_done(&self) -> bool {
         let mut state = self.state.lock();
-        let is_late = |at| after(at, self.drain_timeout) <= now;
-        let is_over = !state.is_at_work() || state.ended_at.is_some_and(is_late);
-        let shows = state.end == End::Hidden && is_over;
+        let shows = state.end == End::Hidden && !state.is_at_work();
         if shows {
             state.end = End::Shown;
         }
@@ -151,11 +170,58 @@ impl Phases {
     }
 }
 
+/// How many bytes of the next requests are read while a request is served.
+const MAX_AHEAD_BYTES: usize = 16 << 10;
+
 /// The stream's side of [`Phases`].
 pub(super) struct Watched {
-    pub(super) phases: Arc<Phases>,
-    /// The connection's first byte, which was read before hyper was given the stream.
-    pub(super) first: Option<u8>,
+    phases: Arc<Phases>,
+    /// Bytes that hyper has not read yet: the connection's first, and what [`look`](Watch::look) has
+    /// read.
+    ahead: Vec<u8>,
+    /// Whether the end of input was read. It is behind the bytes of `ahead`.
+    has_ended: bool,
+    /// Whether hyper waits for input.
+    is_waiting: bool,
+}
+
+impl Watched {
+    pub(super) fn new(phases: &Arc<Phases>, first: u8) -> Self {
+        Self {
+            phases: Arc::clone(phases),
+            ahead: vec![first],
+            has_ended: false,
+            is_waiting: false,
+        }
+    }
+
+    /// Reads what is there for hyper; `Ok(0)` at the end of input.
+    fn poll_input(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut dyn Io,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let n = self.ahead.len().min(buf.len());
+        if n > 0 {
+            buf[..n].copy_from_slice(&self.ahead[..n]);
+            self.ahead.drain(..n);
+            if self.ahead.is_empty() {
+                self.ahead = Vec::new();
+            }
+            return Poll::Ready(Ok(n));
+        }
+        if self.has_ended {
+            return Poll::Ready(Ok(0));
+        }
+        let read = io.poll_read(cx, buf);
+        self.is_waiting = read.is_pending();
+        if matches!(read, Poll::Ready(Ok(0))) {
+            self.has_ended = true;
+            self.phases.note_end(false);
+        }
+        read
+    }
 }
 
 impl Watch for Watched {
@@ -165,19 +231,10 @@ impl Watch for Watched {
         io: &mut dyn Io,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some(first) = self.first.take() {
-            buf[0] = first;
-            return Poll::Ready(Ok(1));
-        }
-        let has_ended = self.phases.has_ended();
-        let n = match has_ended {
-            true => 0,
-            false => ready!(io.poll_read(cx, buf))?,
-        };
+        let n = ready!(self.poll_input(cx, io, buf))?;
         let now = self.phases.runtime.now();
         let mut state = self.phases.state.lock();
         if n == 0 {
-            state.ended_at.get_or_insert(now);
             if state.is_at_work() && state.end != End::Shown {
                 state.end = End::Hidden;
                 return Poll::Pending;
@@ -208,6 +265,24 @@ impl Watch for Watched {
             state.begin(Phase::Waiting, now);
         }
         written
+    }
+
+    fn look(&mut self, cx: &mut Context<'_>, io: &mut dyn Io) {
+        let is_waiting = std::mem::take(&mut self.is_waiting);
+        if is_waiting || self.has_ended || !self.phases.is_serving() {
+            return;
+        }
+        let mut chunk = [0; 1024];
+        while self.ahead.len() < MAX_AHEAD_BYTES {
+            match io.poll_read(cx, &mut chunk) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(n @ 1..)) => self.ahead.extend_from_slice(&chunk[..n]),
+                Poll::Ready(end) => {
+                    self.has_ended = true;
+                    return self.phases.note_end(end.is_err());
+                }
+            }
+        }
     }
 
     fn flushed(&mut self, is_done: bool) {

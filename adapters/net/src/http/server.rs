@@ -75,10 +75,7 @@ async fn serve_connection<S: Service>(
         return;
     };
     let phases = Phases::new(options, runtime);
-    let watched = Watched {
-        phases: phases.clone(),
-        first: Some(first),
-    };
+    let watched = Watched::new(&phases, first);
     let service = service_fn(|request: Request<Incoming>| {
         let lengths = phases.serving();
         let (endpoint, context, phases) = (&endpoint, &context, &phases);
@@ -108,11 +105,9 @@ async fn serve_connection<S: Service>(
             if conn.poll_without_shutdown(cx).is_ready() {
                 return Poll::Ready(true);
             }
-            if !phases.show_end_if_due() {
+            if !phases.show_end_if_done() {
                 ready!(alarm.poll_over(phases.due(), cx));
-                if !phases.show_end_if_due() {
-                    return Poll::Ready(false);
-                }
+                return Poll::Ready(false);
             }
         }
     })

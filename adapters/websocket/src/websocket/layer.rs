@@ -3,7 +3,7 @@
 use std::io;
 use std::mem;
 
-use antiphon::session::{Fault, Layer, LayerEnd, LayerEvent};
+use antiphon::session::{Layer, LayerEnd, LayerEvent};
 use antiphon::websocket::{CloseCode, Heartbeat};
 use antiphon::{Closed, Instant};
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
@@ -46,23 +46,12 @@ impl Layer for WebSocket {
         self.tell_end().map(LayerEvent::Ended)
     }
 
-    fn handle_half_close(&mut self) -> Option<Fault> {
-        if !matches!(self.phase, Phase::Open) {
-            return None;
-        }
-        self.phase = Phase::HalfClosed;
-        let lost = WebSocketEnd::Lost { was_open: true };
-        Some(io::Error::new(io::ErrorKind::UnexpectedEof, lost.to_string()).into())
-    }
-
     fn handle_eof(&mut self) {
         match self.phase {
             Phase::Handshake(..) => self.finish(WebSocketEnd::Lost { was_open: false }),
             Phase::Refused(_) => self.finish_refused(),
             Phase::Open => self.finish(WebSocketEnd::Lost { was_open: true }),
-            Phase::Closing(_) | Phase::HalfClosed | Phase::Oversize => {
-                self.finish(WebSocketEnd::Local);
-            }
+            Phase::Closing(_) | Phase::Oversize => self.finish(WebSocketEnd::Local),
             Phase::Ended | Phase::Over => {}
         }
     }
@@ -78,10 +67,7 @@ impl Layer for WebSocket {
     }
 
     fn may_send(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Open | Phase::HalfClosed | Phase::Oversize
-        )
+        matches!(self.phase, Phase::Open | Phase::Oversize)
     }
 
     fn send(&mut self, message: &[u8], into: &mut Vec<u8>) -> bool {
@@ -119,7 +105,7 @@ impl Layer for WebSocket {
             Phase::Handshake(..) | Phase::Refused(_) => alive,
             Phase::Open => dues.into_iter().flatten().min(),
             Phase::Closing(until) => Some(until),
-            Phase::HalfClosed | Phase::Oversize | Phase::Ended | Phase::Over => None,
+            Phase::Oversize | Phase::Ended | Phase::Over => None,
         }
     }
 

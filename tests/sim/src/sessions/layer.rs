@@ -142,10 +142,6 @@ impl Layer for Frames {
         }
     }
 
-    fn handle_half_close(&mut self) -> Option<antiphon::session::Fault> {
-        self.is_open.then(|| fault(io::ErrorKind::UnexpectedEof))
-    }
-
     fn handle_eof(&mut self) {
         self.is_at_end = true;
     }
