@@ -113,6 +113,7 @@ mod keepalive;
 mod lifecycle;
 mod message;
 mod method;
+mod origin;
 mod outbox;
 mod owned;
 mod presets;

@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::keepalive::KeepAliveConfig;
+use crate::origin::lets_in;
 
 /// The subprotocol that is offered and accepted.
 pub const SUBPROTOCOL: &str = "jsonrpc";
@@ -28,7 +29,12 @@ const HEARTBEAT_PONG: &str = "pong";
 /// use antiphon::websocket::{Upgrade, WebSocketRules};
 /// let mut rules = WebSocketRules::new();
 /// rules.origins.push("https://app.example".into());
-/// let mut upgrade = Upgrade { target: "/rpc", origins: &["https://APP.example:443"], subprotocols: &["jsonrpc"] };
+/// let mut upgrade = Upgrade {
+///     target: "/rpc",
+///     host: Some("api.example"),
+///     origins: &["https://APP.example:443"],
+///     subprotocols: &["jsonrpc"],
+/// };
 /// assert_eq!(rules.judge(&upgrade), Ok(Some("jsonrpc")));
 /// upgrade.origins = &["https://evil.example"];
 /// assert_eq!(rules.judge(&upgrade).unwrap_err().status, 403);
@@ -39,13 +45,20 @@ pub struct WebSocketRules {
     /// The paths that are served, without a query; other paths are answered 404. If empty, every
     /// path is served. Default empty.
     pub paths: Vec<String>,
-    /// The accepted origins, such as `https://app.example` or `http://localhost:3000`; scheme and
-    /// host in any case, the scheme's default port may be left out. Others are answered 403. If
-    /// empty, every origin is accepted: right for servers that no browser can reach, or that need
-    /// credentials which a browser does not add by itself. Default empty.
+    /// The accepted origins of web pages, such as `https://app.example` or `http://localhost:3000`;
+    /// scheme and host in any case, the scheme's default port may be left out. Pages of other
+    /// origins are answered 403, except the server's own: see `hosts`. `*` accepts every origin:
+    /// right for servers that need credentials which a browser does not add by itself. Programs
+    /// other than browsers send no origin, and need none. Default empty.
     pub origins: Vec<String>,
-    /// Whether a request without an origin is refused too, if `origins` is not empty. Programs
-    /// other than browsers send none, and could send any. Default off.
+    /// The hosts under which pages of this server's own reach it, such as `app.example`, or
+    /// `app.example:8443` for one port only. A page is the server's own if its origin is that of the
+    /// request's `Host`, and this host is listed here or is loopback: `localhost`, a name below it,
+    /// `127.0.0.0/8` or `[::1]`. A name that is not listed may be one that another site has given
+    /// the address of this machine (DNS rebinding). Default empty.
+    pub hosts: Vec<String>,
+    /// Whether a request without an origin is refused too. Programs other than browsers send none,
+    /// and could send any. Default off.
     pub origin_required: bool,
     /// How the handshake treats the subprotocol `jsonrpc`. Default [`Subprotocol::Accept`].
     pub subprotocol: Subprotocol,
@@ -86,6 +99,8 @@ pub enum Subprotocol {
 pub struct Upgrade<'a> {
     /// The path and query: `/rpc?v=2`.
     pub target: &'a str,
+    /// The value of the `Host` header. Without it only listed origins are accepted.
+    pub host: Option<&'a str>,
     /// The values of the `Origin` headers. If there are several, none can be trusted.
     pub origins: &'a [&'a str],
     /// The offered subprotocols, each as one entry.
@@ -118,6 +133,7 @@ impl WebSocketRules {
         Self {
             paths: Vec::new(),
             origins: Vec::new(),
+            hosts: Vec::new(),
             origin_required: false,
             subprotocol: Subprotocol::Accept,
             max_header_bytes: 8 << 10,
@@ -136,7 +152,9 @@ impl WebSocketRules {
         if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
             return Err(refusal(404, "nothing is served at this path"));
         }
-        if !lets_in(&self.origins, self.origin_required, upgrade.origins) {
+        let (known, hosts) = (&self.origins, &self.hosts);
+        let is_required = self.origin_required;
+        if !lets_in(known, hosts, is_required, upgrade.origins, upgrade.host) {
             return Err(refusal(403, "this origin is not let in"));
         }
         let mut offers = upgrade.subprotocols.iter().enumerate();
@@ -204,54 +222,6 @@ impl Default for WebSocketRules {
 
 const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
-}
-
-/// Whether a request with these `Origin` headers is accepted. `known` are the accepted origins; if
-/// empty, every origin is accepted.
-pub(crate) fn lets_in(known: &[String], is_required: bool, origins: &[&str]) -> bool {
-    match origins {
-        _ if known.is_empty() => true,
-        [] => !is_required,
-        [origin] => known.iter().any(|known| is_same(known, origin)),
-        _ => false,
-    }
-}
-
-/// Whether two origins are the same: scheme, host and port.
-pub(crate) fn is_same(known: &str, origin: &str) -> bool {
-    match (parts(known), parts(origin)) {
-        (Some((scheme, host, port)), Some((its_scheme, its_host, its_port))) => {
-            scheme.eq_ignore_ascii_case(its_scheme)
-                && host.eq_ignore_ascii_case(its_host)
-                && port == its_port
-        }
-        // `null`, and text that is not an origin, only equals itself.
-        _ => known == origin,
-    }
-}
-
-/// The scheme, host and port of an origin.
-fn parts(origin: &str) -> Option<(&str, &str, u16)> {
-    let (scheme, authority) = origin.split_once("://")?;
-    let at = authority.rfind(':').filter(|&at| {
-        // The colons of `[::1]` do not separate a port.
-        !authority[at..].contains(']')
-    });
-    let (host, port) = match at {
-        Some(at) => (&authority[..at], port(&authority[at + 1..])?),
-        None if scheme.eq_ignore_ascii_case("https") => (authority, 443),
-        None if scheme.eq_ignore_ascii_case("http") => (authority, 80),
-        // The default port of another scheme is not known; 0 is no port.
-        None => (authority, 0),
-    };
-    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
-    is_host.then_some((scheme, host, port))
-}
-
-fn port(text: &str) -> Option<u16> {
-    // `parse` would accept a sign too, which no port has.
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_number)
 }
 
 /// The code of a close frame.
@@ -371,6 +341,7 @@ mod tests {
     fn asking<'a>(target: &'a str, origins: &'a [&'a str]) -> Upgrade<'a> {
         Upgrade {
             target,
+            host: None,
             origins,
             subprotocols: &[],
         }
@@ -380,9 +351,10 @@ mod tests {
     #[test]
     fn an_origin_is_let_in_by_scheme_host_and_port() {
         let mut rules = WebSocketRules::new();
-        assert_eq!(
-            rules.judge(&asking("/", &["https://anyone.example"])),
-            Ok(None)
+        assert!(
+            rules
+                .judge(&asking("/", &["https://anyone.example"]))
+                .is_err()
         );
         rules.origins.push("https://app.example".into());
         rules.origins.push("http://localhost:3000".into());

@@ -13,8 +13,8 @@ use crate::encode::Payload;
 use crate::event::{CloseReason, Event, MalformedCause, Outcome, ResponseRef};
 use crate::id::CallId;
 use crate::input::Input;
+use crate::origin::is_same;
 use crate::owned::first_bytes;
-use crate::websocket::is_same;
 
 /// How many redirects of one request are followed.
 pub const MAX_REDIRECTS: u32 = 5;

@@ -70,6 +70,7 @@ pub struct Fields<'a> {
     transfer_coding: Option<&'a str>,
     is_chunked: bool,
     names_fetch_site: bool,
+    host: Option<&'a str>,
     origins: Vec<&'a str>,
 }
 
@@ -85,6 +86,7 @@ impl<'a> Fields<'a> {
             transfer_coding: None,
             is_chunked: false,
             names_fetch_site: false,
+            host: None,
             origins: Vec::new(),
         }
     }
@@ -112,6 +114,7 @@ impl<'a> Fields<'a> {
             HOST if !is_host(text) || text.len() != value.trim_ascii().len() => {
                 self.blame("the host is no host");
             }
+            HOST => self.host = Some(text),
             CONTENT_LENGTH => match length(text) {
                 Some(bytes) => self.content_length = Some(bytes),
                 None => self.blame("the length of the body is no number"),
@@ -189,6 +192,11 @@ impl<'a> Fields<'a> {
         self.fault().or(has_body)
     }
 
+    /// The value of the `Host` line.
+    pub fn host(&self) -> Option<&'a str> {
+        self.host
+    }
+
     /// The values of the `Origin` lines.
     pub fn origins(&self) -> &[&'a str] {
         &self.origins
@@ -202,6 +210,7 @@ impl<'a> Fields<'a> {
             content_coding: self.content_coding,
             transfer_coding: self.transfer_coding,
             names_fetch_site: self.names_fetch_site,
+            host: self.host,
             origins: &self.origins,
             fault: self.fault(),
             ..RequestHead::new(method, target)

@@ -12,7 +12,7 @@ use core::time::Duration;
 use super::statuses::Statuses;
 use crate::answer::unanswered;
 use crate::config::{CancelStyle, Config};
-use crate::websocket::lets_in;
+use crate::origin::{ANY, lets_in};
 
 /// The media type of requests and replies.
 pub const MEDIA_TYPE: &str = "application/json";
@@ -51,13 +51,20 @@ pub struct HttpRules {
     pub error_statuses: Statuses,
     /// The status if there is no answer to send. Default 204; 202 for MCP.
     pub no_reply_status: u16,
-    /// The accepted origins, such as `https://app.example` or `http://localhost:3000`; scheme and
-    /// host in any case, the scheme's default port may be left out. Others are answered 403. If
-    /// empty, every origin is accepted: right for servers that no browser can reach, or that need
-    /// credentials which a browser does not add by itself. Default empty.
+    /// The accepted origins of web pages, such as `https://app.example` or `http://localhost:3000`;
+    /// scheme and host in any case, the scheme's default port may be left out. Pages of other
+    /// origins are answered 403, except the server's own: see `hosts`. `*` accepts every origin:
+    /// right for servers that need credentials which a browser does not add by itself. Programs
+    /// other than browsers send no origin, and need none. Default empty.
     pub origins: Vec<String>,
-    /// Whether a request without an origin is refused too, if `origins` is not empty. Programs
-    /// other than browsers send none, and could send any. Default off.
+    /// The hosts under which pages of this server's own reach it, such as `app.example`, or
+    /// `app.example:8443` for one port only. A page is the server's own if its origin is that of the
+    /// request's `Host`, and this host is listed here or is loopback: `localhost`, a name below it,
+    /// `127.0.0.0/8` or `[::1]`. A name that is not listed may be one that another site has given
+    /// the address of this machine (DNS rebinding). Default empty.
+    pub hosts: Vec<String>,
+    /// Whether a request without an origin is refused too. Programs other than browsers send none,
+    /// and could send any. Default off.
     pub origin_required: bool,
     /// What scripts from the accepted origins may do with the server. Default none: no CORS header
     /// is sent, and an OPTIONS request is answered 405.
@@ -77,6 +84,12 @@ pub struct HttpRules {
     pub body_timeout: Duration,
     /// How long a connection may wait for its next request. Then it is closed. Default 60 s.
     pub idle_timeout: Duration,
+    /// How long handlers go on after the end of the client's input. A client that hangs up looks
+    /// like one that has only finished sending and still waits for the answer. When the time is
+    /// over, the handlers are cancelled, and the connection ends without an answer. Zero ends them
+    /// at once; `None` waits for the configuration's
+    /// [`drain_timeout`](crate::config::Timeouts::drain_timeout). Default 1 s.
+    pub half_close_timeout: Option<Duration>,
 }
 
 /// The permissions of scripts from other origins: the Fetch standard's CORS protocol.
@@ -84,14 +97,8 @@ pub struct HttpRules {
 #[non_exhaustive]
 pub struct Cors {
     /// The request headers that a script may set. Default `content-type`.
-    /// How long handlers go on after the end of the client's input. A client that hangs up looks
-    /// like one that has only finished sending and still waits for the answer. When the time is
-    /// over, the handlers are cancelled, and the connection ends without an answer. Zero ends them
-    /// at once; `None` waits for the configuration's
-    /// [`drain_timeout`](crate::config::Timeouts::drain_timeout). Default 1 s.
-    pub half_close_timeout: Option<Duration>,
     pub headers: Vec<String>,
-    /// Whether the browser may send cookies; only for origins that are listed. Default off.
+    /// Whether the browser may send cookies; not if the origins are `*`. Default off.
     pub credentials: bool,
     /// How long a browser may cache the permission. Default 10 minutes.
     pub max_age: Duration,
@@ -133,6 +140,8 @@ pub struct RequestHead<'a> {
     pub transfer_coding: Option<&'a str>,
     /// Whether the request has a `Sec-Fetch-Site`, which only browsers send.
     pub names_fetch_site: bool,
+    /// The value of the `Host` header. Without it only listed origins are accepted.
+    pub host: Option<&'a str>,
     /// The values of the `Origin` headers. If there are several, none can be trusted.
     pub origins: &'a [&'a str],
     /// The fault of the headers that [`Fields`](super::Fields) has found.
@@ -151,6 +160,7 @@ impl<'a> RequestHead<'a> {
             content_coding: None,
             transfer_coding: None,
             names_fetch_site: false,
+            host: None,
             origins: &[],
             fault: None,
         }
@@ -220,6 +230,7 @@ impl HttpRules {
             error_statuses: Statuses::always_ok(),
             no_reply_status: 204,
             origins: Vec::new(),
+            hosts: Vec::new(),
             origin_required: false,
             cors: None,
             max_header_bytes: 8 << 10,
@@ -228,6 +239,7 @@ impl HttpRules {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
+            half_close_timeout: Some(Duration::from_secs(1)),
         }
     }
 
@@ -239,7 +251,6 @@ impl HttpRules {
         if dialect.cancel_receive == CancelStyle::Mcp {
             Self::mcp()
         } else if dialect.v1_missing_id {
-            half_close_timeout: Some(Duration::from_secs(1)),
             // Only Bitcoin Core answers a request that has no id.
             Self::bitcoin_legacy()
         } else {
@@ -286,7 +297,8 @@ impl HttpRules {
             let reply = HttpAnswer::text(400, &[fault, "\n"].concat());
             return Verdict::Answer(reply.with("connection", "close"));
         }
-        if !lets_in(&self.origins, self.origin_required, head.origins) {
+        let (known, hosts) = (&self.origins, &self.hosts);
+        if !lets_in(known, hosts, self.origin_required, head.origins, head.host) {
             return Verdict::Answer(HttpAnswer::text(403, "this origin is not let in\n"));
         }
         if head.method != "POST" {
@@ -329,6 +341,13 @@ impl HttpRules {
         self.permit(head, reply)
     }
 
+    /// Returns the reply to a request that was handled and is not answered, because a limit or the
+    /// program has ended the exchange before: 500, with an *internal error* without id.
+    pub fn unanswered(&self, config: &Config, head: &RequestHead<'_>) -> HttpAnswer {
+        let reply = HttpAnswer::new(500).with_body(MEDIA_TYPE, unanswered(config));
+        self.permit(head, reply)
+    }
+
     /// Returns the reply to a body over the limit, with the connection's answer.
     pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> HttpAnswer {
         let body = reply.unwrap_or_default();
@@ -363,13 +382,6 @@ impl HttpRules {
             return self.permit(head, refuse_method(head, "POST, OPTIONS"));
         }
         let answer = HttpAnswer::new(204)
-    /// Returns the reply to a request that was handled and is not answered, because a limit or the
-    /// program has ended the exchange before: 500, with an *internal error* without id.
-    pub fn unanswered(&self, config: &Config, head: &RequestHead<'_>) -> HttpAnswer {
-        let reply = HttpAnswer::new(500).with_body(MEDIA_TYPE, unanswered(config));
-        self.permit(head, reply)
-    }
-
             .with("access-control-allow-methods", "POST")
             .with("access-control-allow-headers", cors.headers.join(", "))
             .with("access-control-max-age", cors.max_age.as_secs().to_string());
@@ -381,8 +393,8 @@ impl HttpRules {
         let Some(cors) = &self.cors else {
             return answer;
         };
-        if self.origins.is_empty() {
-            return answer.with("access-control-allow-origin", "*");
+        if self.origins.iter().any(|known| known == ANY) {
+            return answer.with("access-control-allow-origin", ANY);
         }
         // The answer depends on the origin, which caches have to know.
         let answer = answer.with("vary", "origin");

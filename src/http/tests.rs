@@ -127,7 +127,12 @@ fn an_origin_that_is_not_named_is_refused() {
     let mut head = RequestHead::new("POST", "/");
     head.content_type = Some("application/json");
     head.origins = &["https://evil.example"];
+    assert_eq!(refused(&rules, &head).status, 403);
+    head.host = Some("evil.example");
+    assert_eq!(refused(&rules, &head).status, 403);
+    rules.hosts.push("evil.example".into());
     assert_eq!(rules.judge(&Config::new(), &head), Verdict::Serve);
+    (rules.hosts, head.host) = (Vec::new(), None);
     rules.origins.push("https://app.example".into());
     assert_eq!(refused(&rules, &head).status, 403);
     let cases: [(&[&str], bool); 7] = [
@@ -160,6 +165,8 @@ fn what_a_browser_sends_without_asking_first_is_not_served() {
         Some("application/x-www-form-urlencoded"),
         Some("multipart/form-data; boundary=application/json"),
     ];
+    let mut rules = HttpRules::new();
+    rules.origins.push("*".into());
     for (origins, names_fetch_site) in [
         (&["http://evil.example"][..], false),
         (&["null"][..], false),
@@ -170,12 +177,12 @@ fn what_a_browser_sends_without_asking_first_is_not_served() {
         (head.origins, head.names_fetch_site) = (origins, names_fetch_site);
         for content_type in simple {
             head.content_type = content_type;
-            let reply = refused(&HttpRules::new(), &head);
+            let reply = refused(&rules, &head);
             assert_eq!(reply.status, 415, "{head:?}");
         }
         for content_type in ["application/json", "application/json; charset=utf-8"] {
             head.content_type = Some(content_type);
-            let verdict = HttpRules::new().judge(&Config::new(), &head);
+            let verdict = rules.judge(&Config::new(), &head);
             assert_eq!(verdict, Verdict::Serve, "{head:?}");
         }
     }
@@ -263,6 +270,7 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
     };
 
     let mut rules = HttpRules::new();
+    rules.origins.push("*".into());
     let reply = refused(&rules, &preflight);
     assert!(reply.status == 405 && is_silent(&reply));
     assert!(is_silent(&rules.reply(&post, Some(b"{}".to_vec()))));
@@ -286,7 +294,7 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
         wanted.map(|(name, value)| (name, value.into()))
     );
 
-    rules.origins.push("https://app.example".into());
+    rules.origins = Vec::from(["https://app.example".into()]);
     if let Some(cors) = &mut rules.cors {
         cors.credentials = true;
     }

@@ -174,7 +174,6 @@ def counted(target):
 def evil():
     page, friend = Page(), "http://app.example"
     plain = [listening(f"{scheme}://127.0.0.1:0") for scheme in ("tcp", "tcp+json", "tcp+lsp")]
-    # Without --origin any page may open a WebSocket, so the WebSocket server names an origin.
     web = [listening("http://127.0.0.1:0/"), listening("http://127.0.0.1:0/", "--origin", friend),
            listening("ws://127.0.0.1:0/", "--origin", friend)]
     targets = [target for _, target in plain + web]

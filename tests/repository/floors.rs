@@ -30,13 +30,15 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the state of a connection;
 /// floor 3 its rules; floor 4 is used with a connection; floor 5 is built on top of those; floor 6 is
 /// the list of what is public.
-const HOUSE: [Room; 39] = [
+const HOUSE: [Room; 40] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // Code that has a smaller variant asks `target` which one is built.
     room(0, "json", &["target"]),
     room(0, "frame", &["target"]),
     room(0, "buffer", &[]),
+    // Origins and hosts are text.
+    room(0, "origin", &[]),
     room(1, "codes", &[]),
     room(1, "id", &[]),
     // An error object has a code, and its canonical message.
@@ -76,8 +78,8 @@ const HOUSE: [Room; 39] = [
     room(4, "answer", &[]),
     room(4, "collector", &[]),
     room(4, "generate", &[]),
-    // Both check origins by one rule; a body is answered like any message.
-    room(4, "http", &["answer", "websocket"]),
+    // A body is answered like any message.
+    room(4, "http", &["answer"]),
     room(4, "keepalive", &[]),
     room(4, "lifecycle", &[]),
     room(4, "reader", &[]),

@@ -158,7 +158,7 @@ fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
     let context = Arc::clone(side.session.context());
     assert_eq!(context.connection, 7);
     assert_eq!(context.target.as_deref(), Some("/chat?x=1"));
-    assert_eq!(context.header("Origin"), Some("http://example.com"));
+    assert_eq!(context.header("Origin"), Some("http://localhost"));
     assert_eq!(context.cookie("session"), Some("s3cret"));
     let out = side.written();
     let at = out.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;

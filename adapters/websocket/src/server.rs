@@ -45,6 +45,7 @@ pub(crate) fn answer(
     let offers = offers.flat_map(|offers| offers.to_str().unwrap_or_default().split(','));
     let selected = rules.judge(&Upgrade {
         target,
+        host: fields.host(),
         origins: fields.origins(),
         subprotocols: &offers.map(str::trim).collect::<Vec<_>>(),
     })?;

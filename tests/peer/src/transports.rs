@@ -57,7 +57,7 @@ pub struct Web {
     pub address: String,
     /// From the first slash on.
     pub path: String,
-    /// The origins that a server lets in, over HTTP with CORS. Empty: any origin, without CORS.
+    /// The origins that a server lets in, over HTTP with CORS. Empty: only its own, without CORS.
     pub origins: Vec<String>,
 }
 

@@ -117,8 +117,19 @@ fn a_browsers_post_without_a_type_was_answered_200_and_had_run() {
             405,
         ),
     ];
+    let mut options = HttpConfig::from(Config::new());
+    options.rules.origins.push("*".into());
     for on in EVERYWHERE {
-        expect(&serve_http(on, Config::new()), &cases, &on);
+        expect(&serve_http(on, options.clone()), &cases, &on);
+        // By default, pages of other origins are not let in at all.
+        let server = serve_http(on, Config::new());
+        for (request, _) in &cases {
+            let is_page = request.contains("Origin: ");
+            let wanted = if is_page { 403 } else { 200 };
+            if is_page || !request.contains("Sec-Fetch-Site") {
+                expect(&server, &[(request.clone(), wanted)], &on);
+            }
+        }
     }
 }
 

@@ -80,12 +80,14 @@ impl<S: Service> Endpoint<S> {
         self.answer_request("POST", context, body).await
     }
 
-    /// Answers a request that a web framework has read, if the rules allow it. `context` has what is
-    /// known of the request, for the rules and for the handlers: it must have the target and
-    /// **every** header. For the rules a missing header is absent, so the request of a web page of
-    /// another origin would look like that of a program; without a target, the paths of the rules
-    /// are not checked. Route every HTTP method to this function: a browser sends OPTIONS before it
-    /// sends a request of a page of an allowed origin. Dropping the future cancels the handlers.
+    /// Answers a request that a web framework has read, if the rules allow it. `context` has what
+    /// is known of the request, for the rules and for the handlers: it must have the target and
+    /// **every** header, `host` included (in HTTP/2 that is the authority of the URI). For the
+    /// rules a missing header is absent, so the request of a web page of another origin would look
+    /// like that of a program; without a target, the paths of the rules are not checked. Set
+    /// `peer_addr` too: handlers, checks and logs have no other address of the client. Route every
+    /// HTTP method to this function: a browser sends OPTIONS before it sends a request of a page of
+    /// an allowed origin. Dropping the future cancels the handlers.
     pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> HttpAnswer {
         let seen = context.clone();
         let mut fields = Fields::new();

@@ -6,11 +6,12 @@ use antiphon::session::{Layer as _, LayerEnd, LayerEvent};
 use antiphon::{Config, Instant};
 use antiphon_websocket::{WebSocket, WebSocketConfig, WebSocketEnd};
 
-/// The request of RFC 6455 clause 1.2, with a query and a cookie and without subprotocols; and the
+/// The request of RFC 6455 clause 1.2, from a page of this machine, with a query and a cookie and
+/// without subprotocols; and the
 /// `Sec-WebSocket-Accept` that goes with its key.
-pub(crate) const REQUEST: &str = "GET /chat?x=1 HTTP/1.1\r\nHost: server.example.com\r\n\
+pub(crate) const REQUEST: &str = "GET /chat?x=1 HTTP/1.1\r\nHost: localhost\r\n\
     Upgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n\
-    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://example.com\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://localhost\r\n\
     Sec-WebSocket-Version: 13\r\nCookie: a=1; session=s3cret\r\n\r\n";
 pub(crate) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
