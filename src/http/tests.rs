@@ -257,6 +257,42 @@ fn a_function_asks_the_rules_first() {
     assert_eq!(reply.status, 403);
 }
 
+// USE-32
+#[test]
+fn a_function_told_an_unanswered_batch_as_success() {
+    let mut head = RequestHead::new("POST", "/");
+    head.content_type = Some("application/json");
+    let call = r#"{"jsonrpc":"2.0","method":"ping","id":1}"#;
+    let batch = format!("[{call},{call}]");
+    let mut config = Config::new();
+    config.limits.max_outbox_bytes = 150;
+    let long = |_: crate::answer::Incoming<'_>| Ok::<_, ErrorObject<'static>>("x".repeat(90));
+    let error = r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"},"id":null}"#;
+    let reply = handle(
+        config,
+        &HttpRules::new(),
+        &head,
+        Some(batch.as_bytes()),
+        long,
+    );
+    assert_eq!(
+        (reply.status, reply.body_text().as_deref()),
+        (500, Some(error))
+    );
+    let reply = crate::answer::answer(config, batch.as_bytes(), long);
+    assert_eq!(reply.as_deref(), Some(error.as_bytes()));
+    // Nothing was asked.
+    let told = batch.replace(r#","id":1"#, "");
+    let reply = handle(
+        config,
+        &HttpRules::new(),
+        &head,
+        Some(told.as_bytes()),
+        long,
+    );
+    assert_eq!(reply.status, 204);
+}
+
 // SEC-08
 #[test]
 fn cross_origin_headers_are_sent_only_where_they_are_configured() {

@@ -10,11 +10,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use antiphon::{LimitReached, OwnedError};
+use antiphon::{CloseReason, LimitReached, OwnedError};
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{Answer, ConnectionConfig, Context, Notification, Report, Request};
 use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
+use async_io::Timer;
 
 /// What runs the side under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,21 +46,55 @@ pub enum Listener {
     Http(Box<HttpConfig>),
 }
 
-/// Counts what runs, and passes on what is reported. `runtime` is answered with the runtime of the
-/// handler, any other method with its params.
+/// Counts what runs, and passes on what is reported.
+///
+/// | method | answer |
+/// |---|---|
+/// | `runtime` | the runtime of the handler |
+/// | `slow` | its params, after the milliseconds in them; the handler counts as running until then |
+/// | `fail` | an error with as many bytes of data as its params say |
+/// | `leave` | none: the handler closes the connection |
+/// | `tell` | whether its peer can be notified, and what became of a notification to it |
+/// | any other | its params |
 #[derive(Clone, Debug)]
 struct Counting {
     ran: Arc<AtomicUsize>,
+    running: Arc<AtomicUsize>,
     reports: mpsc::Sender<String>,
 }
 
 impl Counting {
-    fn run(&self, request: &Request) -> Answer {
+    fn run(&self, request: &Request) -> Result<Answer, OwnedError> {
         self.ran.fetch_add(1, Ordering::SeqCst);
-        match request.method() {
+        let peer = request.peer();
+        Ok(match request.method() {
             "runtime" => [format!("{:?}", Rt::here())].into(),
+            "fail" => {
+                let [bytes] = request.params::<[usize; 1]>()?;
+                let error = OwnedError::new(1, "failed").with_data(&"x".repeat(bytes));
+                return Err(error.expect("a string is JSON"));
+            }
+            "leave" => {
+                peer.close(CloseReason::Done);
+                Answer::deferred()
+            }
+            "tell" => {
+                let told = peer.try_notify("told", ());
+                Answer::new(&(peer.can_notify(), format!("{told:?}")))
+            }
             _ => Answer::new(request.raw_params()),
+        })
+    }
+
+    /// How long the handler waits, which counts as running until the guard is dropped.
+    fn wait(&self, request: &Request) -> Option<(Duration, Running)> {
+        if request.method() != "slow" {
+            return None;
         }
+        let [millis] = request.params().ok()?;
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let running = Running(Arc::clone(&self.running));
+        Some((Duration::from_millis(millis), running))
     }
 
     fn tell(&self, report: &Report) {
@@ -78,13 +113,28 @@ impl Counting {
     }
 }
 
+/// A handler of `slow` that runs.
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl antiphon_blocking::Service for Counting {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
         request: &Request,
     ) -> Result<Answer, OwnedError> {
-        Ok(self.run(request))
+        if let Some((span, _running)) = self.wait(request) {
+            let begun = Instant::now();
+            while begun.elapsed() < span && !request.is_cancelled() {
+                thread::sleep(STEP);
+            }
+        }
+        self.run(request)
     }
 
     fn notification(&mut self, _: &antiphon_blocking::Peer, _: Notification) {
@@ -102,7 +152,10 @@ impl antiphon_net::Service for Counting {
         _: &antiphon_net::Peer,
         request: &Request,
     ) -> Result<Answer, OwnedError> {
-        Ok(self.run(request))
+        if let Some((span, _running)) = self.wait(request) {
+            Timer::after(span).await;
+        }
+        self.run(request)
     }
 
     async fn notification(&self, _: &antiphon_net::Peer, _: Notification) {
@@ -118,6 +171,7 @@ impl antiphon_net::Service for Counting {
 pub struct Served {
     place: Place,
     ran: Arc<AtomicUsize>,
+    running: Arc<AtomicUsize>,
     reports: mpsc::Receiver<String>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -146,9 +200,10 @@ impl Served {
         let (reports, reported) = mpsc::channel();
         let service = Counting {
             ran: Arc::default(),
+            running: Arc::default(),
             reports,
         };
-        let ran = Arc::clone(&service.ran);
+        let (ran, running) = (Arc::clone(&service.ran), Arc::clone(&service.running));
         let stop = Arc::<AtomicBool>::default();
         let (inside, (told, place)) = (Arc::clone(&stop), mpsc::channel());
         let thread = thread::spawn(move || {
@@ -179,6 +234,7 @@ impl Served {
         Self {
             place: place.recv_timeout(LONG).expect("it listens"),
             ran,
+            running,
             reports: reported,
             stop,
             thread: Some(thread),
@@ -218,6 +274,20 @@ impl Served {
     /// How many requests and notifications have run.
     pub fn ran(&self) -> usize {
         self.ran.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many handlers of `slow` run, and returns how long that took.
+    ///
+    /// # Panics
+    /// It takes longer than [`LONG`].
+    pub fn wait_running(&self, wanted: usize) -> Duration {
+        let begun = Instant::now();
+        while self.running.load(Ordering::SeqCst) != wanted {
+            let running = self.running.load(Ordering::SeqCst);
+            assert!(begun.elapsed() < LONG, "{running} run, and not {wanted}");
+            thread::sleep(STEP);
+        }
+        begun.elapsed()
     }
 
     /// The next report that contains `part`.
