@@ -8,12 +8,13 @@ use antiphon::Config;
 use antiphon_tokio::http::{Endpoint, endpoint};
 use antiphon_tokio::{Answer, Context, OwnedError, Peer, Request, Service};
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use std::fmt;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 
 #[derive(Clone)]
 struct Ping;
@@ -37,15 +38,18 @@ impl Service for Ping {
 
 /// The handler of the route: a request goes in, an answer comes out. The route is for every HTTP
 /// method, and all headers are passed on, because the endpoint's rules check them: which origins
-/// are allowed, and what a browser may send.
+/// are allowed, and what a browser may send. The client's address is passed on for handlers and
+/// logs.
 async fn rpc(
     State(rpc): State<Endpoint<Ping>>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let mut context = Context::new();
+    context.peer_addr = Some(client);
     context.target = uri.path_and_query().map(|target| target.as_str().into());
     for (name, value) in &headers {
         context.headers.push(name.as_str(), value.as_bytes());
@@ -73,6 +77,7 @@ async fn main() -> std::io::Result<()> {
     let routes = axum::Router::new()
         .route("/rpc", any(rpc))
         .with_state(endpoint(Config::new(), Ping));
+    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, routes).await
 }
 
