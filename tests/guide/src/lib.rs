@@ -61,6 +61,8 @@ mod guide {
     mod services {}
     #[doc = include_str!("../../../docs/guide/src/serving.md")]
     mod serving {}
+    #[doc = include_str!("../../../docs/guide/src/web.md")]
+    mod web {}
     #[doc = include_str!("../../../docs/guide/src/errors.md")]
     mod errors {}
     #[doc = include_str!("../../../docs/guide/src/dialects.md")]
