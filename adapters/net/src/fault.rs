@@ -39,6 +39,28 @@ pub fn cannot_connect(address: impl fmt::Display, error: &io::Error) -> io::Erro
     io::Error::new(error.kind(), text)
 }
 
+/// What resolvers say of a name that does not exist: those of GNU, of macOS and the BSDs, and of musl.
+const NO_SUCH_NAME: [&str; 3] = [
+    "Name or service not known",
+    "nodename nor servname provided, or not known",
+    "Name does not resolve",
+];
+
+/// The error of Windows for a name that does not exist: `WSAHOST_NOT_FOUND`.
+const HOST_NOT_FOUND: Option<i32> = Some(11_001);
+
+/// Returns the error of a failed look-up. If the name does not exist, its kind is
+/// [`InvalidInput`](io::ErrorKind::InvalidInput): the system has no kind for that, and a client does not
+/// try again then.
+pub fn lookup_error(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let is_unknown = NO_SUCH_NAME.iter().any(|known| text.contains(known));
+    match is_unknown || (cfg!(windows) && error.raw_os_error() == HOST_NOT_FOUND) {
+        true => io::Error::new(io::ErrorKind::InvalidInput, text),
+        false => error,
+    }
+}
+
 /// Whether no further attempt to connect can succeed before somebody changes something: the name of the
 /// server is not valid or does not exist, or one side does not accept the other's certificate.
 pub(crate) fn is_permanent(error: &io::Error) -> bool {

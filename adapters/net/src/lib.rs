@@ -84,7 +84,7 @@ pub use connect::{connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};
-pub use fault::{cannot_connect, to_error, unless_broken};
+pub use fault::{cannot_connect, lookup_error, to_error, unless_broken};
 pub use finish::Finish;
 pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use notification::Notification;
@@ -136,7 +136,7 @@ pub use transport::process::{ChildConfig, Process};
 pub use transport::socket::{OnAccept, keep_alive};
 pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use transport::tcp::{Address, TcpSocket, lookup_error};
+pub use transport::tcp::{Address, TcpSocket};
 #[cfg(unix)]
 pub use transport::unix::{UnixPath, bind_unix};
 pub use wait::Wait;

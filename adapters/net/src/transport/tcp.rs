@@ -9,6 +9,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::link::Link;
 use super::socket::probe;
+use crate::fault::lookup_error;
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -35,28 +36,6 @@ impl Address {
             Kind::Text(text) => blocking::unblock(move || text.to_socket_addrs()).await,
         };
         Ok(found.map_err(lookup_error)?.collect())
-    }
-}
-
-/// What resolvers say of a name that does not exist: those of GNU, of macOS and the BSDs, and of musl.
-const NO_SUCH_NAME: [&str; 3] = [
-    "Name or service not known",
-    "nodename nor servname provided, or not known",
-    "Name does not resolve",
-];
-
-/// The error of Windows for a name that does not exist: `WSAHOST_NOT_FOUND`.
-const HOST_NOT_FOUND: Option<i32> = Some(11_001);
-
-/// Returns the error of a failed look-up. If the name does not exist, its kind is
-/// [`InvalidInput`](io::ErrorKind::InvalidInput): the system has no kind for that, and a client does not
-/// try again then.
-pub fn lookup_error(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    let is_unknown = NO_SUCH_NAME.iter().any(|known| text.contains(known));
-    match is_unknown || (cfg!(windows) && error.raw_os_error() == HOST_NOT_FOUND) {
-        true => io::Error::new(io::ErrorKind::InvalidInput, text),
-        false => error,
     }
 }
 
