@@ -96,6 +96,21 @@ fn clients_that_hung_up_kept_their_handlers_running_for_the_drain_time() {
     }
 }
 
+// USE-29
+#[test]
+fn a_call_of_our_own_client_that_timed_out_ran_on_for_the_drain_time() {
+    for on in EVERYWHERE {
+        let server = http(on, Config::new());
+        let url = format!("http://{}/", server.address());
+        let client = antiphon_blocking::http::connect(&url, Config::new()).expect("a thread");
+        let call = client.call::<u8>("slow", &[60_000]);
+        let ended = call.timeout(Duration::from_millis(300)).wait();
+        assert!(ended.is_err(), "{on:?}");
+        let took = server.wait_running(0);
+        assert!(took < SOON, "{on:?} {took:?}");
+    }
+}
+
 // USE-29 USE-11
 #[test]
 fn a_client_that_ends_its_direction_is_answered_for_a_second() {
