@@ -22,7 +22,7 @@ pub(crate) fn lets_in(
     host: Option<&str>,
 ) -> bool {
     let [origin] = origins else {
-        // Browsers send one. Programs send none, and whoever sends two is not trusted.
+        // Browsers send one. Programs send none, and a request with two is not trusted.
         return origins.is_empty() && !is_required;
     };
     known

@@ -320,12 +320,8 @@ fn calls_to_a_server_that_closes_after_each_reply_timed_out_on_threads() {
 macro_rules! endings {
     ($($case:ident: $ending:ident, $is_secure:literal;)*) => {
         $(fn $case(rt: Rt) { every_call_is_answered_or_lost(rt, Ending::$ending, $is_secure); })*
-        on_every_runtime! { $(
-            // USE-18 HTP-05
-            $case;
-        )* }
+        on_every_runtime! { $($case;)* }
         mod threads { $(
-            // USE-18 HTP-05
             #[test]
             fn $case() { super::every_call_is_answered_or_lost_on_threads(super::Ending::$ending, $is_secure); }
         )* }
@@ -333,6 +329,7 @@ macro_rules! endings {
 }
 
 endings! {
+    // USE-18 HTP-05
     a_connection_that_is_said_to_close_was_given_the_next_call: Said, false;
     a_connection_that_the_client_is_to_close_was_given_the_next_call: SaidOnly, false;
     a_connection_that_closes_late_was_given_the_next_call: SaidLate, false;
