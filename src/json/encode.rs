@@ -115,6 +115,11 @@ impl EncodeError {
         Self::of(EncodeErrorKind::KeyNotString, String::new())
     }
 
+    #[cold]
+    pub(super) fn not_finite() -> Self {
+        Self::of(EncodeErrorKind::NotFinite, String::new())
+    }
+
     pub(super) fn key_not_finite() -> Self {
         Self::of(EncodeErrorKind::KeyNotFinite, String::new())
     }
@@ -155,6 +160,7 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.why.kind {
             EncodeErrorKind::KeyNotString => "a map has a key that is no string",
+            EncodeErrorKind::NotFinite => "the value has a number that is not finite",
             EncodeErrorKind::KeyNotFinite => "a map has a key that is no finite number",
             EncodeErrorKind::ReservedKey => "a map has a reserved key",
             EncodeErrorKind::InvalidText => "a text to be inserted is not valid JSON",
@@ -173,6 +179,9 @@ pub enum EncodeErrorKind {
     /// A map key is a sequence, a map, a struct, bytes, `None`, a unit, or an enum variant with
     /// content.
     KeyNotString,
+    /// A number is infinite, or not a number. Choose yourself what stands for it: an `Option`, a
+    /// string, the largest number.
+    NotFinite,
     /// A map key is an infinite number, or not a number.
     KeyNotFinite,
     /// A key of a map, or of an object in raw JSON, begins with `$serde_json::private::`, which

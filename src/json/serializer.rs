@@ -2,7 +2,8 @@
 //!
 //! serde_json's own serializer needs `std::io` to append to an existing buffer; this one does not,
 //! and is smaller. The output is valid JSON, or an error is returned, even if a `Serialize` breaks
-//! serde's rules. If a value fails, nothing of it stays in the buffer.
+//! serde's rules. If a value fails, nothing of it stays in the buffer. A number that is infinite or no
+//! number at all fails, where serde_json would write `null`.
 //!
 //! Map keys, and text that is JSON already, are in `serializer_parts`.
 
@@ -18,7 +19,7 @@ use super::serializer_parts::{KeyWriter, RawWriter};
 use super::writer::Writer;
 
 /// Appends a value in compact form, with the same bytes that serde_json would write, but for raw
-/// JSON.
+/// JSON and numbers that are not finite.
 ///
 /// Raw JSON (serde_json's `RawValue`) is validated, and its line breaks become blanks, because a
 /// message may have to fit on one line. After an error, or a panic in the value's own code, `out`
@@ -118,10 +119,11 @@ impl<'w, 'o> Serializer for &'w mut Writer<'o> {
         Ok(())
     }
 
-    /// JSON has no form for infinities and not-a-number; like serde_json we write `null`.
+    /// JSON has no form for infinities and not-a-number, and `null` would tell the peer something else,
+    /// so such a number is an error.
     fn serialize_f32(self, value: f32) -> Result<(), EncodeError> {
         if !value.is_finite() {
-            return self.serialize_unit();
+            return Err(EncodeError::not_finite());
         }
         write_f32(self.out, value);
         Ok(())
@@ -129,7 +131,7 @@ impl<'w, 'o> Serializer for &'w mut Writer<'o> {
 
     fn serialize_f64(self, value: f64) -> Result<(), EncodeError> {
         if !value.is_finite() {
-            return self.serialize_unit();
+            return Err(EncodeError::not_finite());
         }
         write_f64(self.out, value);
         Ok(())

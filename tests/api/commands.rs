@@ -144,7 +144,7 @@ fn params_are_any_value_that_is_an_array_or_an_object() {
     conn.notify("m", &(1, "a")).unwrap();
     conn.notify("m", &point).unwrap();
     conn.notify("m", &BTreeMap::from([("k", 1)])).unwrap();
-    conn.notify("m", &vec![f64::NAN]).unwrap();
+    conn.notify("m", &vec![None::<u8>]).unwrap();
     conn.notify("m", &None::<Point>).unwrap();
     conn.notify("m", ()).unwrap();
     conn.notify("m", json("[ 1 ]")).unwrap();
@@ -165,6 +165,11 @@ fn params_are_any_value_that_is_an_array_or_an_object() {
             ",\"params\":[ 1 ]}",
             ",\"params\":{}}",
         ]
+    );
+    let not_finite = conn.notify("m", &vec![f64::NAN]).unwrap_err();
+    assert!(
+        not_finite.to_string().contains("not finite"),
+        "{not_finite}"
     );
     for refused in [
         conn.notify("m", &1.5),
