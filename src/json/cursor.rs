@@ -117,9 +117,15 @@ impl<'t> Cursor<'t> {
         self.text
     }
 
-    /// Facts about the text read so far: raw line breaks, keys with serde_json's private prefix.
+    /// Facts about the text read so far: raw line breaks, keys with serde_json's private prefix,
+    /// numbers with a fraction or an exponent.
     pub(super) fn flags(&self) -> TextFlags {
         self.flags
+    }
+
+    /// Notes that a number has a fraction or an exponent.
+    pub(super) fn note_float(&mut self) {
+        self.flags.note_float();
     }
 
     /// Clears the flags, for a caller that needs the flags of the following value only.

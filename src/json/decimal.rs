@@ -57,6 +57,29 @@ impl<'a> Decimal<'a> {
         all().take(end).skip(first)
     }
 
+    /// The value, if it is a whole number of at most 128 bits: whether it has a minus, and its size
+    /// without it.
+    pub(crate) fn whole(&self) -> Option<(bool, u128)> {
+        let (mut size, mut places) = (0_u128, 0_i64);
+        for digit in self.digits() {
+            size = size
+                .checked_mul(10)?
+                .checked_add(u128::from(digit - b'0'))?;
+            places += 1;
+        }
+        if size > 0 {
+            // After thirty-nine steps at most it does not fit any more.
+            let zeros = self
+                .point?
+                .checked_sub(places)
+                .filter(|zeros| *zeros >= 0)?;
+            for _ in 0..zeros {
+                size = size.checked_mul(10)?;
+            }
+        }
+        Some((self.negative, size))
+    }
+
     /// Whether the values are equal.
     pub(crate) fn same(&self, other: &Decimal<'_>) -> bool {
         if self.digits().next().is_none() || other.digits().next().is_none() {

@@ -12,16 +12,20 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
 
+use super::by_value::{ByValue, has_whole_float};
 use super::mismatch;
 use super::reserved::is_reserved;
 use super::string::JsonString;
+use super::syntax::JsonKind;
 use super::text::Json;
 use super::walk::string_end;
 
 impl<'a> Json<'a> {
     /// Decodes the value into a type of the caller's.
     ///
-    /// Strings without escapes may be borrowed from the text.
+    /// Strings without escapes may be borrowed from the text. A number whose exact value is an integer
+    /// is one for integer types, however it is spelled: `1.0` and `1e2` are read into a `u32`. A part
+    /// that is kept as [`Json`] or [`OwnedJson`](super::OwnedJson) keeps its text.
     ///
     /// # Errors
     ///
@@ -37,20 +41,57 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
     if has_reserved_key(json) {
         return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
-    serde_json::from_str(json.as_str()).map_err(DecodeError::mismatch)
+    if json.flags().has_float() {
+        if let Some(value) = decode_typed(json) {
+            return Ok(value);
+        }
+    }
+    match serde_json::from_str(json.as_str()) {
+        Ok(value) => Ok(value),
+        Err(error) => decode_again(json, &error),
+    }
 }
 
-/// Decodes a value with a serde seed, such as serde passes for each field of a struct.
+/// Decodes an array or an object that has a whole number in the spelling of a float, if it has one.
+#[inline(never)]
+fn decode_typed<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Option<D> {
+    let is_container = matches!(json.kind(), JsonKind::Array | JsonKind::Object);
+    let has_any = is_container && has_whole_float(json);
+    has_any.then(|| D::deserialize(&mut ByValue::of(json)).ok())?
+}
+
+/// Decodes a value that serde_json has refused, if it may be for the spelling of its integers.
+#[cold]
+#[inline(never)]
+fn decode_again<'a, D: serde::Deserialize<'a>>(
+    json: Json<'a>,
+    error: &serde_json::Error,
+) -> Result<D, DecodeError> {
+    match has_whole_float(json) {
+        true => D::deserialize(&mut ByValue::of(json)).map_err(|error| DecodeError::part(&error)),
+        false => Err(DecodeError::mismatch(error)),
+    }
+}
+
+/// Decodes a value with a serde seed, such as serde passes for each field of a struct; `by_value` reads
+/// whole numbers as integers, whatever their spelling.
 pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
     json: Json<'a>,
     seed: S,
+    by_value: bool,
 ) -> Result<S::Value, DecodeError> {
     if has_reserved_key(json) {
         return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
     // The text is exactly one value, so no text follows it.
-    let mut text = serde_json::Deserializer::from_str(json.as_str());
-    seed.deserialize(&mut text).map_err(DecodeError::mismatch)
+    if !by_value {
+        let mut text = serde_json::Deserializer::from_str(json.as_str());
+        return seed
+            .deserialize(&mut text)
+            .map_err(|error| DecodeError::mismatch(&error));
+    }
+    let read = seed.deserialize(&mut ByValue::of(json));
+    read.map_err(|error| DecodeError::part(&error))
 }
 
 /// Whether a value has a reserved key. The scan has noted whether the text has one. Only then this
@@ -111,10 +152,22 @@ impl DecodeError {
 
     /// Makes an error from serde_json's.
     #[cold]
-    fn mismatch(error: serde_json::Error) -> Self {
+    fn mismatch(error: &serde_json::Error) -> Self {
         Self {
             kind: DecodeErrorKind::Mismatch,
-            detail: mismatch::describe(&error).into_boxed_str(),
+            detail: mismatch::describe(error).into_boxed_str(),
+        }
+    }
+
+    /// Makes an error from serde_json's about a part of the value, without its position, which counts
+    /// from the start of the part.
+    #[cold]
+    fn part(error: &serde_json::Error) -> Self {
+        let detail = mismatch::describe(error);
+        let end = detail.find(" at line ").unwrap_or(detail.len());
+        Self {
+            kind: DecodeErrorKind::Mismatch,
+            detail: detail.get(..end).unwrap_or_default().into(),
         }
     }
 

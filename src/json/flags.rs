@@ -9,9 +9,12 @@ impl TextFlags {
     /// No flags.
     pub(crate) const NONE: Self = Self(0);
     /// Nothing is known of the text, so every flag is set.
-    pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY);
+    pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY | Self::FLOAT);
+    /// Those that a text may have that this side writes.
+    pub(super) const WRITTEN: Self = Self(Self::FLOAT);
     const LINE_BREAKS: u8 = 1;
     const RESERVED_KEY: u8 = 2;
+    const FLOAT: u8 = 4;
 
     #[inline]
     pub(super) fn note_line_break(&mut self) {
@@ -20,6 +23,16 @@ impl TextFlags {
 
     pub(super) fn note_reserved_key(&mut self) {
         self.0 |= Self::RESERVED_KEY;
+    }
+
+    pub(super) fn note_float(&mut self) {
+        self.0 |= Self::FLOAT;
+    }
+
+    /// Whether a number may have a fraction or an exponent.
+    #[inline]
+    pub(crate) fn has_float(self) -> bool {
+        self.0 & Self::FLOAT != 0
     }
 
     /// Whether a raw carriage return or line feed may be between tokens.

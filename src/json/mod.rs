@@ -14,7 +14,7 @@
 //!   from the caller's types, with `mismatch` for error messages and `reserved` for keys that are
 //!   refused
 //! * `embed`: raw JSON as a part of these types
-//! * `decimal`: the exact value of a number
+//! * `decimal`: the exact value of a number; `by_value`: integers in another spelling
 //! * `owned`, `kept`: text that outlives its input
 //!
 //! What a JSON-RPC message means is decided elsewhere.
@@ -29,6 +29,7 @@
 //!   bytes ◀── encode, serializer ◀── Json<'a> or the caller's value
 //! ```
 
+mod by_value;
 #[cfg(any(antiphon_small, target_os = "none"))]
 mod bytes;
 mod cursor;
@@ -87,6 +88,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use by_value::has_whole_float;
 pub(crate) use decode::decode_seed;
 pub use decode::{DecodeError, DecodeErrorKind};
 pub use encode::{EncodeError, EncodeErrorKind};

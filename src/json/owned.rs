@@ -88,7 +88,7 @@ impl OwnedJson {
             .map(|text| Self {
                 // Text that is written here has no line breaks, and maps in it have no reserved
                 // keys. The names of fields and variants are the program's own.
-                flags: TextFlags::NONE,
+                flags: TextFlags::WRITTEN,
                 text: text.into(),
             })
             .map_err(|_| EncodeError::invalid_text())

@@ -224,6 +224,7 @@ impl Cursor<'_> {
         // none.
         if matches!(byte | 0x20, b'.' | b'e') {
             rare();
+            self.note_float();
             return self.fraction(pos, byte);
         }
         Ok(pos)

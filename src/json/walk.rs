@@ -139,7 +139,8 @@ impl<'a> Steps<'a> {
     }
 }
 
-fn skip_separators(text: &[u8], mut pos: usize) -> usize {
+/// Returns the position of the next key or value, or of the bracket that ends the container.
+pub(super) fn skip_separators(text: &[u8], mut pos: usize) -> usize {
     while matches!(
         text.get(pos),
         Some(b' ' | b'\t' | b'\n' | b'\r' | b',' | b':')

@@ -9,7 +9,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::missing::field_names;
-use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode_seed};
+use crate::json::{
+    DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode_seed, has_whole_float,
+};
 
 /// All params of a request as one argument of a handler: a struct, whose fields are the parameters.
 ///
@@ -50,16 +52,27 @@ impl<T> Params<T> {
         if names.is_empty() {
             return params.decode().map(Self);
         }
-        let mut fields = Fields {
-            names: names.iter(),
-            elements: params.elements(),
-            field: None,
+        let read = |by_value| {
+            let mut fields = Fields {
+                names: names.iter(),
+                elements: params.elements(),
+                field: None,
+                by_value,
+            };
+            let value = T::deserialize(&mut fields).map_err(|Failed(error)| error)?;
+            match fields.elements.next() {
+                None => Ok(Self(value)),
+                Some(_) => Err(DecodeError::about(DecodeErrorKind::Surplus, "")),
+            }
         };
-        let value = T::deserialize(&mut fields).map_err(|Failed(error)| error)?;
-        match fields.elements.next() {
-            None => Ok(Self(value)),
-            Some(_) => Err(DecodeError::about(DecodeErrorKind::Surplus, "")),
+        // As `Json::decode` does.
+        if params.flags().has_float() && has_whole_float(params) {
+            return read(true).or_else(|_| read(false));
         }
+        read(false).or_else(|error| match has_whole_float(params) {
+            true => read(true),
+            false => Err(error),
+        })
     }
 
     /// The names of the fields; empty for a type that is not a struct.
@@ -77,6 +90,7 @@ struct Fields<'de> {
     elements: Elements<'de>,
     /// The field whose name was read, and whose value was not.
     field: Option<(&'static str, Json<'de>)>,
+    by_value: bool,
 }
 
 impl<'de> Deserializer<'de> for &mut Fields<'de> {
@@ -120,7 +134,7 @@ impl<'de> MapAccess<'de> for &mut Fields<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failed> {
         let (name, value) = self.field.take().unwrap_or(("", Json::NULL));
-        decode_seed(value, seed).map_err(|error| Failed(error.of_parameter(name)))
+        decode_seed(value, seed, self.by_value).map_err(|error| Failed(error.of_parameter(name)))
     }
 }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use antiphon::{Closed, Config, OwnedError};
 use antiphon_lsp::types::{
-    DidCloseTextDocumentNotification, ExecuteCommandParams, ExecuteCommandRequest, HoverRequest,
-    InitializeParams, InitializeRequest, InitializeResult, LogMessageNotification,
-    LogMessageParams, MessageType, ServerCapabilities, ShowDocumentParams, ShowDocumentRequest,
-    ShutdownRequest, WorkDoneProgressParams,
+    DidChangeTextDocumentNotification, DidCloseTextDocumentNotification, ExecuteCommandParams,
+    ExecuteCommandRequest, HoverRequest, InitializeParams, InitializeRequest, InitializeResult,
+    LogMessageNotification, LogMessageParams, MessageType, Range, ServerCapabilities,
+    ShowDocumentParams, ShowDocumentRequest, ShutdownRequest, TextDocumentContentChangeEvent,
+    WorkDoneProgressParams,
 };
 use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone, WorkDoneStep};
 use antiphon_net::{Duplex, Io, Link, Metrics, Router, connect, duplex, serve};
@@ -159,6 +160,44 @@ async fn nothing_is_served_before_initialize_and_after_shutdown() {
     assert_eq!(*log.lock().unwrap(), ["a"]);
     editor.say(r#""method":"exit""#).await;
     assert_eq!(editor.hear().await, None);
+}
+
+/// The ranges of a change of a document, or that all of it changed.
+fn shown(change: TextDocumentContentChangeEvent) -> String {
+    match change {
+        TextDocumentContentChangeEvent::TextDocumentContentChangePartial(part) => {
+            let Range { start, end } = part.range;
+            let places = [start.line, start.character, end.line, end.character];
+            format!("{places:?} {}", part.text)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+// USE-34
+#[tokio::test(start_paused = true)]
+async fn a_position_that_is_written_with_a_fraction_was_refused_and_a_change_replaced_all() {
+    let log = Log::default();
+    let server = server(&log).on_notification::<DidChangeTextDocumentNotification>(
+        |changed, call| async move {
+            let changes = changed.content_changes.into_iter().map(shown);
+            call.state().lock().unwrap().extend(changes);
+            Ok(())
+        },
+    );
+    let mut editor = Editor::of(&server);
+    editor.initialize(CAN_NOTHING).await;
+    let change = r#"{"range":{"start":{"line":0.0,"character":1e0},"end":{"line":2,"character":3.0}},"text":"1.0"}"#;
+    editor
+        .say(&format!(
+            r#""method":"textDocument/didChange","params":{{"textDocument":{{"uri":"a","version":2.0}},"contentChanges":[{change}]}}"#
+        ))
+        .await;
+    editor
+        .say(&HOVER.replace("\"line\":0", "\"line\":0.0"))
+        .await;
+    editor.expect(r#""result":null,"id":1"#).await;
+    assert_eq!(*log.lock().unwrap(), ["[0, 1, 2, 3] 1.0"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -235,6 +235,10 @@ impl Reader<'_> {
             _ => {
                 node.kind = JsonKind::Number;
                 self.number()?;
+                let number = &self.text[start..self.at];
+                if number.iter().any(|byte| b".eE".contains(byte)) {
+                    self.flags.note_float();
+                }
             }
         }
         node.end = self.at;
