@@ -290,7 +290,7 @@ fn a_client_sends_by_name_or_by_position() {
     let _ = client.add_all(1.0, Some(2.0));
     let _ = client.with_prefix("").pair((1, 2));
     let expected = [
-        r#"call calc.addAll {"firstNumber":1.0,"secondNumber":null}"#,
+        r#"call calc.addAll {"firstNumber":1.0}"#,
         r#"call calc.who/am i {"a-b":"!"}"#,
         r#"tell calc.note {"line":"x"}"#,
         "call calc.loop ",

@@ -107,3 +107,4 @@ pub(crate) use number::{NINE_DIGITS, short_digits, write_i64, write_u64};
 pub(crate) use plain::{inside_of, text_of, value_of};
 pub(crate) use scan::{Scanned, Shape, scan};
 pub(crate) use serializer::write_value;
+pub(crate) use serializer_parts::is_none;

@@ -2,11 +2,12 @@
 //!
 //! [`KeyWriter`] writes map keys, and puts quotes around scalars. [`RawWriter`] writes the one
 //! field of a struct with a private name of serde_json, which is JSON text. Both refuse other
-//! values: a map key cannot be an array, and raw text is always a string.
+//! values: a map key cannot be an array, and raw text is always a string. [`IsNone`] accepts one value
+//! alone, and writes nothing.
 
-use core::fmt::Display;
+use core::fmt::{self, Display};
 
-use serde::ser::{Impossible, Serialize, Serializer};
+use serde::ser::{self, Impossible, Serialize, Serializer};
 
 use super::decode::has_reserved_key;
 use super::encode::{EncodeError, write_json};
@@ -19,30 +20,26 @@ use super::writer::Writer;
 /// compound and empty values.
 macro_rules! refuse {
     ($error:expr; scalars $($method:ident($type:ty))*) => {
-        $(fn $method(self, _value: $type) -> Result<(), EncodeError> { Err($error) })*
+        $(fn $method(self, _value: $type) -> Result<(), Self::Error> { Err($error) })*
     };
     ($error:expr; compounds) => {
-        type SerializeSeq = Impossible<(), EncodeError>;
-        type SerializeTuple = Impossible<(), EncodeError>;
-        type SerializeTupleStruct = Impossible<(), EncodeError>;
-        type SerializeTupleVariant = Impossible<(), EncodeError>;
-        type SerializeMap = Impossible<(), EncodeError>;
-        type SerializeStruct = Impossible<(), EncodeError>;
-        type SerializeStructVariant = Impossible<(), EncodeError>;
+        type SerializeSeq = Impossible<(), Self::Error>;
+        type SerializeTuple = Impossible<(), Self::Error>;
+        type SerializeTupleStruct = Impossible<(), Self::Error>;
+        type SerializeTupleVariant = Impossible<(), Self::Error>;
+        type SerializeMap = Impossible<(), Self::Error>;
+        type SerializeStruct = Impossible<(), Self::Error>;
+        type SerializeStructVariant = Impossible<(), Self::Error>;
 
-        fn serialize_bytes(self, _value: &[u8]) -> Result<(), EncodeError> {
+        fn serialize_bytes(self, _value: &[u8]) -> Result<(), Self::Error> {
             Err($error)
         }
 
-        fn serialize_none(self) -> Result<(), EncodeError> {
+        fn serialize_unit(self) -> Result<(), Self::Error> {
             Err($error)
         }
 
-        fn serialize_unit(self) -> Result<(), EncodeError> {
-            Err($error)
-        }
-
-        fn serialize_unit_struct(self, _: &'static str) -> Result<(), EncodeError> {
+        fn serialize_unit_struct(self, _: &'static str) -> Result<(), Self::Error> {
             Err($error)
         }
 
@@ -52,15 +49,15 @@ macro_rules! refuse {
             _: u32,
             _: &'static str,
             _: &S,
-        ) -> Result<(), EncodeError> {
+        ) -> Result<(), Self::Error> {
             Err($error)
         }
 
-        fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, EncodeError> {
+        fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, Self::Error> {
             Err($error)
         }
 
-        fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, EncodeError> {
+        fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, Self::Error> {
             Err($error)
         }
 
@@ -68,7 +65,7 @@ macro_rules! refuse {
             self,
             _: &'static str,
             _: usize,
-        ) -> Result<Self::SerializeTupleStruct, EncodeError> {
+        ) -> Result<Self::SerializeTupleStruct, Self::Error> {
             Err($error)
         }
 
@@ -78,11 +75,11 @@ macro_rules! refuse {
             _: u32,
             _: &'static str,
             _: usize,
-        ) -> Result<Self::SerializeTupleVariant, EncodeError> {
+        ) -> Result<Self::SerializeTupleVariant, Self::Error> {
             Err($error)
         }
 
-        fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, EncodeError> {
+        fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, Self::Error> {
             Err($error)
         }
 
@@ -90,7 +87,7 @@ macro_rules! refuse {
             self,
             _: &'static str,
             _: usize,
-        ) -> Result<Self::SerializeStruct, EncodeError> {
+        ) -> Result<Self::SerializeStruct, Self::Error> {
             Err($error)
         }
 
@@ -100,7 +97,7 @@ macro_rules! refuse {
             _: u32,
             _: &'static str,
             _: usize,
-        ) -> Result<Self::SerializeStructVariant, EncodeError> {
+        ) -> Result<Self::SerializeStructVariant, Self::Error> {
             Err($error)
         }
     };
@@ -152,6 +149,10 @@ impl Serializer for KeyWriter<'_, '_> {
         write_f64(self.writer.out, value);
         self.writer.push(b"\"");
         Ok(())
+    }
+
+    fn serialize_none(self) -> Result<(), EncodeError> {
+        Err(EncodeError::key_not_string())
     }
 
     fn serialize_char(self, value: char) -> Result<(), EncodeError> {
@@ -212,6 +213,10 @@ impl Serializer for RawWriter<'_, '_> {
         Ok(())
     }
 
+    fn serialize_none(self) -> Result<(), EncodeError> {
+        Err(EncodeError::invalid_text())
+    }
+
     fn serialize_some<S: Serialize + ?Sized>(self, _value: &S) -> Result<(), EncodeError> {
         Err(EncodeError::invalid_text())
     }
@@ -242,4 +247,75 @@ impl Serializer for RawWriter<'_, '_> {
     }
 
     refuse!(EncodeError::invalid_text(); compounds);
+}
+
+/// Whether a value is `None`, which stands for an argument that is left out. (`Some(None)` is not: it is
+/// written as `null`.)
+pub(crate) fn is_none<S: Serialize + ?Sized>(value: &S) -> bool {
+    value.serialize(IsNone).is_ok()
+}
+
+/// Accepts `None` alone.
+struct IsNone;
+
+/// A value that is not `None`. It is never shown.
+#[derive(Debug)]
+struct Other;
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the value is not `None`")
+    }
+}
+
+impl core::error::Error for Other {}
+
+impl ser::Error for Other {
+    fn custom<M: Display>(_: M) -> Self {
+        Self
+    }
+}
+
+impl Serializer for IsNone {
+    type Ok = ();
+    type Error = Other;
+
+    fn serialize_none(self) -> Result<(), Other> {
+        Ok(())
+    }
+
+    fn serialize_newtype_struct<S: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &S,
+    ) -> Result<(), Other> {
+        value.serialize(self)
+    }
+
+    fn serialize_some<S: Serialize + ?Sized>(self, _: &S) -> Result<(), Other> {
+        Err(Other)
+    }
+
+    fn serialize_str(self, _: &str) -> Result<(), Other> {
+        Err(Other)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<(), Other> {
+        Err(Other)
+    }
+
+    /// Other than the default, prints nothing.
+    fn collect_str<D: Display + ?Sized>(self, _: &D) -> Result<(), Other> {
+        Err(Other)
+    }
+
+    refuse! {
+        Other; scalars
+        serialize_bool(bool) serialize_char(char) serialize_f32(f32) serialize_f64(f64)
+        serialize_i8(i8) serialize_i16(i16) serialize_i32(i32) serialize_i64(i64)
+        serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64)
+        serialize_i128(i128) serialize_u128(u128)
+    }
+
+    refuse!(Other; compounds);
 }

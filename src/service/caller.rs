@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::describe::with_prefix;
 use super::errors::RpcError;
 use crate::encode::Payload;
+use crate::json::is_none;
 
 /// How a typed client sends params.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,12 +172,12 @@ impl<V: Values> Serialize for Named<'_, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.encoding {
             Encoding::ByName => {
-                let mut map = serializer.serialize_map(Some(self.names.len()))?;
+                let mut map = serializer.serialize_map(None)?;
                 self.values.write_named(self.names, &mut map)?;
                 map.end()
             }
             Encoding::ByPosition => {
-                let mut seq = serializer.serialize_seq(Some(self.names.len()))?;
+                let mut seq = serializer.serialize_seq(None)?;
                 self.values.write_in_order(&mut seq)?;
                 seq.end()
             }
@@ -185,8 +186,11 @@ impl<V: Values> Serialize for Named<'_, V> {
 }
 
 /// The arguments of a call: a tuple of references to values.
+///
+/// An argument that is `None` is left out, because many servers accept no `null` for it. To send `null`,
+/// give the parameter the type `Option<Option<T>>`: its `Some(None)` is `null`.
 pub trait Values {
-    /// Writes each value with its name.
+    /// Writes each value with its name, except those that are `None`.
     ///
     /// # Errors
     /// An error of `map`.
@@ -196,7 +200,8 @@ pub trait Values {
         map: &mut M,
     ) -> Result<(), M::Error>;
 
-    /// Writes the values in their order.
+    /// Writes the values in their order, up to the last that is not `None`. One before it that is `None`
+    /// is written as `null`, because it cannot be left out.
     ///
     /// # Errors
     /// An error of `seq`.
@@ -212,13 +217,19 @@ macro_rules! tuples {
                 names: &[&'static str],
                 map: &mut M,
             ) -> Result<(), M::Error> {
-                $(map.serialize_entry(names.get($place).copied().unwrap_or_default(), &self.$place)?;)*
+                $(if !is_none(&self.$place) {
+                    map.serialize_entry(names.get($place).copied().unwrap_or_default(), &self.$place)?;
+                })*
                 Ok(())
             }
 
             #[allow(unused_variables)]
             fn write_in_order<Q: SerializeSeq>(&self, seq: &mut Q) -> Result<(), Q::Error> {
-                $(seq.serialize_element(&self.$place)?;)*
+                let are_none: &[bool] = &[$(is_none(&self.$place)),*];
+                let len = are_none.iter().rposition(|is_none| !is_none).map_or(0, |last| last + 1);
+                $(if $place < len {
+                    seq.serialize_element(&self.$place)?;
+                })*
                 Ok(())
             }
         }

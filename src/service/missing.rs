@@ -16,6 +16,15 @@ pub(super) fn absent<'de, T: Deserialize<'de>>() -> Option<T> {
 /// The deserializer of a missing value.
 struct Absent;
 
+/// Returns the value that `null` stands for in a type that distinguishes it from a missing value: for
+/// an `Option` of an `Option` its `Some(None)`. Other types have no such value.
+pub(super) fn null<'de, T: Deserialize<'de>>() -> Option<T> {
+    T::deserialize(GivenNull).ok()
+}
+
+/// The deserializer of a `null` that was given.
+struct GivenNull;
+
 /// The error for a type that has no such value. It is never shown.
 #[derive(Debug)]
 pub(super) struct Required;
@@ -43,6 +52,31 @@ impl<'de> Deserializer<'de> for Absent {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Required> {
         visitor.visit_none()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Required> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> Deserializer<'de> for GivenNull {
+    type Error = Required;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Required> {
+        Err(Required)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Required> {
+        visitor.visit_some(Absent)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
