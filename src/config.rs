@@ -109,6 +109,9 @@ options! {
         v1_other_versions: bool = false,
         /// How `"params": null` is treated. Default [`NullParams::Reject`].
         null_params: NullParams = NullParams::Reject,
+        /// What routers do with params by names that no parameter has; a router, a service and a
+        /// method may each say otherwise. Default [`UnknownParams::Reject`].
+        unknown_params: UnknownParams = UnknownParams::Reject,
         /// Whether a 2.0 response may also carry the other outcome as null, and a 1.0 response may
         /// leave it out. Default off.
         lenient_responses: bool = false,
@@ -198,7 +201,8 @@ options! {
         /// answered −32600. Default 2048, as in Ethereum nodes.
         max_method_bytes: usize = 2048,
         /// The largest `data` of our errors, in bytes. A larger one fails as
-        /// [`TooLarge`](crate::SendError::TooLarge). Default 64 KiB.
+        /// [`TooLarge`](crate::SendError::TooLarge); sessions and routers then send code and message
+        /// alone, and report it. Default 64 KiB.
         max_error_data_bytes: usize = 64 << 10,
         /// The most open calls of ours. Further ones fail as
         /// [`TooManyCalls`](crate::SendError::TooManyCalls). Needs 16 bytes and the tag per call.
@@ -303,6 +307,17 @@ pub enum NullParams {
     Reject,
     /// As absent params: some editors and nodes send it.
     TreatAsAbsent,
+}
+
+/// What happens to params by names that no parameter of the method has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownParams {
+    /// The request is answered −32602, because a misspelt name of an optional parameter would
+    /// otherwise go unnoticed.
+    Reject,
+    /// They are ignored, so that a peer of a later version of the protocol may send more.
+    Ignore,
 }
 
 /// The id of an error for an invalid request.

@@ -136,7 +136,8 @@ pub use collector::{Collector, FetchError};
 pub use config::{
     BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelNotice, CancelStyle, Config,
     Dialect, DuplicateIds, FixedConfig, InvalidRequestId, LimitErrors, Limits, MissingResponseId,
-    NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, V1NullId, VersionPolicy,
+    NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, UnknownParams, V1NullId,
+    VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Encoded, Payload, encode_error, encode_parse_error, encode_response};

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use crate::config::{
     BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams,
-    UnknownId, V1NullId, VersionPolicy,
+    UnknownId, UnknownParams, V1NullId, VersionPolicy,
 };
 use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
@@ -65,7 +65,8 @@ impl Config {
 
     /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
     /// cancelled request answered −32800, a busy server −32803, no batches, progress by
-    /// `$/progress`. `params: null` is read as absent, because editors send it with `shutdown`.
+    /// `$/progress`. `params: null` is read as absent, because editors send it with `shutdown`. Names of
+    /// params that a method does not know are ignored, because later versions add some.
     /// Messages up to 64 MiB, because editors send whole documents. A binary WebSocket message is
     /// read as text, because pygls sends such messages. A drain lasts 2 s at most, because the
     /// editor may have ended.
@@ -79,6 +80,7 @@ impl Config {
         config.dialect.progress = ProgressStyle::Lsp;
         config.dialect.error_profile = ErrorProfile::Lsp;
         config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.unknown_params = UnknownParams::Ignore;
         config.dialect.batches = false;
         config.timeouts.drain_timeout = Some(EDITOR_DRAIN_TIMEOUT);
         config.limits.max_message_bytes = 64 << 20;
@@ -90,7 +92,8 @@ impl Config {
     /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, no
     /// answer to a cancelled request, a busy server answers −32603, ids never null and never shared
     /// by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
-    /// tool results carry files. `params: null` is read as absent. A drain lasts 2 s at most,
+    /// tool results carry files. `params: null` is read as absent. Names of params that a method does
+    /// not know are ignored, because every revision adds some. A drain lasts 2 s at most,
     /// because the host may have ended.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
@@ -100,6 +103,7 @@ impl Config {
         config.dialect.progress = ProgressStyle::Mcp;
         config.dialect.error_profile = ErrorProfile::Mcp;
         config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.unknown_params = UnknownParams::Ignore;
         config.dialect.null_ids = false;
         config.dialect.duplicate_ids = DuplicateIds::Reject;
         config.dialect.batches = matches!(revision, McpRevision::V2025_03_26);

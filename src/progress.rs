@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::ser::Error as _;
 
 use crate::encode::{Encoded, Payload};
-use crate::json::{EncodeError, Json, JsonKind, OwnedJson, write_json, write_str};
+use crate::json::{EncodeError, Json, JsonKind, JsonString, OwnedJson, write_json, write_str};
 
 /// How a dialect reports the progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,10 +209,10 @@ fn no_progress() -> EncodeError {
 }
 
 /// The text of an object, member by member.
-struct Object(Vec<u8>);
+pub(crate) struct Object(Vec<u8>);
 
 impl Object {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Vec::from(*b"{"))
     }
 
@@ -225,8 +225,13 @@ impl Object {
 
     /// Adds the members of another object, except those named `but`.
     fn add_all(&mut self, object: Json<'_>, but: &str) {
+        self.add_some(object, |name| !name.eq_str(but));
+    }
+
+    /// Adds the members of another object whose names `keeps` accepts.
+    pub(crate) fn add_some(&mut self, object: Json<'_>, keeps: impl Fn(&JsonString<'_>) -> bool) {
         for (name, value) in object.members() {
-            if name.eq_str(but) {
+            if !keeps(&name) {
                 continue;
             }
             self.next();
@@ -243,7 +248,7 @@ impl Object {
         }
     }
 
-    fn end(mut self) -> Result<OwnedJson, EncodeError> {
+    pub(crate) fn end(mut self) -> Result<OwnedJson, EncodeError> {
         self.0.push(b'}');
         OwnedJson::of_parts(self.0)
     }

@@ -3,14 +3,36 @@
 use serde::Deserialize;
 use smallvec::SmallVec;
 
-use super::missing::absent;
+use super::missing::{absent, null};
 use super::trace_context::META;
-use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
+use crate::config::UnknownParams;
+use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind, JsonString, OwnedJson};
+use crate::progress::Object;
+
+impl UnknownParams {
+    /// Returns the params without the members that none of these parameters has; `None` if there are
+    /// none of these, or if they are to be refused.
+    pub fn without_unknown<'n>(
+        self,
+        params: Option<Json<'_>>,
+        names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Option<OwnedJson> {
+        let params = params.filter(|_| self == Self::Ignore)?;
+        let is_known = |name: &JsonString<'_>| names.clone().any(|known| name.eq_str(known));
+        if params.members().all(|(name, _)| is_known(&name)) {
+            return None;
+        }
+        let mut object = Object::new();
+        object.add_some(params, is_known);
+        object.end().ok()
+    }
+}
 
 /// The params of a request, sorted by the parameters of its method.
 ///
 /// An array has the arguments by position, an object by name, in any order. Params that are
-/// surplus, unknown or given twice are refused before any is decoded. Only a member `_meta` is
+/// surplus, unknown or given twice are refused before any is decoded; a router leaves unknown ones out
+/// before, where [`UnknownParams::Ignore`] says so. Only a member `_meta` is
 /// ignored if no parameter has that name, because it describes the call: its trace, for example. Up
 /// to eight arguments are found without an allocation.
 ///
@@ -71,7 +93,9 @@ impl<'a, 'n> Arguments<'a, 'n> {
         Ok(Self { names, values })
     }
 
-    /// Decodes the argument at index `place`, which begins at 0.
+    /// Decodes the argument at index `place`, which begins at 0. `null` is a value of a type that has
+    /// two `Option`s, one in the other: `Some(None)`, while `None` stands for an argument that was left
+    /// out.
     ///
     /// # Errors
     /// [`Missing`](DecodeErrorKind::Missing) if it was left out and its type is not optional;
@@ -80,7 +104,11 @@ impl<'a, 'n> Arguments<'a, 'n> {
     pub fn get<T: Deserialize<'a>>(&self, place: usize) -> Result<T, DecodeError> {
         let name = self.names.get(place).copied().unwrap_or_default();
         match self.values.get(place) {
-            Some(Some(value)) => value.decode().map_err(|error| error.of_parameter(name)),
+            Some(Some(value)) => {
+                let null = value.is_null().then(null::<T>).flatten();
+                null.map_or_else(|| value.decode(), Ok)
+                    .map_err(|error| error.of_parameter(name))
+            }
             _ => absent().ok_or_else(|| DecodeError::about(DecodeErrorKind::Missing, name)),
         }
     }

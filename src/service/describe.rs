@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::missing::absent;
 use super::schema::SchemaOf;
+use crate::config::UnknownParams;
 
 /// Describes a method: for its registration, `rpc.listMethods` and `rpc.discover`.
 ///
@@ -27,6 +28,7 @@ pub struct MethodInfo {
     doc: &'static str,
     result: SchemaOf,
     finishes: bool,
+    unknown_params: Option<UnknownParams>,
 }
 
 /// Describes a method: its name, the names and types of its parameters in their order, the type of its
@@ -79,6 +81,7 @@ impl MethodInfo {
             doc: "",
             result: SchemaOf::UNKNOWN,
             finishes: false,
+            unknown_params: None,
         }
     }
 
@@ -97,6 +100,13 @@ impl MethodInfo {
     /// Makes its handler run to its end, even if its request is cancelled or its connection ends.
     pub const fn finishing(mut self) -> Self {
         self.finishes = true;
+        self
+    }
+
+    /// Sets what happens to params by names that it does not have, whatever its router and the
+    /// configuration say.
+    pub const fn with_unknown_params(mut self, unknown_params: UnknownParams) -> Self {
+        self.unknown_params = Some(unknown_params);
         self
     }
 
@@ -137,6 +147,12 @@ impl MethodInfo {
     /// in a [`LocalRouter`](super::LocalRouter) every handler runs to its end.
     pub const fn finishes(&self) -> bool {
         self.finishes
+    }
+
+    /// What happens to params by names that it does not have; `None` if its router or the configuration
+    /// decides.
+    pub const fn unknown_params(&self) -> Option<UnknownParams> {
+        self.unknown_params
     }
 
     /// The schema of the result.

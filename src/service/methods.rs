@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use super::args::Arguments;
 use super::caller::{Encoding, Named, Values};
-use super::describe::ServiceInfo;
+use super::describe::{MethodInfo, ServiceInfo};
 use super::errors::Failure;
 use super::handler::IntoResult;
+use crate::config::UnknownParams;
 use crate::encode::Encoded;
 use crate::error_object::OwnedError;
 use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
@@ -62,6 +63,7 @@ pub trait AsyncMethods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
 pub struct Implementation<X> {
     methods: X,
     prefix: Option<String>,
+    unknown_params: Option<UnknownParams>,
 }
 
 impl<X> Implementation<X> {
@@ -71,6 +73,7 @@ impl<X> Implementation<X> {
         Self {
             methods,
             prefix: None,
+            unknown_params: None,
         }
     }
 
@@ -80,6 +83,23 @@ impl<X> Implementation<X> {
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
+    }
+
+    /// Sets what happens to params by names that its methods do not have, whatever the router and the
+    /// configuration say.
+    #[must_use]
+    pub const fn unknown_params(mut self, unknown_params: UnknownParams) -> Self {
+        self.unknown_params = Some(unknown_params);
+        self
+    }
+
+    /// Sets in the description of a method what is set for all, unless the method says it itself.
+    pub fn describe(&self) -> impl Fn(MethodInfo) -> MethodInfo + use<X> {
+        let of_all = self.unknown_params;
+        move |info| match of_all.filter(|_| info.unknown_params().is_none()) {
+            Some(unknown_params) => info.with_unknown_params(unknown_params),
+            None => info,
+        }
     }
 
     /// Returns the methods, and the prefix if there is one.
@@ -98,7 +118,8 @@ pub fn write_result(output: impl IntoResult, result: &mut ResultText) -> Result<
     Ok(())
 }
 
-/// Makes an error with this data. Data without a JSON form is left out.
+/// Makes an error with this data. Data without a JSON form is left out, and the error
+/// [says so](OwnedError::lost_data).
 pub fn error_with_data<T: Serialize>(
     code: i64,
     message: impl Into<String>,
@@ -132,7 +153,8 @@ pub fn error_members<'a, 'n>(
     }
 }
 
-/// Makes an error whose data has these members. Data without a JSON form is left out.
+/// Makes an error whose data has these members, except those that are `None`. Data without a JSON form
+/// is left out.
 pub fn error_with(
     code: i64,
     message: impl Into<String>,

@@ -9,7 +9,7 @@ use antiphon::{
     AcpVersion, BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelNotice, CancelStyle,
     Config, DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors,
     McpRevision, MissingResponseId, NullIdError, NullParams, ProgressStyle, Role, UnknownId,
-    V1NullId, VersionPolicy,
+    UnknownParams, V1NullId, VersionPolicy,
 };
 
 /// One field of `Config`, by name.
@@ -157,6 +157,7 @@ pub(crate) static KNOBS: &[Knob] = &[
     switch!(dialect.v1_named_params),
     switch!(dialect.v1_other_versions),
     choice!(dialect.null_params, NullParams, [Reject, TreatAsAbsent]),
+    choice!(dialect.unknown_params, UnknownParams, [Reject, Ignore]),
     switch!(dialect.lenient_responses),
     switch!(dialect.allow_null_id),
     switch!(dialect.null_ids),

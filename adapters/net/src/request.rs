@@ -12,7 +12,7 @@ use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
-    ProgressStyle, RequestKey, SendError,
+    ProgressStyle, RequestKey, SendError, UnknownParams,
 };
 use serde::Deserialize;
 
@@ -38,6 +38,8 @@ pub struct Request {
     /// The answer that comes later, for interceptors to observe; empty before
     /// [`defer`](Self::defer), and without interceptors.
     later: OnceLock<Arc<LaterAnswer>>,
+    /// What happens to params by unknown names; empty if the configuration decides.
+    unknown_params: OnceLock<UnknownParams>,
 }
 
 impl Request {
@@ -57,6 +59,7 @@ impl Request {
             responder,
             cx: OnceLock::new(),
             later: OnceLock::new(),
+            unknown_params: OnceLock::new(),
         }
     }
 
@@ -136,6 +139,22 @@ impl Request {
     pub fn raw_params(&self) -> Option<Json<'_>> {
         let set = self.cx.get().and_then(|cx| cx.params());
         set.or_else(|| self.message.params())
+    }
+
+    /// Sets what happens to params by unknown names; `None` leaves it to the configuration.
+    pub(crate) fn set_unknown_params(&self, unknown_params: Option<UnknownParams>) {
+        if let Some(unknown_params) = unknown_params {
+            self.unknown_params.get_or_init(|| unknown_params);
+        }
+    }
+
+    /// What happens to params by unknown names.
+    pub(crate) fn unknown_params(&self) -> UnknownParams {
+        let set = self.unknown_params.get().copied();
+        set.unwrap_or_else(|| {
+            let options = self.responder.session().options();
+            options.config.dialect.unknown_params
+        })
     }
 
     /// The value of type `T` that an interceptor has added to the attributes of the request.
@@ -344,6 +363,7 @@ impl Request {
             cx: self.cx.clone(),
             // `later` is shared, because the detached request may be deferred too.
             later: self.later.clone(),
+            unknown_params: self.unknown_params.clone(),
         }
     }
 
@@ -354,6 +374,7 @@ impl Request {
             responder: self.responder.without_ticket(),
             cx: self.cx.clone(),
             later: OnceLock::new(),
+            unknown_params: self.unknown_params.clone(),
         }
     }
 

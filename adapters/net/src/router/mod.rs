@@ -23,7 +23,7 @@ use antiphon::service::{
     RegisterError, Registry, described,
 };
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError};
+use antiphon::{Closed, OwnedError, UnknownParams};
 
 use crate::answer::Answer;
 use crate::peer::Peer;
@@ -86,6 +86,7 @@ struct Table<S> {
     methods: Registry<Route<S>>,
     extensions: Registry<Route<S>>,
     naming: Naming,
+    unknown_params: Option<UnknownParams>,
     /// `None` if names that begin with `rpc.` are ordinary names.
     discovery: Option<Discovery>,
     is_visible: Option<IsVisible>,
@@ -111,6 +112,7 @@ struct Route<S> {
     serve: Arc<dyn Serve<S>>,
     place: usize,
     is_notification: bool,
+    unknown_params: Option<UnknownParams>,
 }
 
 impl<S> Clone for Route<S> {
@@ -152,6 +154,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             methods: Registry::new(),
             extensions: Registry::reserved(),
             naming: Naming::Simple,
+            unknown_params: None,
             discovery: Some(Discovery::default()),
             is_visible: None,
             chain: None,
@@ -222,6 +225,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             serve: Arc::new(serving::Raw(handler)),
             place: 0,
             is_notification: false,
+            unknown_params: None,
         };
         expect(self.insert(MethodInfo::request(name, &[]), route));
         self
@@ -301,12 +305,14 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         &self,
         service: Implementation<X>,
     ) -> Result<(), RegisterError> {
+        let describe = service.describe();
         let (methods, prefix) = service.into_parts();
         let about = methods.describe();
         let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(Arc::new(methods), PhantomData));
         let mut table = self.write();
         let named = about.named(prefix, &table.naming)?.into_iter().enumerate();
         let routes = named.map(|(place, info)| {
+            let info = describe(info);
             let route = Route::of(&info, Arc::clone(&serve));
             (info, Route { place, ..route })
         });
@@ -318,6 +324,15 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     #[must_use]
     pub fn naming(self, naming: Naming) -> Self {
         self.write().naming = naming;
+        self
+    }
+
+    /// Sets what happens to params by names that a method does not have; a service and a method may say
+    /// otherwise. The default is what the configuration of the connection says: −32602, but in the dialects
+    /// LSP and MCP they are ignored.
+    #[must_use]
+    pub fn unknown_params(self, unknown_params: UnknownParams) -> Self {
+        self.write().unknown_params = Some(unknown_params);
         self
     }
 
@@ -534,6 +549,7 @@ impl<S> Route<S> {
             serve,
             place: 0,
             is_notification: info.is_notification(),
+            unknown_params: info.unknown_params(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError};
+use antiphon::{Closed, OwnedError, UnknownParams};
 
 use super::serving::{OnThreads, Served, Tasks};
 use super::{Route, Routes, is_reserved};
@@ -100,6 +100,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         around: Option<(&Chain<Request>, &Cx)>,
     ) -> Option<Result<Text, Failure>> {
         if let Some(route) = found.route {
+            request.set_unknown_params(route.unknown_params.or(found.unknown_params));
             let begin = || route.serve.serve(route.place, request, &self.shared.state);
             let served = match around {
                 None => begin(),
@@ -135,6 +136,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             route: methods.get(method).cloned(),
             is_built_in: is_extension && Discovery::is_known(method),
             handler_timeout: table.handler_timeout,
+            unknown_params: table.unknown_params,
         };
         (found, table.chain.clone())
     }
@@ -169,6 +171,8 @@ struct Found<S> {
     is_built_in: bool,
     /// The time limit of a handler that waits.
     handler_timeout: Option<Duration>,
+    /// What the router says about params by unknown names.
+    unknown_params: Option<UnknownParams>,
 }
 
 impl<S> Found<S> {

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use antiphon::service::{
-    AsyncMethods, Failure, Handler, IntoResult, MethodInfo, Methods, ServiceInfo, write_result,
+    AsyncMethods, Failure, Handler, IntoResult, MethodInfo, Methods, ParamInfo, ServiceInfo,
+    write_result,
 };
 use antiphon::{Json, OwnedError, OwnedJson, SendError};
 
@@ -106,15 +107,25 @@ pub(super) struct Function<F> {
 /// The params of a request that a method takes one by one.
 enum Parameters<'r> {
     All(Option<Json<'r>>),
-    /// The params without the member by which the peer asks for progress.
+    /// The params without the member by which the peer asks for progress, and without those by unknown
+    /// names, if they are ignored.
     Rest(OwnedJson),
 }
 
 impl<'r> Parameters<'r> {
-    fn of(request: &'r Request) -> Self {
+    fn of<'n>(request: &'r Request, names: impl Iterator<Item = &'n str> + Clone) -> Self {
         let params = request.raw_params();
         let rest = params.and_then(|params| request.progress_style().without_token(params));
-        rest.map_or(Self::All(params), Self::Rest)
+        let given = rest.as_ref().map(OwnedJson::as_json).or(params);
+        let known = request.unknown_params().without_unknown(given, names);
+        known.or(rest).map_or(Self::All(params), Self::Rest)
+    }
+
+    /// The params of the method at an index of a service.
+    fn of_method(request: &'r Request, info: &ServiceInfo, method: usize) -> Self {
+        let info = info.methods.get(method);
+        let params = info.map_or(&[][..], MethodInfo::params);
+        Self::of(request, params.iter().map(ParamInfo::name))
     }
 
     fn json(&self) -> Option<Json<'_>> {
@@ -139,7 +150,7 @@ where
                    state: &S| {
             let given = match H::IS_WHOLE {
                 true => Parameters::All(params),
-                false => Parameters::of(request),
+                false => Parameters::of(request, names.iter().copied()),
             };
             match handler.call(given.json(), names, request, state) {
                 Ok(output) => output.answer(request).0,
@@ -211,7 +222,7 @@ impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
         state: &'c Arc<S>,
     ) -> Starting<'c> {
         let mut text = Text::new();
-        let params = Parameters::of(request);
+        let params = Parameters::of_method(request, self.info(), method);
         let done = self.call(method, params.json(), request, state, text.buffer());
         Starting(Served::Done(Some(done.map(|()| text))))
     }
@@ -252,7 +263,7 @@ async fn called<S: Sync, X: AsyncMethods<Request, S>>(
     state: &S,
 ) -> Result<Text, Failure> {
     let mut text = Text::new();
-    let params = Parameters::of(request);
+    let params = Parameters::of_method(request, methods.info(), method);
     methods
         .call(method, params.json(), request, state, text.buffer())
         .await?;
