@@ -4,6 +4,7 @@
 //! calls. If the output is full, calls and notifications wait in a line, in which answers never wait.
 //! Params are written to JSON before the session's lock is taken. Of a refused call nothing is sent.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -139,8 +140,9 @@ impl Peer {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Sends a notification. If the output is full, it waits for space, for the
-    /// [`call_timeout`](crate::ConnectionConfig::call_timeout) at most.
+    /// Sends a notification: at once if the output has space, even if nobody awaits it. Otherwise it waits
+    /// for space, for the [`call_timeout`](crate::ConnectionConfig::call_timeout) at most; if it is dropped
+    /// before, nothing is sent.
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no space by then; otherwise why it cannot be sent. If an
@@ -150,28 +152,7 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Wait<'p, Result<(), SendError>> {
-        let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
-        let Some(seen) = self.interception() else {
-            return self.start_notification(call);
-        };
-        let shown = seen.notification(&mut call);
-        shown.then(&self.session, call, |decided| match decided {
-            Ok((call, intercepted)) => {
-                let sending = self.start_notification(call);
-                sending.map(|sent| intercepted.end_sent(sent))
-            }
-            Err(answered) => Wait::known(Some(&self.session), unsent(answered)),
-        })
-    }
-
-    /// Sends a notification, after the senders that wait for space already.
-    fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
-        match call.params {
-            Ok(params) => self.in_turn(self.deadline(call.timeout), false, move |state| {
-                state.conn.notify(&call.method, params.all())
-            }),
-            Err(error) => Wait::known(Some(&self.session), Err(error)),
-        }
+        self.notify_owned(Cow::Borrowed(method), Text::of(params))
     }
 
     /// Sends a notification, and fails instead of waiting if the output is full.

@@ -8,14 +8,15 @@ use antiphon::{Config, Handle as Entry, Payload, SendError, VersionPolicy};
 use serde::de::DeserializeOwned;
 
 use crate::batch::BatchBuilder;
-use crate::call::Call;
+use crate::call::{Call, MakeCall};
 use crate::call_error::CallError;
+use crate::call_request::CallRequest;
 use crate::client::ReconnectingClient;
 #[cfg(feature = "http")]
 use crate::http::HttpClient;
+use crate::intercepted::unsent;
 use crate::peer::Peer;
 use crate::text::Text;
-#[cfg(feature = "http")]
 use crate::wait::Wait;
 
 /// Returns the encoding of params that the configuration requires, if any: JSON-RPC 1.0 has no params
@@ -25,14 +26,45 @@ fn only_encoding(config: &Config) -> Option<Encoding> {
     is_old.then_some(Encoding::ByPosition)
 }
 
-/// Calls with [`Peer::call`]; notifies with [`Peer::try_notify`], which never waits.
+impl Peer {
+    pub(crate) fn notify_owned<'p>(
+        &'p self,
+        method: Cow<'p, str>,
+        params: Result<Text, SendError>,
+    ) -> Wait<'p, Result<(), SendError>> {
+        let mut call = CallRequest::new(method, params, self.call_timeout());
+        let Some(seen) = self.interception() else {
+            return self.start_notification(call);
+        };
+        let shown = seen.notification(&mut call);
+        shown.then(self.session(), call, |decided| match decided {
+            Ok((call, intercepted)) => {
+                let sending = self.start_notification(call);
+                sending.map(|sent| intercepted.end_sent(sent))
+            }
+            Err(answered) => Wait::known(Some(self.session()), unsent(answered)),
+        })
+    }
+
+    /// Sends a notification, after the senders that wait for space already.
+    fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
+        match call.params {
+            Ok(params) => self.in_turn(self.deadline(call.timeout), false, move |state| {
+                state.conn.notify(&call.method, params.all())
+            }),
+            Err(error) => Wait::known(Some(self.session()), Err(error)),
+        }
+    }
+}
+
+/// Calls with [`Peer::call`], and notifies with [`Peer::notify`].
 impl Caller for Peer {
     type Call<'c, R, E>
         = Call<'c, R, Self, E>
     where
         R: DeserializeOwned + 'c,
         E: RpcError + 'c;
-    type Notified<'c> = Result<(), SendError>;
+    type Notified<'c> = Wait<'c, Result<(), SendError>>;
 
     fn encoding(&self) -> Option<Encoding> {
         only_encoding(&self.session().options().config)
@@ -46,20 +78,23 @@ impl Caller for Peer {
         Call::new(self, method, Text::of(params), CallError::read)
     }
 
-    fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
-        self.try_notify(&method, params)
+    fn tell<'c>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: impl Payload,
+    ) -> Wait<'c, Result<(), SendError>> {
+        self.notify_owned(method, Text::of(params))
     }
 }
 
-/// Calls with [`ReconnectingClient::call`]; notifies with [`Peer::try_notify`], over an open
-/// connection.
+/// Calls with [`ReconnectingClient::call`], and notifies with [`ReconnectingClient::notify`].
 impl Caller for ReconnectingClient {
     type Call<'c, R, E>
         = Call<'c, R, Self, E>
     where
         R: DeserializeOwned + 'c,
         E: RpcError + 'c;
-    type Notified<'c> = Result<(), SendError>;
+    type Notified<'c> = Wait<'c, Result<(), SendError>>;
 
     /// The encoding of the open connection, if there is one.
     fn encoding(&self) -> Option<Encoding> {
@@ -74,9 +109,12 @@ impl Caller for ReconnectingClient {
         Call::new(self, method, Text::of(params), CallError::read)
     }
 
-    fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
-        let peer = self.peer().ok_or(SendError::Closed)?;
-        peer.try_notify(&method, params)
+    fn tell<'c>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: impl Payload,
+    ) -> Wait<'c, Result<(), SendError>> {
+        self.notify_owned(method, Text::of(params))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::debug::debug_fields;
 use crate::runtime::threads::block_on;
@@ -33,6 +33,21 @@ impl<'p, T> Wait<'p, T> {
     ) -> Self {
         let end = End::Later(Box::pin(future));
         Self { session, end }
+    }
+
+    /// Makes it of a future that does what it can at once, even if it is dropped without being awaited.
+    pub(crate) fn begun(future: impl Future<Output = T> + Send + 'p) -> Self {
+        let mut future: Later<'p, T> = Box::pin(future);
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        match polled {
+            Poll::Ready(value) => Self::known(None, value),
+            Poll::Pending => Self {
+                session: None,
+                end: End::Later(future),
+            },
+        }
     }
 
     /// Makes it of a value that is known.

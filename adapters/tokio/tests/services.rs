@@ -67,7 +67,7 @@ async fn a_trait_is_a_server_and_a_client() {
         Err(CallError::Remote(CalcError::OutOfRange { limit })) => assert_eq!(limit, 1e9),
         other => panic!("{other:?}"),
     }
-    calc.log_calculation("add".into(), 15.0).unwrap();
+    calc.log_calculation("add".into(), 15.0).await.unwrap();
     let (sum, mut outcomes) = peer
         .batch(|batch| {
             let calc = CalculatorClient::new(batch).by_position();

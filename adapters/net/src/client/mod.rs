@@ -7,6 +7,7 @@
 
 pub(crate) mod roster;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -190,8 +191,9 @@ impl ReconnectingClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Sends a notification, over an open connection. If the connection's output is full, the
-    /// notification waits for space, for the [`call_timeout`](ConnectionConfig::call_timeout) at most.
+    /// Sends a notification, over an open connection: at once if its output has space, even if nobody
+    /// awaits it. Otherwise it waits for space, for the [`call_timeout`](ConnectionConfig::call_timeout) at
+    /// most; if it is dropped before, nothing is sent.
     ///
     /// # Errors
     /// [`SendError::Closed`] if no connection is open; otherwise why it cannot be sent.
@@ -200,10 +202,17 @@ impl ReconnectingClient {
         method: &'c str,
         params: impl Payload,
     ) -> Wait<'c, Result<(), SendError>> {
-        let params = Text::of(params);
-        Wait::on(None, async move {
+        self.notify_owned(Cow::Borrowed(method), Text::of(params))
+    }
+
+    pub(crate) fn notify_owned<'c>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: Result<Text, SendError>,
+    ) -> Wait<'c, Result<(), SendError>> {
+        Wait::begun(async move {
             let peer = self.peer().ok_or(SendError::Closed)?;
-            peer.notify(method, params?.all()).await
+            peer.notify_owned(method, params).await
         })
     }
 
