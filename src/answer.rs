@@ -96,20 +96,28 @@ where
                     params: request.params,
                     id,
                 });
-                let answered = match outcome {
-                    Ok(result) => conn.respond(request.token, &result),
-                    Err(error) => conn.respond_err(request.token, &error.into().as_error()),
+                let outcome = outcome.map_err(Into::into);
+                let answered = match &outcome {
+                    Ok(result) => conn.respond(request.token, result),
+                    Err(error) => conn.respond_err(request.token, &error.as_error()),
                 };
                 if let Err(rejected) = answered {
                     // The answer is too large, has no JSON form, or is an error that the
-                    // configuration refuses. The internal error that is sent instead only fails if
+                    // configuration refuses. The error that is sent instead only fails if
                     // the connection is closed, so that no reply is needed, or if
                     // `max_outbox_bytes` is too small for any reply.
                     debug_assert!(
                         rejected.error != SendError::NotOpen,
                         "the request was not open"
                     );
-                    let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
+                    let instead = match &outcome {
+                        // Its data are too large.
+                        Err(error) if rejected.error == SendError::TooLarge => {
+                            error.as_error().without_data()
+                        }
+                        _ => ErrorObject::internal_error(),
+                    };
+                    let _ = conn.respond_err(rejected.value, &instead);
                 }
             }
             Event::Notification(notification) => {

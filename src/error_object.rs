@@ -123,6 +123,15 @@ impl<'a> ErrorObject<'a> {
         self
     }
 
+    /// The error with its code and its message alone.
+    pub(crate) fn without_data(self) -> Self {
+        Self {
+            data: None,
+            text: None,
+            ..self
+        }
+    }
+
     /// The number of the kind of failure.
     pub fn code(&self) -> i64 {
         self.code
@@ -159,6 +168,7 @@ impl<'a> ErrorObject<'a> {
             data: self.data.map(Json::to_owned_json),
             text: self.text.map(Json::to_owned_json),
             cause: Cause::default(),
+            lost: Lost::default(),
         }))
     }
 
@@ -326,6 +336,18 @@ struct OwnedParts {
     data: Option<OwnedJson>,
     text: Option<OwnedJson>,
     cause: Cause,
+    lost: Lost,
+}
+
+/// Why the data of an error was left out. It is never sent to the peer.
+#[derive(Clone, Debug, Default)]
+struct Lost(Option<EncodeError>);
+
+/// Errors are compared by what the peer sees.
+impl PartialEq for Lost {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The cause of an error here; it is never sent to the peer.
@@ -356,6 +378,7 @@ impl OwnedError {
             data: None,
             text: None,
             cause: Cause::default(),
+            lost: Lost::default(),
         }))
     }
 
@@ -367,6 +390,18 @@ impl OwnedError {
         self.0.data = Some(OwnedJson::from_value(data)?);
         self.0.text = None;
         Ok(self)
+    }
+
+    /// Notes that its data has no JSON form.
+    pub(crate) fn losing_data(mut self, why: EncodeError) -> Self {
+        self.0.lost = Lost(Some(why));
+        self
+    }
+
+    /// Why its data was left out, if a typed error had data without a JSON form. The peer gets code and
+    /// message alone; adapters report the reason on this side.
+    pub fn lost_data(&self) -> Option<&EncodeError> {
+        self.0.lost.0.as_ref()
     }
 
     /// Borrows the error, for code that reads an [`ErrorObject`].

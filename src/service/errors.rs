@@ -127,7 +127,10 @@ impl Failure {
     pub fn cause(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Params(error) => Some(error),
-            Self::Error(error) | Self::UnknownMethod(error) => core::error::Error::source(error),
+            Self::Error(error) | Self::UnknownMethod(error) => {
+                let lost = || Some(error.lost_data()? as _);
+                core::error::Error::source(error).or_else(lost)
+            }
             Self::Encode(error) => Some(error),
             Self::Send(error) => Some(error),
             Self::Interceptor(cause) => Some(&**cause),

@@ -126,7 +126,8 @@ pub fn error_with_data<T: Serialize>(
     data: &T,
 ) -> OwnedError {
     let error = OwnedError::new(code, message);
-    error.clone().with_data(data).unwrap_or(error)
+    let with_data = error.clone().with_data(data);
+    with_data.unwrap_or_else(|why| error.losing_data(why))
 }
 
 /// Returns the error for an error object that is not the expected one.

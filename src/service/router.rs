@@ -17,7 +17,7 @@ use super::local::{Clock, LocalRequest};
 use super::methods::{Implementation, Methods, ResultText, write_result};
 use super::registry::{Naming, RegisterError, Registry};
 use crate::config::{Config, Settings, UnknownParams};
-use crate::connection::Connection;
+use crate::connection::{Connection, SendError};
 use crate::encode::Encoded;
 use crate::error_object::ErrorObject;
 use crate::event::{NotificationRef, Origin, RequestRef};
@@ -372,7 +372,14 @@ impl<S: 'static> LocalRouter<S> {
         if let Err(rejected) = sent {
             // This fails only if the request is not open any more or the connection is closed, so
             // that no answer is needed, or if `max_outbox_bytes` is too small for any answer.
-            let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
+            let instead = match &served {
+                // Its data are too large.
+                Err(failure) if rejected.error == SendError::TooLarge => {
+                    failure.as_error().without_data()
+                }
+                _ => ErrorObject::internal_error(),
+            };
+            let _ = conn.respond_err(rejected.value, &instead);
             served = Err(Failure::Send(rejected.error));
         }
         served

@@ -23,7 +23,8 @@ impl<W> Session<W> {
         self.answer(ticket, |conn, token| conn.respond(token, result))
     }
 
-    /// Answers a request with an error.
+    /// Answers a request with an error. If its data are over `max_error_data_bytes`, the peer gets its
+    /// code and message alone, and a report says so: [`Report::DataDropped`].
     ///
     /// # Errors
     /// See [`respond`](Self::respond).
@@ -32,7 +33,22 @@ impl<W> Session<W> {
         ticket: Ticket,
         error: &ErrorObject<'_>,
     ) -> Result<(), SendError> {
-        self.answer(ticket, |conn, token| conn.respond_err(token, error))
+        let data = error.data();
+        let about = data.and_then(|_| self.about(ticket.key(), &ticket.method, ticket.begun));
+        let mut is_dropped = false;
+        self.answer(ticket, |conn, token| {
+            conn.respond_err(token, error).or_else(|rejected| {
+                is_dropped = data.is_some() && rejected.error == SendError::TooLarge;
+                match is_dropped {
+                    true => conn.respond_err(rejected.value, &error.clone().without_data()),
+                    false => Err(rejected),
+                }
+            })
+        })?;
+        if let Some(about) = about.filter(|_| is_dropped) {
+            self.report(Report::DataDropped(about));
+        }
+        Ok(())
     }
 
     /// Answers that the method of the request is unknown.

@@ -97,12 +97,16 @@ pub enum Report {
     /// The params of a request or a notification did not fit its handler. The answer to a request
     /// only says that they are invalid.
     InvalidParams(RequestDetails, DecodeError),
-    /// A handler failed. If the error has a `source`, the peer was only sent *internal error*. If
-    /// the handler was that of a notification, the peer was sent nothing.
+    /// A handler failed. If the error has a `source`, the peer was only sent *internal error*; or, if
+    /// the source says that the data of an error was left out, that error without data. If the handler
+    /// was that of a notification, the peer was sent nothing.
     Failed(RequestDetails, OwnedError),
     /// A handler's answer could not be sent, for this reason. The request was answered *internal
     /// error*.
     AnswerRefused(RequestDetails, SendError),
+    /// An error was sent without its data, because they did not fit: they were over
+    /// `max_error_data_bytes`.
+    DataDropped(RequestDetails),
     /// A handler panicked. If it served a request, that was answered *internal error*.
     Panicked(Option<RequestDetails>),
     /// The session was closed, because twice as much waits for the service as allowed while one of
@@ -306,6 +310,9 @@ impl fmt::Display for Report {
             },
             Self::AnswerRefused(request, error) => {
                 write!(f, "an answer could not be sent: {error}: {request}")
+            }
+            Self::DataDropped(request) => {
+                write!(f, "an error was sent without its data, which did not fit: {request}")
             }
             Self::Panicked(None) => f.write_str("the service panicked"),
             Self::Panicked(Some(request)) => write!(f, "the service panicked: {request}"),

@@ -294,6 +294,9 @@ fn write(
         Err(error) => {
             if error.source().is_some() {
                 conn.report_failure(&ticket, error.clone());
+            } else if let Some(why) = error.lost_data() {
+                let lost = format!("the data of the error {} was left out: {why}", error.code());
+                conn.report_failure(&ticket, OwnedError::internal(lost.into()));
             }
             conn.respond_err(ticket, &error.as_error())
         }
