@@ -4,7 +4,7 @@ from checklist import TEXT, but, client_sees, same, shown
 from libraries import NODE, PEERS_HERE
 from raw_client import Client
 from record import between
-from suite import MCP, MODULES, PEER, PROFILE, TARGET, Skip, case, node_env, rust
+from suite import MCP, MODULES, PEER, PROFILE, PYTHON, TARGET, Skip, case, node_env, rust
 from wire import run_once
 
 TIMEOUT = 30
@@ -154,3 +154,19 @@ def everything():
     assert client.call("nope/nope")["error"]["code"] == -32601
     assert client.end() == 0
     return f"{len(tools)} tools"
+
+
+TYPED = TARGET / PROFILE / "mcp_client"
+
+
+# USE-33 TST-16
+@case("server-everything of the typed client", ("npm:@modelcontextprotocol/server-everything",))
+def everything_typed():
+    script = MODULES / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+    return checks([TYPED, NODE, script, "stdio"])
+
+
+# USE-33 TST-16
+@case("MCP Python SDK as server of the typed client", ("pypi:mcp",))
+def python_typed():
+    return checks([TYPED, PYTHON, PEERS_HERE / "mcp_server.py"])
