@@ -57,19 +57,14 @@ impl Drop for Owner {
 impl Peer {
     /// Makes a peer of a session, which closes when the last clone is dropped.
     pub fn owning(session: Arc<Session>) -> Self {
-        let owner = Arc::new(Owner(Arc::clone(&session)));
-        Self {
-            session,
-            _owner: Some(owner),
-        }
+        let _owner = Some(Arc::new(Owner(Arc::clone(&session))));
+        Self { session, _owner }
     }
 
     /// Makes a peer of a session, which does not keep it open.
     pub fn unowned(session: Arc<Session>) -> Self {
-        Self {
-            session,
-            _owner: None,
-        }
+        let _owner = None;
+        Self { session, _owner }
     }
 
     /// Returns the other side of a request, to notify or call it before the answer. It does not
@@ -94,10 +89,9 @@ impl Peer {
         self.session.context()
     }
 
-    /// Whether the transport can carry notifications and calls to this peer. Over HTTP a handler
-    /// only answers: each of them fails there as [`SendError::NoPush`]. A method whose effect is
-    /// later notifications, such as a subscription, has to check this first and to answer with an
-    /// error; otherwise its caller waits for events that never come.
+    /// Whether notifications and calls can be sent to this peer. Not over HTTP, where they fail as
+    /// [`SendError::NoPush`]: a method that promises notifications, such as a subscription, answers
+    /// with an error there.
     pub fn can_notify(&self) -> bool {
         self.session.options().config.can_notify()
     }

@@ -443,7 +443,8 @@ fn a_refused_client_never_reaches_the_service() {
     let mut options = WebSocketConfig::server();
     options.rules.origins.push("https://app.example".into());
     let side = Side::new(Config::new(), options);
-    side.receive(&[REQUEST.as_bytes(), &request(1)].concat());
+    let foreign = REQUEST.replace("http://localhost", "http://evil.example");
+    side.receive(&[foreign.as_bytes(), &request(1)].concat());
     assert!(side.written().starts_with(b"HTTP/1.1 403 "));
     assert!(matches!(
         side.reported_end(),
