@@ -9,16 +9,20 @@
 //!
 //! The default port is 8080; with port 0 the system chooses a free one. `add`, `subtract` and
 //! `divide` take two numbers by position or as `a` and `b`; the notification
-//! `logCalculation(operation, result)` is written to standard error. At most 100 requests run at
-//! once, a batch has at most 50 items, and a body at most 1 048 576 bytes.
+//! `logCalculation(operation, result)` is written to standard error, and so is a line for each call. At
+//! most 100 requests run at once, a batch has at most 50 items, and a body at most 1 048 576 bytes.
 
+use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use antiphon_tokio::http::{HttpConfig, HttpRules};
+use antiphon_tokio::service::{CallLog, LoggedCall, Logging};
 use antiphon_tokio::{
-    Config, ConnectionConfig, Dispatcher, NotificationOk, Router, RpcError, TcpServer, service,
+    Config, ConnectionConfig, Dispatcher, ErrorObject, NotificationOk, Router, RpcError, TcpServer,
+    service,
 };
 
 /// Arithmetic.
@@ -64,6 +68,28 @@ impl Calculator for Mine {
     }
 }
 
+/// Writes a line for each call.
+struct Log;
+
+impl CallLog for Log {
+    fn response(&self, call: &LoggedCall<'_>, duration: Duration, _: Option<&str>) {
+        log(format_args!(
+            "calculator: {} took {duration:?}",
+            call.method
+        ));
+    }
+
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        _: Duration,
+        error: &ErrorObject<'_>,
+        _: Option<&dyn Error>,
+    ) {
+        log(format_args!("calculator: {} failed: {error}", call.method));
+    }
+}
+
 fn options() -> HttpConfig {
     let mut config = Config::new();
     config.limits.max_batch_items = 50;
@@ -104,6 +130,7 @@ async fn main() -> ExitCode {
     let router = Router::new()
         .service(Mine.into_service())
         .describe("Calculator", "1.0.0")
+        .intercept(Logging::new(Log))
         .on_report(|_, report| log(format_args!("calculator: {report}")));
     server.start_http(options(), router).wait().await;
     ExitCode::SUCCESS

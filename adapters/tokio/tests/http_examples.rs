@@ -4,7 +4,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -19,6 +20,8 @@ const LONG: Duration = Duration::from_secs(60);
 struct Server {
     child: Child,
     url: String,
+    /// The lines that it has written to its log.
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
@@ -36,9 +39,28 @@ impl Server {
             .expect("text");
         let (_, url) = first.split_once("listening on ").expect("where it listens");
         let url = url.to_string();
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let inside = Arc::clone(&log);
         // Its log is read to the end, because a full pipe would block it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url }
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                inside.lock().expect("no panic").push(line);
+            }
+        });
+        Self { child, url, log }
+    }
+
+    /// Waits until its log has a line that begins so.
+    fn wait_logged(&self, start: &str) {
+        let due = Instant::now() + LONG;
+        let is_there = || {
+            let log = self.log.lock().expect("no panic");
+            log.iter().any(|line| line.starts_with(start))
+        };
+        while !is_there() {
+            assert!(Instant::now() < due, "no {start:?} in {:?}", self.log);
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Posts a body. Returns the status, the content type and the body of the reply.
@@ -109,6 +131,11 @@ fn d_36_the_calculator_is_served_and_called() {
     let log = r#"{"jsonrpc":"2.0","method":"logCalculation","params":["add",15]}"#;
     assert_eq!(server.post(log), (204, None, String::new()));
 
+    // Each call is logged.
+    server.wait_logged("calculator: add took ");
+    server.wait_logged("calculator: divide failed: Division by zero (-32602)");
+    server.wait_logged("calculator: logCalculation took ");
+
     // Its limits: 50 items, 1 048 576 bytes; and it accepts only a POST of JSON.
     let items = |count: usize| {
         let item = r#"{"jsonrpc":"2.0","method":"add","params":[1,2],"id":1}"#;
@@ -125,6 +152,65 @@ fn d_36_the_calculator_is_served_and_called() {
     assert!(status == 413 && body.contains("-32004"), "{status} {body}");
     assert_eq!(server.send("GET", "application/json", "").0, 405);
     assert_eq!(server.send("POST", "text/plain", "{}").0, 415);
+}
+
+// EXA-02
+#[test]
+fn the_calculator_listens_on_port_8080_unless_told_otherwise() {
+    let mut command = example("calculator_server");
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut log = BufReader::new(child.stderr.take().expect("a pipe"));
+    log.read_line(&mut line).expect("it says where it listens");
+    // It has ended already if another program has the port.
+    let _ = child.kill();
+    let _ = child.wait();
+    let listens = line.contains("listening on http://127.0.0.1:8080/rpc");
+    assert!(
+        listens || line.contains("cannot listen on port 8080"),
+        "{line}"
+    );
+}
+
+#[path = "../examples/calculator_server.rs"]
+#[allow(dead_code, reason = "its options are what is tested here")]
+mod calculator_server;
+
+// EXA-02 SRV-14
+#[test]
+fn a_hundred_requests_to_the_calculator_run_at_once_and_the_next_waits() {
+    let options = calculator_server::options();
+    let dispatcher = options.options.dispatcher.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let server = antiphon_tokio::TcpServer::bind(("127.0.0.1", 0))
+            .await
+            .expect("a port");
+        let url = format!("http://{}/rpc", server.local_addr());
+        let hold = async || {
+            std::future::pending::<()>().await;
+            Ok::<_, antiphon_tokio::OwnedError>(())
+        };
+        let router = antiphon_tokio::Router::new().method("hold", [], hold);
+        let running = server.start_http(options, router);
+        let mut config =
+            antiphon_tokio::http::HttpClientConfig::from(antiphon_tokio::Config::new());
+        config.max_connections = 101;
+        let client = antiphon_tokio::http::connect(&url, config).expect("a client");
+        for _ in 0..101 {
+            let client = client.clone();
+            tokio::spawn(async move { client.call::<()>("hold", ()).await });
+        }
+        let due = Instant::now() + LONG;
+        while dispatcher.running() + dispatcher.waiting() < 101 {
+            assert!(Instant::now() < due, "{dispatcher:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!((dispatcher.running(), dispatcher.waiting()), (100, 1));
+        running.shutdown(Duration::ZERO).await;
+    });
 }
 
 /// A decoded answer. The outer option is `None` for a missing member, the inner one for null.
@@ -277,6 +363,30 @@ fn the_endpoint_of_two_versions_answers_each_in_kind() {
         (status, &*answer),
         (200, r#"{"result":null,"error":null,"id":null}"#)
     );
+}
+
+// EXA-05
+#[test]
+fn the_client_of_two_versions_gets_every_reply_that_it_expects() {
+    let run_with = |arguments: &[&str], url: &str| {
+        let mut client = example("dual_version_client");
+        client.arg(url).args(arguments);
+        run(client)
+    };
+    for arguments in [&[][..], &["ack-all-null"]] {
+        let server = Server::start("dual_version", &[&["0"], arguments].concat());
+        let lines = run_with(arguments, &server.url);
+        assert_eq!(lines.lines().count(), 17, "{lines}");
+        assert!(
+            lines.lines().all(|line| line.ends_with(": as expected")),
+            "{lines}"
+        );
+    }
+    // It notices a server that answers otherwise.
+    let other = Server::start("calculator_server", &["0"]);
+    let mut client = example("dual_version_client");
+    let output = client.arg(&other.url).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 // HTP-09 EXA-10
