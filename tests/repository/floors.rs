@@ -394,37 +394,78 @@ fn the_core_depends_on_three_packages() {
     assert_eq!(names, ["serde", "serde_json", "smallvec"]);
 }
 
+/// What is at the top of the repository. Hidden files that are not here may be there as well, and so
+/// may what building leaves behind.
+const TOP: [&str; 25] = [
+    ".ci",
+    ".github",
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "SECURITY.md",
+    "adapters",
+    "benches",
+    "clippy.toml",
+    "deny.toml",
+    "docs",
+    "examples",
+    "fuzz",
+    "macros",
+    "proptest-regressions",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+    "src",
+    "tests",
+    "tools",
+];
+
+/// What is missing at the top of a repository with these entries, and what should not be there.
+fn top_faults(entries: &BTreeSet<String>) -> Vec<String> {
+    let missing = TOP.iter().filter(|name| !entries.contains(**name));
+    let missing = missing.map(|name| format!("{name} is missing"));
+    let is_known = |name: &str| {
+        TOP.contains(&name) || name.starts_with('.') || name == "target" || name == "cli"
+    };
+    let strange = entries.iter().filter(|name| !is_known(name));
+    let strange = strange.map(|name| format!("{name} has no place at the top"));
+    missing.chain(strange).collect()
+}
+
 // ARC-14
 #[test]
-fn the_repository_has_its_rooms() {
-    for room in [
-        "src",
-        "adapters",
-        "tests",
-        "tools",
-        "fuzz",
-        "proptest-regressions",
-        "benches",
-        "examples",
-        "docs",
-        "docs/guide/book.toml",
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "CODE_OF_CONDUCT.md",
-        "SECURITY.md",
-        "LICENSE-MIT",
-        "LICENSE-APACHE",
-        ".ci",
-        ".github",
-        "clippy.toml",
-        "deny.toml",
-        "rustfmt.toml",
-        "rust-toolchain.toml",
+fn the_top_of_the_repository_has_what_it_should_and_nothing_else() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let entries = fs::read_dir(root).expect("it can be listed");
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        let name = entry.expect("it can be listed").file_name();
+        name.into_string().expect("file names are text")
+    };
+    let entries: BTreeSet<String> = entries.map(name).collect();
+    assert_eq!(top_faults(&entries), [""; 0]);
+    for (folder, file) in [
+        ("fuzz", "Cargo.toml"),
+        ("docs", "guide/book.toml"),
+        ("macros", "src/lib.rs"),
+        ("src", "lib.rs"),
+        ("adapters", "net/src/lib.rs"),
     ] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
-        assert!(path.exists(), "{room} is missing");
+        assert!(root.join(folder).join(file).is_file(), "{folder}/{file}");
     }
+    for empty in ["benches", "examples", "proptest-regressions", "tests"] {
+        let mut files = fs::read_dir(root.join(empty)).expect("it can be listed");
+        assert!(files.next().is_some(), "{empty} is empty");
+    }
+    // The check finds what is missing and what is too much.
+    let mut other = entries;
+    other.remove("benches");
+    other.insert("scratch.txt".into());
+    let faults = ["benches is missing", "scratch.txt has no place at the top"];
+    assert_eq!(top_faults(&other), faults);
 }
 
 // ARC-24 TST-06
