@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::config::{Config, UnknownId};
 use crate::connection::{Connection, SendError};
 use crate::encode::{self, Style};
-use crate::error_object::{ErrorObject, OwnedError};
+use crate::error_object::OwnedError;
 use crate::event::{Closed, Event};
 use crate::id::Id;
 use crate::input::Input;
@@ -68,7 +68,7 @@ pub(crate) fn unanswered(config: &Config) -> Vec<u8> {
         UnknownId::Omit => None,
     };
     let mut reply = Vec::new();
-    encode::failure(&mut reply, Style::V2, id, &ErrorObject::internal_error());
+    encode::failure(&mut reply, Style::V2, id, &config.dialect.failures.error());
     reply
 }
 
@@ -96,7 +96,8 @@ where
                     params: request.params,
                     id,
                 });
-                let outcome = outcome.map_err(Into::into);
+                let failures = conn.config().dialect.failures;
+                let outcome = outcome.map_err(|error| failures.told(error.into()));
                 let answered = match &outcome {
                     Ok(result) => conn.respond(request.token, result),
                     Err(error) => conn.respond_err(request.token, &error.as_error()),
@@ -115,7 +116,7 @@ where
                         Err(error) if rejected.error == SendError::TooLarge => {
                             error.as_error().without_data()
                         }
-                        _ => ErrorObject::internal_error(),
+                        _ => failures.error(),
                     };
                     let _ = conn.respond_err(rejected.value, &instead);
                 }

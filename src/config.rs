@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::codes;
-use crate::error_profile::ErrorProfile;
+use crate::error_profile::{ErrorProfile, Failures};
 use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
 use crate::progress::ProgressStyle;
@@ -144,12 +144,20 @@ options! {
         limit_errors: LimitErrors = LimitErrors::Dedicated,
         /// Which codes this side uses for its own errors. Default [`ErrorProfile::Antiphon`].
         error_profile: ErrorProfile = ErrorProfile::Antiphon,
+        /// What the peer is told when serving fails: which code, and whether it gets the cause. An
+        /// adapter's handler may decide otherwise for its request. Default [`Failures::new`]: −32603
+        /// without a cause.
+        failures: Failures = Failures::new(),
         /// Whether [`respond_err`](crate::Connection::respond_err) refuses codes of the reserved range
         /// that neither the specification nor antiphon defines. Default off.
         check_app_codes: bool = false,
         /// Whether [`respond_unknown_method`](crate::Connection::respond_unknown_method) names the
         /// method in its error's data. Default off.
         echo_method_names: bool = false,
+        /// Whether a router answers `rpc.discover` and `rpc.listMethods` without having been asked to
+        /// by its `discovery` or `describe`. Default on; off in the presets of LSP, MCP and ACP, whose
+        /// peers know the methods.
+        system_extensions: bool = true,
         /// How the peer is asked to cancel a call. Default [`CancelStyle::None`].
         cancel_send: CancelStyle = CancelStyle::None,
         /// Which cancels of the peer are accepted. Default [`CancelStyle::Lsp`].

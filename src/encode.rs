@@ -278,11 +278,15 @@ pub(crate) fn request(
     style: Style,
     method: &str,
     params: impl Payload,
+    id: Option<Id<'_>>,
     scheme: &IdScheme,
     number: u64,
 ) -> Result<(), WriteError> {
     write_call(out, style, method, params)?;
-    end_own_request(out, scheme, number);
+    match id {
+        Some(id) => end_request(out, |out| json::write_json(out, id.json())),
+        None => end_own_request(out, scheme, number),
+    }
     Ok(())
 }
 
@@ -424,12 +428,13 @@ mod tests {
     // SER-09 MSG-17 ONE-07 ONE-11
     #[test]
     fn members_stand_in_one_order_and_absent_ones_are_left_out() {
-        let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], &SEQUENTIAL, SEVEN).unwrap());
+        let v2 =
+            text(|out| request(out, Style::V2, "m", &[1, 2], None, &SEQUENTIAL, SEVEN).unwrap());
         assert_eq!(
             v2,
             r#"{"jsonrpc":"2.0","method":"m","params":[1,2],"id":7}"#
         );
-        let v1 = text(|out| request(out, Style::V1, "m", (), &SEQUENTIAL, SEVEN).unwrap());
+        let v1 = text(|out| request(out, Style::V1, "m", (), None, &SEQUENTIAL, SEVEN).unwrap());
         assert_eq!(v1, r#"{"method":"m","params":[],"id":7}"#);
         let v2 = text(|out| notification(out, Style::V2, "m", ()).unwrap());
         assert_eq!(v2, r#"{"jsonrpc":"2.0","method":"m"}"#);

@@ -350,9 +350,13 @@ impl PartialEq for Lost {
     }
 }
 
-/// The cause of an error here; it is never sent to the peer.
+/// The cause of an error here, and the name of its type; it is never sent to the peer unless
+/// [`Failures`](crate::Failures) say so.
 #[derive(Clone, Debug, Default)]
-struct Cause(Option<Arc<dyn core::error::Error + Send + Sync>>);
+struct Cause(
+    Option<Arc<dyn core::error::Error + Send + Sync>>,
+    &'static str,
+);
 
 /// Errors are compared by what the peer sees.
 impl PartialEq for Cause {
@@ -362,12 +366,31 @@ impl PartialEq for Cause {
 }
 
 impl OwnedError {
-    /// Makes an *internal error* (−32603). The cause is the error's `source`, which is never sent
-    /// to the peer.
+    /// Makes an *internal error* (−32603). The cause is the error's `source`, which is not sent to
+    /// the peer unless [`Failures`](crate::Failures) say so.
     pub fn internal(cause: Box<dyn core::error::Error + Send + Sync>) -> Self {
+        Self::internal_of(cause, "Error")
+    }
+
+    /// Makes an *internal error* whose cause has a type of this name.
+    pub(crate) fn internal_of(
+        cause: Box<dyn core::error::Error + Send + Sync>,
+        type_name: &'static str,
+    ) -> Self {
         let mut error = ErrorObject::internal_error().into_owned();
-        error.0.cause = Cause(Some(cause.into()));
+        error.0.cause = Cause(Some(cause.into()), type_name);
         error
+    }
+
+    /// The name of the type of the cause.
+    pub(crate) fn cause_type(&self) -> &'static str {
+        self.0.cause.1
+    }
+
+    /// Takes the cause of another error.
+    pub(crate) fn with_cause_of(mut self, other: Self) -> Self {
+        self.0.cause = other.0.cause;
+        self
     }
 
     /// Makes an error without data.

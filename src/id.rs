@@ -1,5 +1,5 @@
 //! Ids. The peer's ids are kept as the bytes received. Our own ids are numbers, written in one of
-//! three ways (`scheme`). The handles [`CallId`], [`RequestKey`] and [`ReplyToken`] identify open
+//! three ways (`scheme`), or come from a generator of the program. The handles [`CallId`], [`RequestKey`] and [`ReplyToken`] identify open
 //! calls and requests.
 //!
 //! An id is echoed byte for byte, and compared by type and value: strings after unescaping, numbers
@@ -14,13 +14,13 @@ use core::hash::{Hash, Hasher};
 
 use crate::json::{self, Decimal, Json, JsonKind, OwnedJson, TextFlags, to_u64};
 
+mod digits;
 mod scheme;
 
-pub use scheme::IdScheme;
 #[cfg(test)]
-pub(crate) use scheme::MAX_CALL_NUMBER;
-pub(crate) use scheme::MAX_SPELLED;
-use scheme::read_canonical;
+pub(crate) use digits::MAX_CALL_NUMBER;
+pub(crate) use digits::MAX_SPELLED;
+use digits::read_canonical;
 
 /// An id as it is written in a message: null, a string, a number, or a boolean (in 1.0, and in 2.0
 /// if the dialect allows it).
@@ -355,6 +355,38 @@ impl fmt::Debug for OwnedId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.as_id(), f)
     }
+}
+
+/// How the ids of our own calls are written. Every scheme but [`Custom`](Self::Custom) writes the call
+/// number in the id, so a reply's call is found by its number, without a search.
+#[allow(
+    unpredictable_function_pointer_comparisons,
+    reason = "configurations with one generator may differ, which harms nobody"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdScheme {
+    /// `1`, `2`, `3`, … (the default).
+    Sequential,
+    /// A fixed text and the counter: `"srv-1"`, `"srv-2"`, … For several clients on one queue. Only
+    /// the first 64 bytes of the text are used.
+    Prefixed(&'static str),
+    /// A version 4 UUID whose last 48 bits are the counter. The driver passes the random part; six
+    /// of its bits are replaced by version and variant. At most 2^48 − 1 calls.
+    Uuid([u8; 10]),
+    /// A generator of your own, which is given a number that counts up from 1 and returns the id, a
+    /// string or a number. If that id belongs to an open call, it is asked again with the next
+    /// numbers; a call for which it returns nothing but such ids is refused as
+    /// [`IdInUse`](crate::SendError::IdInUse). Calls allocate memory for their ids, and an answer that
+    /// comes late is reported as unknown. It runs while its connection is locked, so it must not use
+    /// one.
+    ///
+    /// ```
+    /// use antiphon::{Config, IdScheme};
+    /// let config = Config::new().id_scheme(IdScheme::Custom(|number| format!("web/{number}").into()));
+    /// # drop(config);
+    /// ```
+    Custom(fn(u64) -> OwnedId),
 }
 
 /// Identifies one of our calls on one connection, from

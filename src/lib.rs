@@ -142,7 +142,7 @@ pub use config::{
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Encoded, Payload, encode_error, encode_parse_error, encode_response};
 pub use error_object::{ErrorObject, OwnedError};
-pub use error_profile::ErrorProfile;
+pub use error_profile::{ErrorProfile, Failures, Unhandled};
 pub use event::{
     Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,
     Malformed, MalformedCause, NotificationRef, Origin, Outcome, Refused, RefusedCause, RequestRef,

@@ -127,6 +127,17 @@ impl OwnedNotification {
     pub fn origin(&self) -> Origin {
         self.origin
     }
+
+    /// Returns a copy with another method.
+    #[must_use]
+    pub fn with_method(&self, method: &str) -> Self {
+        let mut parts = OwnedParts::BLANK;
+        parts.fill(method, self.params(), None);
+        Self {
+            parts,
+            origin: self.origin,
+        }
+    }
 }
 
 impl NotificationRef<'_> {

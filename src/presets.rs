@@ -69,7 +69,8 @@ impl Config {
     /// params that a method does not know are ignored, because later versions add some.
     /// Messages up to 64 MiB, because editors send whole documents. A binary WebSocket message is
     /// read as text, because pygls sends such messages. A drain lasts 2 s at most, because the
-    /// editor may have ended.
+    /// editor may have ended. `rpc.discover` and `rpc.listMethods` are off unless a router asks for
+    /// them.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
         config.framing = Framing::ContentLength;
@@ -79,6 +80,7 @@ impl Config {
         config.dialect.cancel_answer = CancelAnswer::Lsp;
         config.dialect.progress = ProgressStyle::Lsp;
         config.dialect.error_profile = ErrorProfile::Lsp;
+        config.dialect.system_extensions = false;
         config.dialect.null_params = NullParams::TreatAsAbsent;
         config.dialect.unknown_params = UnknownParams::Ignore;
         config.dialect.batches = false;
@@ -102,6 +104,7 @@ impl Config {
         config.dialect.cancel_answer = CancelAnswer::Silent;
         config.dialect.progress = ProgressStyle::Mcp;
         config.dialect.error_profile = ErrorProfile::Mcp;
+        config.dialect.system_extensions = false;
         config.dialect.null_params = NullParams::TreatAsAbsent;
         config.dialect.unknown_params = UnknownParams::Ignore;
         config.dialect.null_ids = false;
@@ -122,13 +125,15 @@ impl Config {
 
     /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a cancelled
     /// request answered −32800, a busy server −32603, because in ACP −32002 means that a resource
-    /// was not found. `params: null` is read as absent. Messages up to 16 MiB.
+    /// was not found. `params: null` is read as absent. Messages up to 16 MiB. `rpc.discover` and
+    /// `rpc.listMethods` are off unless a router asks for them.
     pub const fn acp(version: AcpVersion) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Acp;
         config.dialect.cancel_receive = CancelStyle::Acp;
         config.dialect.cancel_answer = CancelAnswer::Lsp;
         config.dialect.error_profile = ErrorProfile::Mcp;
+        config.dialect.system_extensions = false;
         config.dialect.null_params = NullParams::TreatAsAbsent;
         config.dialect.batches = matches!(version, AcpVersion::V2);
         config.limits.max_message_bytes = 16 << 20;

@@ -132,7 +132,7 @@ impl Side {
                 Ok(())
             }
             _ => {
-                session.handle_panic(Some(ticket));
+                session.handle_panic(Some(ticket), "");
                 Ok(())
             }
         };

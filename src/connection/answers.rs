@@ -72,6 +72,7 @@ impl<T, S: Settings> Connection<T, S> {
         if self.config.dialect.check_app_codes
             && codes::is_reserved(code)
             && !codes::is_defined(code)
+            && code != self.config.dialect.failures.error().code()
         {
             return Err(Rejected::new(to, SendError::ReservedCode));
         }
@@ -163,13 +164,14 @@ impl<T, S: Settings> Connection<T, S> {
         open.flatten().map(OpenRequest::as_id)
     }
 
-    /// Answers −32603 to a request whose token was lost, for example by a panic while its result
-    /// was written. Returns false if it cannot be answered, as when it is not open. For drivers,
-    /// such as a [`Session`](crate::session::Session); handlers never need it.
+    /// Answers −32603, or what [`failures`](crate::Dialect::failures) say, to a request whose token
+    /// was lost, for example by a panic while its result was written. Returns false if it cannot be
+    /// answered, as when it is not open. For drivers, such as a
+    /// [`Session`](crate::session::Session); handlers never need it.
     pub fn abandon(&mut self, request: RequestKey) -> bool {
         let token = ReplyToken { key: request };
-        self.respond_err(token, &ErrorObject::internal_error())
-            .is_ok()
+        let error = self.config.dialect.failures.error();
+        self.respond_err(token, &error).is_ok()
     }
 
     /// Writes the answer of an open request, into its batch or into the output, and ends the

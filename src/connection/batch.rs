@@ -14,7 +14,7 @@ use crate::config::{Config, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload};
 use crate::frame::write::FrameStart;
-use crate::id::CallId;
+use crate::id::{CallId, Id, OwnedId};
 use crate::time::Instant;
 
 /// Builds one batch. Made by [`Connection::batch`].
@@ -150,11 +150,40 @@ impl<T, S: Settings> Batch<'_, T, S> {
         params: impl Payload,
         tag: T,
     ) -> Result<Handle<R>, Rejected<T>> {
-        let number = match self.write_call(method, params) {
+        let id = self.conn.generated_id();
+        self.add_call(id.as_ref().map(OwnedId::as_id), method, params, tag)
+    }
+
+    /// Adds a call with an id that the caller chose: see [`Connection::call_with_id`].
+    ///
+    /// # Errors
+    /// As [`call`](Self::call); also [`SendError::IdInUse`] for the id of an open call, or of an entry
+    /// before this one, and [`SendError::IdNotAllowed`].
+    pub fn call_with_id<R>(
+        &mut self,
+        id: Id<'_>,
+        method: &str,
+        params: impl Payload,
+        tag: T,
+    ) -> Result<Handle<R>, Rejected<T>> {
+        self.add_call(Some(id), method, params, tag)
+    }
+
+    fn add_call<R>(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: impl Payload,
+        tag: T,
+    ) -> Result<Handle<R>, Rejected<T>> {
+        let number = match self.write_call(id, method, params) {
             Ok(number) => number,
             Err(error) => return Err(Rejected::new(tag, error)),
         };
         self.conn.calls.open_call(number, self.deadline, tag);
+        if let Some(id) = id {
+            self.conn.calls.name(number, id);
+        }
         self.items += 1;
         self.calls += 1;
         let call = CallId {
@@ -167,17 +196,27 @@ impl<T, S: Settings> Batch<'_, T, S> {
         })
     }
 
-    fn write_call(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
+    fn write_call(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<u64, SendError> {
         self.may_add(method)?;
         let first = self.conn.calls.next();
-        self.write_next(method, params)
+        self.write_next(id, method, params)
             .inspect_err(|_| self.conn.calls.rollback(first))
     }
 
-    fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
-        let number = self.conn.next_call(None)?;
+    fn write_next(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<u64, SendError> {
+        let number = self.conn.next_call(id)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.dialect.id_scheme);
-        self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
+        self.write(|out| encode::request(out, style, method, params, id, &scheme, number))?;
         Ok(number)
     }
 

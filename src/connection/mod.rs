@@ -26,6 +26,7 @@ mod commands;
 mod deliver;
 mod items;
 mod memory;
+mod own_ids;
 mod parts;
 mod phase;
 mod plain;

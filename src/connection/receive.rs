@@ -360,7 +360,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Drops the rest of a partly delivered message. Its requests that were not delivered are
-    /// answered −32603.
+    /// answered −32603, or what `failures` say.
     pub(super) fn abandon_reading(&mut self) {
         if !self.reads_in_parts() {
             return;
@@ -378,7 +378,7 @@ impl<T, S: Settings> Connection<T, S> {
                 Some(_) => continue,
                 None => break,
             };
-            let error = ErrorObject::internal_error();
+            let error = self.config.dialect.failures.error();
             self.end_item(batch, position as u32, slot, Some(&error));
         }
         self.release_batch(batch);

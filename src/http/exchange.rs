@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::connection::{Batch, Connection, SendError};
 use crate::encode::Payload;
 use crate::event::{CloseReason, Event, MalformedCause, Outcome, ResponseRef};
-use crate::id::CallId;
+use crate::id::{CallId, Id};
 use crate::input::Input;
 use crate::origin::is_same;
 use crate::owned::first_bytes;
@@ -62,6 +62,21 @@ impl<T> ClientExchange<T> {
         tag: T,
     ) -> Result<CallId, SendError> {
         let called = self.conn.call(method, params, None, tag);
+        called.map_err(|rejected| rejected.error)
+    }
+
+    /// Makes the request a call with an id that the caller chose: see [`Connection::call_with_id`].
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub fn call_with_id(
+        &mut self,
+        id: Id<'_>,
+        method: &str,
+        params: impl Payload,
+        tag: T,
+    ) -> Result<CallId, SendError> {
+        let called = self.conn.call_with_id(id, method, params, None, tag);
         called.map_err(|rejected| rejected.error)
     }
 

@@ -2,29 +2,10 @@
 
 use alloc::vec::Vec;
 
+use super::IdScheme;
+use super::digits::{MAX_CALL_NUMBER, MAX_SPELLED, read_canonical};
 use crate::json::{self, Json, JsonKind, to_u64};
 use crate::target::rare;
-
-/// The largest call number: 2^53 − 1, the largest integer that every JSON reader keeps exact.
-pub(crate) const MAX_CALL_NUMBER: u64 = (1 << 53) - 1;
-
-/// The last number that every scheme can write.
-pub(crate) const MAX_SPELLED: u64 = (1 << 48) - 1;
-
-/// How the ids of our own calls are written. Every scheme writes the call number in the id, so a
-/// reply's call is found by its number, without a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IdScheme {
-    /// `1`, `2`, `3`, … (the default).
-    Sequential,
-    /// A fixed text and the counter: `"srv-1"`, `"srv-2"`, … For several clients on one queue. Only
-    /// the first 64 bytes of the text are used.
-    Prefixed(&'static str),
-    /// A version 4 UUID whose last 48 bits are the counter. The driver passes the random part; six
-    /// of its bits are replaced by version and variant. At most 2^48 − 1 calls.
-    Uuid([u8; 10]),
-}
 
 impl IdScheme {
     /// The last number that this scheme can write.
@@ -47,6 +28,7 @@ impl IdScheme {
                 out.push(b'"');
             }
             IdScheme::Uuid(random) => out.extend_from_slice(&uuid_text(random, number)),
+            IdScheme::Custom(make) => out.extend_from_slice(make(number).as_id().text().as_bytes()),
         }
     }
 
@@ -86,6 +68,8 @@ impl IdScheme {
                 }
                 read_canonical(&digits[..len])
             }
+            // Such an id is in the table of ids that were chosen.
+            IdScheme::Custom(_) => None,
             IdScheme::Uuid(random) => {
                 let mut text = [0u8; 36];
                 let string = id.as_string()?;
@@ -115,27 +99,6 @@ fn prefix_used(prefix: &'static str) -> &'static str {
         end -= 1;
     }
     &prefix[..end]
-}
-
-/// Reads `0` or a number without leading zeros, of at most 16 digits: all numbers that a scheme
-/// writes.
-#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-pub(super) fn read_canonical(text: &[u8]) -> Option<u64> {
-    let (&first, rest) = text.split_first()?;
-    let mut number = u64::from(first.wrapping_sub(b'0'));
-    if number > 9 || rest.len() > 15 || (number == 0 && !rest.is_empty()) {
-        rare();
-        return None;
-    }
-    for &byte in rest {
-        let digit = u64::from(byte.wrapping_sub(b'0'));
-        if digit > 9 {
-            rare();
-            return None;
-        }
-        number = number * 10 + digit;
-    }
-    Some(number)
 }
 
 /// Returns the quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant,

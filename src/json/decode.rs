@@ -219,6 +219,23 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
+/// A [`DecodeError`] with all that it knows: what did not fit where, which may be the peer's text.
+#[derive(Debug)]
+pub(crate) struct Reason<'e>(pub(crate) &'e DecodeError);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        match (error.kind(), error.detail()) {
+            (_, "") => write!(f, "{error}"),
+            (DecodeErrorKind::Mismatch, detail) => f.write_str(detail),
+            (_, parameter) => write!(f, "{error}: {parameter}"),
+        }
+    }
+}
+
+impl core::error::Error for Reason<'_> {}
+
 /// Names why a value could not be read into a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -89,8 +89,8 @@ mod writer;
 mod tests;
 
 pub(crate) use by_value::has_whole_float;
-pub(crate) use decode::decode_seed;
 pub use decode::{DecodeError, DecodeErrorKind};
+pub(crate) use decode::{Reason, decode_seed};
 pub use encode::{EncodeError, EncodeErrorKind};
 pub use owned::OwnedJson;
 pub use string::{CodePoints, JsonString};

@@ -6,7 +6,8 @@ use core::fmt;
 use crate::codes;
 use crate::connection::SendError;
 use crate::error_object::{ErrorObject, OwnedError};
-use crate::json::{DecodeError, EncodeError};
+use crate::error_profile::Failures;
+use crate::json::{DecodeError, EncodeError, Reason};
 
 /// An error that is sent as an error object: a server answers with it, and a client receives it
 /// again.
@@ -106,7 +107,8 @@ impl fmt::Display for NoAnswer {
 impl core::error::Error for NoAnswer {}
 
 impl Failure {
-    /// The error object that is sent to the peer.
+    /// The error object that is sent to the peer, unless the configuration's
+    /// [`failures`](crate::Dialect::failures) say otherwise.
     pub fn as_error(&self) -> ErrorObject<'_> {
         match self {
             Self::Params(_) => ErrorObject::invalid_params(),
@@ -114,6 +116,27 @@ impl Failure {
             Self::Encode(_) | Self::Send(_) | Self::Interceptor(_) | Self::NoAnswer(_) => {
                 ErrorObject::internal_error()
             }
+        }
+    }
+
+    /// The error object that is sent to the peer under these settings.
+    pub fn told(&self, failures: Failures) -> OwnedError {
+        let (error, type_name) = match self {
+            Self::Error(error) | Self::UnknownMethod(error) => {
+                return failures.told(error.clone());
+            }
+            Self::Params(error) => {
+                let told = ErrorObject::invalid_params();
+                return failures.describe(told, "DecodeError", &Reason(error));
+            }
+            Self::Encode(_) => (failures.error(), "EncodeError"),
+            Self::Send(_) => (failures.error(), "SendError"),
+            Self::Interceptor(_) => (failures.error(), "Error"),
+            Self::NoAnswer(_) => (failures.error(), "NoAnswer"),
+        };
+        match self.cause() {
+            Some(cause) => failures.describe(error, type_name, cause),
+            None => error.into_owned(),
         }
     }
 
@@ -180,6 +203,6 @@ pub trait Internal<T> {
 
 impl<T, E: Into<Box<dyn core::error::Error + Send + Sync>>> Internal<T> for Result<T, E> {
     fn internal(self) -> Result<T, OwnedError> {
-        self.map_err(|error| OwnedError::internal(error.into()))
+        self.map_err(|error| OwnedError::internal_of(error.into(), core::any::type_name::<E>()))
     }
 }

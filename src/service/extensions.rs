@@ -18,6 +18,8 @@ pub struct Discovery {
     title: Cow<'static, str>,
     version: Cow<'static, str>,
     openrpc: Cow<'static, str>,
+    /// Whether it answers `rpc.listMethods`, and `rpc.discover`.
+    answers: [bool; 2],
 }
 
 impl Default for Discovery {
@@ -38,6 +40,7 @@ impl Discovery {
             title: title.into(),
             version: version.into(),
             openrpc: Cow::Borrowed("1.0.0"),
+            answers: [true; 2],
         }
     }
 
@@ -47,9 +50,28 @@ impl Discovery {
         self
     }
 
+    /// Switches one of the two methods off: it is then unknown, unless an extension or a method of the
+    /// program has its name.
+    ///
+    /// ```
+    /// use antiphon::service::{Discovery, LocalRouter};
+    /// let described = Discovery::new("Calculator", "1.0.0").without(Discovery::DISCOVER);
+    /// let router: LocalRouter = LocalRouter::new().discovery(described);
+    /// # drop(router);
+    /// ```
+    pub fn without(mut self, method: &str) -> Self {
+        self.answers[0] &= method != Self::LIST_METHODS;
+        self.answers[1] &= method != Self::DISCOVER;
+        self
+    }
+
     /// Whether this is one of the methods that [`write`](Self::write) answers.
-    pub fn is_known(method: &str) -> bool {
-        method == Self::LIST_METHODS || method == Self::DISCOVER
+    pub fn answers(&self, method: &str) -> bool {
+        match method {
+            Self::LIST_METHODS => self.answers[0],
+            Self::DISCOVER => self.answers[1],
+            _ => false,
+        }
     }
 
     /// Appends the result of `method` to `result`. `methods` are those that the caller may see, sorted
@@ -64,7 +86,7 @@ impl Discovery {
         methods: impl Iterator<Item = &'m MethodInfo>,
         result: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        if !Self::is_known(method) {
+        if !self.answers(method) {
             return Err(unknown_method());
         }
         Arguments::of(params, &[])?;

@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::call_end::CallEnd;
 use super::cx::Cx;
 use super::decision::{Asked, Decision};
+use super::describe::MethodInfo;
 use super::errors::{Failure, NoAnswer};
 use super::methods::ResultText;
 use crate::error_object::{ErrorObject, OwnedError};
@@ -186,6 +187,14 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = (connection, items);
     }
 
+    /// Whether `rpc.discover` and `rpc.listMethods` show a method to the caller `request`, which has passed
+    /// [`request`](Self::request) with the same `cx`. A method is shown unless an interceptor says no:
+    /// one that refuses calls by their method should refuse to show it, too.
+    fn shows(&self, cx: &mut Cx, request: &R, info: &MethodInfo) -> bool {
+        let _ = (cx, request, info);
+        true
+    }
+
     /// Surrounds each step of the handler, and calls `step` once: for spans, and for values that
     /// belong to a task. Not called for a call of ours.
     fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
@@ -326,6 +335,12 @@ impl<R: ?Sized + 'static> Chain<R> {
         for interceptor in self.all.iter() {
             interceptor.batch_sent(connection, items);
         }
+    }
+
+    /// Whether every interceptor [shows](Interceptor::shows) a method.
+    pub fn shows(&self, cx: &mut Cx, request: &R, info: &MethodInfo) -> bool {
+        let mut all = self.all.iter();
+        all.all(|interceptor| interceptor.shows(cx, request, info))
     }
 
     /// Runs a step of the handler within the `scope` of every interceptor, that of the first

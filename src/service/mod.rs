@@ -50,7 +50,7 @@ pub use logging::{CallLog, FieldValue, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]
 pub use methods::{error_members, error_with, error_with_data, not_this_error};
-pub use registry::{Naming, RegisterError, Registry};
+pub use registry::{Naming, RegisterError, Registry, ReservedNames};
 pub use router::LocalRouter;
 pub use scheduler::{Member, Scheduler};
 pub use schema::SchemaOf;

@@ -34,6 +34,18 @@ impl Naming {
     }
 }
 
+/// Whether methods of a program may have names that begin with `rpc.`, which JSON-RPC 2.0 §8 reserves
+/// for extensions, while a router serves extensions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReservedNames {
+    /// They may not: registering one fails as [`RegisterError::Reserved`].
+    #[default]
+    Deny,
+    /// They may. A method is called if no extension of its name answers.
+    Allow,
+}
+
 impl ServiceInfo {
     /// Returns its methods with the names under which they are registered: with `prefix`, else with
     /// its declared prefix, else as `naming` says.
@@ -234,7 +246,7 @@ impl fmt::Display for RegisterError {
             ),
             Self::Reserved(name) => write!(
                 f,
-                "`{name}` begins with `rpc.`, which is reserved; switch the extensions off to use it"
+                "`{name}` begins with `rpc.`, which is reserved; allow reserved names or switch the extensions off to use it"
             ),
             Self::NotReserved(name) => write!(
                 f,

@@ -1,5 +1,7 @@
 //! Answers to requests: from handlers, and in place of handlers that gave none.
 
+use alloc::boxed::Box;
+
 use super::machine::Session;
 use super::report::{Report, RequestDetails};
 use super::ticket::{Method, Ticket};
@@ -119,10 +121,15 @@ impl<W> Session<W> {
         Ok(())
     }
 
-    /// Answers for a handler that panicked, as [`abandon`](Self::abandon) does, and reports the
-    /// panic. The ticket is `None` if the handler served no request.
-    pub fn handle_panic(&mut self, ticket: Option<Ticket>) {
-        let about = ticket.and_then(|ticket| self.answer_for(ticket));
+    /// Answers for a handler that panicked with this message, as [`abandon`](Self::abandon) does,
+    /// and reports the panic. The ticket is `None` if the handler served no request.
+    pub fn handle_panic(&mut self, ticket: Option<Ticket>, message: &str) {
+        let about = ticket.and_then(|ticket| {
+            let cause: Box<dyn core::error::Error> = message.into();
+            let failures = ticket.failures;
+            let answer = failures.describe(failures.error(), "panic", &*cause);
+            self.fail(ticket, &answer)
+        });
         self.report(Report::Panicked(about));
     }
 
@@ -144,6 +151,7 @@ impl<W> Session<W> {
             bytes,
             method,
             begun,
+            failures,
         } = ticket;
         let key = token.key();
         let mut unwinding = Unwinding {
@@ -173,6 +181,7 @@ impl<W> Session<W> {
                 bytes,
                 method,
                 begun,
+                failures,
             };
             self.refuse_answer(ticket, error.clone());
         }
@@ -182,7 +191,10 @@ impl<W> Session<W> {
     /// Answers *internal error* for a handler whose answer cannot be sent because of `error`, and
     /// reports that.
     pub fn refuse_answer(&mut self, ticket: Ticket, error: SendError) {
-        if let Some(about) = self.answer_for(ticket) {
+        let answer = ticket
+            .failures
+            .describe(ticket.failures.error(), "SendError", &error);
+        if let Some(about) = self.fail(ticket, &answer) {
             self.report(Report::AnswerRefused(about, error));
         }
     }
@@ -211,6 +223,12 @@ impl<W> Session<W> {
     /// report. Returns the details for a report, or `None` if the peer has cancelled the request or
     /// awaits no answer any more.
     pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestDetails> {
+        let answer = ticket.failures.error().into_owned();
+        self.fail(ticket, &answer)
+    }
+
+    /// Answers `error` for a handler, as [`answer_for`](Self::answer_for) says.
+    fn fail(&mut self, ticket: Ticket, error: &OwnedError) -> Option<RequestDetails> {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let key = ticket.key();
         let is_cancelled = self.is_cancelled(key);
@@ -218,8 +236,9 @@ impl<W> Session<W> {
         // Each fails only if no answer is awaited any more.
         if is_cancelled {
             let _ = self.conn.respond_cancelled(ticket.token);
-        } else {
-            self.conn.abandon(key);
+        } else if let Err(rejected) = self.conn.respond_err(ticket.token, &error.as_error()) {
+            // Its data are too large, or its code is one that `check_app_codes` refuses.
+            self.conn.abandon(rejected.value.key());
         }
         self.poll_end();
         about

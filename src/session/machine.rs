@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::connection::{Batch, Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::event::{CloseReason, Closed, ConnectionError};
-use crate::id::{CallId, RequestKey};
+use crate::id::{CallId, Id, RequestKey};
 use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedRequest};
 use crate::time::Instant;
@@ -239,6 +239,7 @@ impl<W> Session<W> {
             bytes,
             method,
             begun: self.now,
+            failures: self.conn.config().dialect.failures,
         };
         (message, ticket)
     }
@@ -265,6 +266,24 @@ impl<W> Session<W> {
         called
     }
 
+    /// Calls a method with an id that the caller chose: see [`Connection::call_with_id`].
+    ///
+    /// # Errors
+    /// As [`Connection::call_with_id`]; the waiter is returned.
+    pub fn call_with_id(
+        &mut self,
+        id: Id<'_>,
+        method: &str,
+        params: impl Payload,
+        deadline: Option<Instant>,
+        waiter: W,
+    ) -> Result<CallId, Rejected<W>> {
+        let was_paused = self.is_paused();
+        let called = self.conn.call_with_id(id, method, params, deadline, waiter);
+        self.resume_after(was_paused);
+        called
+    }
+
     /// Calls a method, like [`call`](Self::call). The call's outcome is returned by
     /// [`poll_work`](Self::poll_work) as [`Work::Settled`], in order with the messages that the
     /// peer sent before and after the answer.
@@ -279,8 +298,14 @@ impl<W> Session<W> {
         waiter: W,
     ) -> Result<CallId, Rejected<W>> {
         let call = self.call(method, params, deadline, waiter)?;
-        self.in_order.insert(call.number());
+        self.settle_in_order(call);
         Ok(call)
+    }
+
+    /// Makes the outcome of a call that was just made come in order, as
+    /// [`call_in_order`](Self::call_in_order) does.
+    pub fn settle_in_order(&mut self, call: CallId) {
+        self.in_order.insert(call.number());
     }
 
     /// Makes [`poll_progress`](Self::poll_progress) return the progress of an open call, until the

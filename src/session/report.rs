@@ -15,7 +15,7 @@ use crate::event::{
     UNMATCHED_CANCEL, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::OwnedId;
-use crate::json::{DecodeError, DecodeErrorKind};
+use crate::json::{DecodeError, Reason};
 use crate::owned::OwnedOutcome;
 
 /// The most bytes of a malformed message that a report keeps.
@@ -296,13 +296,7 @@ impl fmt::Display for Report {
             }
             Self::Unanswered(request) => write!(f, "a handler gave no answer: {request}"),
             Self::InvalidParams(request, error) => {
-                f.write_str("invalid params: ")?;
-                match (error.kind(), error.detail()) {
-                    (_, "") => write!(f, "{error}")?,
-                    (DecodeErrorKind::Mismatch, detail) => f.write_str(detail)?,
-                    (_, parameter) => write!(f, "{error}: {parameter}")?,
-                }
-                write!(f, ": {request}")
+write!(f, "invalid params: {}: {request}", Reason(error))
             }
             Self::Failed(request, error) => match error.source() {
                 Some(cause) => write!(f, "a handler failed: {cause}: {request}"),

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::error_profile::Failures;
 use crate::id::{ReplyToken, RequestKey};
 use crate::time::Instant;
 
@@ -20,12 +21,24 @@ pub struct Ticket {
     pub(super) bytes: usize,
     pub(super) method: Method,
     pub(super) begun: Instant,
+    /// What the peer is told if serving fails.
+    pub(super) failures: Failures,
 }
 
 impl Ticket {
     /// Identifies the request, to be compared with a cancel.
     pub fn key(&self) -> RequestKey {
         self.token.key()
+    }
+
+    /// What the peer is told if serving this request fails: by default what the configuration says.
+    pub fn failures(&self) -> Failures {
+        self.failures
+    }
+
+    /// Decides what the peer is told if serving this request fails.
+    pub fn set_failures(&mut self, failures: Failures) {
+        self.failures = failures;
     }
 }
 

@@ -308,7 +308,7 @@ fn names_that_cannot_be_used_are_refused() {
         ),
         (
             RegisterError::Reserved("rpc.x".into()),
-            "`rpc.x` begins with `rpc.`, which is reserved; switch the extensions off to use it",
+            "`rpc.x` begins with `rpc.`, which is reserved; allow reserved names or switch the extensions off to use it",
         ),
         (
             RegisterError::NotReserved("x".into()),
@@ -507,7 +507,100 @@ fn discovery_says_what_it_is_told_or_nothing() {
         "{whole}"
     );
     assert_eq!(format!("{:?}", router()), r#"{"add"}"#);
-    assert!(Discovery::is_known("rpc.discover") && !Discovery::is_known("rpc.x"));
+    let discovery = Discovery::default();
+    assert!(discovery.answers("rpc.discover") && !discovery.answers("rpc.x"));
+}
+
+/// The answer to a request without params.
+fn asked(router: &mut LocalRouter, config: Config, method: &str) -> String {
+    let mut conn: Connection = Connection::new(config.framing(antiphon::Framing::Newline));
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"id\":1}}\n");
+    let mut input = Input::stream(line.as_bytes());
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Request(request) = event {
+            drop(router.respond(&mut conn, request));
+        }
+    }
+    String::from_utf8(conn.poll_transmit().unwrap().to_vec()).unwrap()
+}
+
+// EXT-02 EXT-04 SRV-12 EXT-12
+#[test]
+fn a_local_router_serves_the_extensions_that_it_should() {
+    use antiphon::service::{AnyRequest, Cx, Interceptor, LocalRequest, ReservedNames};
+
+    let add = || LocalRouter::new().method("add", [], || Ok::<_, OwnedError>(1));
+    let listed = r#""result":["add"]"#;
+    let ask =
+        |router: LocalRouter, config: Config, method: &str| asked(&mut { router }, config, method);
+    let plain = Config::new();
+    assert!(ask(add(), plain, "rpc.listMethods").contains(listed));
+    for config in [Config::lsp(), plain.system_extensions(false)] {
+        assert!(ask(add(), config, "rpc.listMethods").contains("-32601"));
+        let wanted = add().discovery(Discovery::default());
+        assert!(ask(wanted, config, "rpc.listMethods").contains(listed));
+    }
+    let one = || add().discovery(Discovery::default().without("rpc.discover"));
+    assert!(ask(one(), plain, "rpc.discover").contains("-32601"));
+    assert!(ask(one(), plain, "rpc.listMethods").contains(listed));
+    let both = || {
+        add()
+            .reserved_names(ReservedNames::Allow)
+            .method("rpc.own", [], || Ok::<_, OwnedError>("own"))
+            .method("rpc.discover", [], || Ok::<_, OwnedError>("own"))
+    };
+    assert!(ask(both(), plain, "rpc.own").contains("own"));
+    assert!(ask(both(), plain, "rpc.discover").contains("openrpc"));
+
+    struct Hides;
+
+    impl Interceptor<LocalRequest> for Hides {
+        fn shows(&self, cx: &mut Cx, request: &LocalRequest, info: &MethodInfo) -> bool {
+            cx.method().is_none() && !request.is_notification() && info.name() != "hidden"
+        }
+    }
+
+    let hiding = || add().method("hidden", [], || ()).intercept(Hides);
+    assert!(ask(hiding(), plain, "rpc.listMethods").contains(listed));
+    assert!(!ask(hiding(), plain, "rpc.discover").contains("hidden"));
+    assert!(ask(hiding(), plain, "hidden").contains("null"));
+}
+
+// ERR-04 ERR-12 USE-39
+#[test]
+fn a_local_router_tells_of_failures_what_the_configuration_says() {
+    use antiphon::{Failures, Unhandled};
+
+    let failures = Failures::new()
+        .unhandled(Unhandled::ServerError32000)
+        .expose_error_detail(true);
+    let config = Config::new().failures(failures);
+    let router = || {
+        LocalRouter::new()
+            .method("breaks", [], || {
+                Err::<u8, _>(std::io::Error::other("secret")).internal()
+            })
+            .method("needs", ["n"], |n: u8| Ok::<_, OwnedError>(n))
+            .method("own", [], || Err::<u8, _>(OwnedError::new(7, "no")))
+    };
+    let broken = asked(&mut router(), config, "breaks");
+    let data = r#""data":{"type":"std::io::error::Error","message":"secret"}"#;
+    assert!(
+        broken.contains("-32000") && broken.contains(data),
+        "{broken}"
+    );
+    let invalid = asked(&mut router(), config, "needs");
+    let data = r#""message":"Invalid params","data":{"type":"DecodeError","message":"a parameter is missing: `n`"}"#;
+    assert!(
+        invalid.contains("-32602") && invalid.contains(data),
+        "{invalid}"
+    );
+    assert!(asked(&mut router(), config, "own").contains(r#"{"code":7,"message":"no"}"#));
+    let silent = asked(&mut router(), Config::new(), "breaks");
+    assert!(
+        silent.contains(r#"{"code":-32603,"message":"Internal error"}"#),
+        "{silent}"
+    );
 }
 
 // GEN-01 SRV-05 SRV-06

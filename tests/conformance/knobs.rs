@@ -139,7 +139,16 @@ macro_rules! cancel_style {
     };
 }
 
-/// Every field of `Config`.
+/// The fields of `Config` that routers read, and that do nothing to a connection without one:
+/// `tests/api/router.rs` has their cases.
+pub(crate) const OF_ROUTERS: [&str; 4] = [
+    "unhandled",
+    "expose_error_detail",
+    "expose_stack_trace",
+    "system_extensions",
+];
+
+/// Every other field of `Config`.
 pub(crate) static KNOBS: &[Knob] = &[
     number!(connection),
     choice!(role, Role, [Peer, Client, Server]),
@@ -205,12 +214,13 @@ pub(crate) static KNOBS: &[Knob] = &[
     choice!(dialect.progress, ProgressStyle, [None, Lsp, Mcp]),
     Knob {
         name: "id_scheme",
-        values: &["Sequential", "Prefixed", "Uuid"],
+        values: &["Sequential", "Prefixed", "Uuid", "Custom"],
         set: |config, text| {
             config.dialect.id_scheme = match text {
                 "Sequential" => IdScheme::Sequential,
                 "Prefixed" => IdScheme::Prefixed("srv-"),
                 "Uuid" => UUID,
+                "Custom" => IdScheme::Custom(|number| format!("web/{number}").into()),
                 _ => return false,
             };
             true
@@ -218,6 +228,7 @@ pub(crate) static KNOBS: &[Knob] = &[
         get: |config| match config.dialect.id_scheme {
             IdScheme::Prefixed(_) => String::from("Prefixed"),
             IdScheme::Uuid(_) => String::from("Uuid"),
+            IdScheme::Custom(_) => String::from("Custom"),
             other => format!("{other:?}"),
         },
     },

@@ -351,9 +351,10 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
         Work::Batch(items) => service.batch(peer, items),
         Work::Request(message, ticket) => {
             let request = Request::new(session, message, ticket);
-            let answer = service.request(peer, &request);
-            // If the connection has closed meanwhile, no answer is awaited.
-            let _ = request.answer(answer);
+            if let Some(answer) = request.guard(|| service.request(peer, &request)) {
+                // If the connection has closed meanwhile, no answer is awaited.
+                let _ = request.answer(answer);
+            }
         }
         Work::Notification(notification) => {
             service.notification(peer, Notification::new(peer.session(), notification));

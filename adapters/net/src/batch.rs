@@ -5,7 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
+use antiphon::{Batch, CallId, Encoded, Handle as Entry, OwnedId, Payload, SendError};
+use serde::Serialize;
 
 use crate::call_request::{CallRequest, put_headers};
 use crate::text::Text;
@@ -43,6 +44,8 @@ struct Made {
     params: Range<usize>,
     /// `None` for a notification.
     name: Option<CallId>,
+    /// The id, if the caller chose one.
+    id: Option<OwnedId>,
 }
 
 /// One entry of a batch that is to be sent.
@@ -50,6 +53,18 @@ pub(crate) struct Item<'b> {
     pub(crate) method: &'b str,
     pub(crate) params: Encoded<'b>,
     pub(crate) name: Option<CallId>,
+    pub(crate) id: Option<&'b OwnedId>,
+}
+
+impl Item<'_> {
+    /// Adds the call to a batch that is being sent.
+    pub(crate) fn add_to<T>(self, batch: &mut Batch<'_, T>, tag: T) -> Result<CallId, SendError> {
+        let added = match self.id {
+            None => batch.call::<()>(self.method, self.params, tag),
+            Some(id) => batch.call_with_id(id.as_id(), self.method, self.params, tag),
+        };
+        added.map(|entry| entry.call()).map_err(SendError::from)
+    }
 }
 
 impl BatchBuilder {
@@ -69,10 +84,57 @@ impl BatchBuilder {
     /// The params have no JSON form. The entries before this one stay. Other reasons why the call
     /// cannot be sent are returned when the batch is sent.
     pub fn call<R>(&self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
+        self.add_call(method, params, None)
+    }
+
+    /// Adds a call with an id that the caller chose: a string or a number. When the batch is sent, it
+    /// is refused as [`SendError::IdInUse`] if two of its calls have the same id, or if another call
+    /// with this id is open.
+    ///
+    /// # Errors
+    /// See [`call`](Self::call).
+    pub fn call_with_id<R>(
+        &self,
+        id: impl Into<OwnedId>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<Entry<R>, SendError> {
+        self.add_call(method, params, Some(id.into()))
+    }
+
+    /// Adds a list of calls, each with its method and params, whose results have one type. Returns
+    /// their handles in the same order.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
+    /// let list = [("price", ["BTC"]), ("price", ["ETH"])];
+    /// let (handles, mut outcomes) = peer.batch(|batch| batch.call_all::<f64, _>(&list)).await?;
+    /// let prices: Vec<_> = handles.into_iter().map(|price| outcomes.fetch(price)).collect();
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Stops at the first call that is refused, as [`call`](Self::call) says. The entries before it stay.
+    pub fn call_all<'m, R, P: Serialize + 'm>(
+        &self,
+        calls: impl IntoIterator<Item = &'m (&'m str, P)>,
+    ) -> Result<Vec<Entry<R>>, SendError> {
+        let calls = calls.into_iter();
+        calls
+            .map(|(method, params)| self.call(method, params))
+            .collect()
+    }
+
+    fn add_call<R>(
+        &self,
+        method: &str,
+        params: impl Payload,
+        id: Option<OwnedId>,
+    ) -> Result<Entry<R>, SendError> {
         let params = Text::of(params)?;
         let mut entries = self.0.borrow_mut();
         let name = CallId::new(entries.number, NAMES | entries.calls);
-        entries.add(method, params.all(), Some(name))?;
+        entries.add(method, params.all(), Some(name), id)?;
         entries.calls += 1;
         Ok(Entry::new(name))
     }
@@ -83,7 +145,7 @@ impl BatchBuilder {
     /// See [`call`](Self::call).
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let params = Text::of(params)?;
-        self.0.borrow_mut().add(method, params.all(), None)
+        self.0.borrow_mut().add(method, params.all(), None, None)
     }
 }
 
@@ -105,6 +167,7 @@ impl Entries {
         method: &str,
         params: impl Payload,
         name: Option<CallId>,
+        id: Option<OwnedId>,
     ) -> Result<(), SendError> {
         let params = self.text.add(params)?;
         let start = self.methods.len();
@@ -113,6 +176,7 @@ impl Entries {
             method: start..self.methods.len(),
             params,
             name,
+            id,
         });
         Ok(())
     }
@@ -122,7 +186,8 @@ impl Entries {
     pub(crate) fn calls_apart(&self) -> Vec<(Option<CallId>, CallRequest<'static>)> {
         let call = |item: Item<'_>| {
             let params = Text::of(item.params);
-            let call = CallRequest::new(item.method.to_owned(), params, None);
+            let mut call = CallRequest::new(item.method.to_owned(), params, None);
+            call.id = item.id.cloned();
             (item.name, call)
         };
         self.items().map(call).collect()
@@ -138,7 +203,7 @@ impl Entries {
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {
                 // The params are JSON text already, so this cannot fail.
-                let _ = kept.add(&call.method, params.all(), name);
+                let _ = kept.add(&call.method, params.all(), name, call.id.clone());
                 kept.calls += u64::from(name.is_some());
             }
         }
@@ -177,6 +242,7 @@ impl Entries {
             method: &self.methods[entry.method.clone()],
             params: self.text.part(&entry.params),
             name: entry.name,
+            id: entry.id.as_ref(),
         })
     }
 }

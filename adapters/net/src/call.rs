@@ -10,7 +10,7 @@ use std::task::{self, Context, Poll};
 use std::time::Duration;
 
 use antiphon::RpcError;
-use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
+use antiphon::{Collector, OwnedError, OwnedId, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
@@ -151,6 +151,22 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
     pub fn idempotent(mut self) -> Self {
         if let Some(request) = &mut self.request {
             request.is_idempotent = true;
+        }
+        self
+    }
+
+    /// Chooses the id of the call: a string or a number. The default is the next id of the
+    /// configuration's [`id_scheme`](antiphon::Dialect::id_scheme). The call is refused as
+    /// [`IdInUse`](SendError::IdInUse) if another call with this id is open on its connection.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
+    /// let sum: f64 = peer.call("add", &(10, 5)).id("order-17").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn id(mut self, id: impl Into<OwnedId>) -> Self {
+        if let Some(request) = &mut self.request {
+            request.id = Some(id.into());
         }
         self
     }

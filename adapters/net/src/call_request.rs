@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use antiphon::SendError;
+use antiphon::{OwnedId, SendError};
 
 use crate::text::Text;
 
@@ -14,6 +14,8 @@ pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct CallRequest<'c> {
     pub(crate) method: Cow<'c, str>,
     pub(crate) params: Result<Text, SendError>,
+    /// The id, if the caller chose one.
+    pub(crate) id: Option<OwnedId>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
     /// Whether a thread waits for the answer and does nothing else: then it may write the call itself.
@@ -31,6 +33,7 @@ impl<'c> CallRequest<'c> {
         Self {
             method: method.into(),
             params,
+            id: None,
             timeout,
             is_idempotent: false,
             is_waited: false,

@@ -8,9 +8,9 @@
 //! is answered *internal error*, and the connection goes on.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -18,6 +18,7 @@ use antiphon::session::{Order, Report};
 use antiphon::{Closed, RequestKey};
 use futures_util::stream::{FuturesUnordered, Stream};
 
+use crate::answer::Answer;
 use crate::dispatcher::Permits;
 use crate::notification::Notification;
 use crate::peer::Peer;
@@ -98,7 +99,14 @@ impl<S: Service> Serve for Serving<S> {
     fn request(&self, request: Request) -> Answering {
         let sides = Arc::clone(&self.0);
         Box::pin(async move {
-            let answer = sides.service.request(&sides.peer, &request).await;
+            let answer = {
+                let mut handler = pin!(sides.service.request(&sides.peer, &request));
+                poll_fn(|cx| {
+                    let polled = request.guard(|| handler.as_mut().poll(cx));
+                    polled.unwrap_or(Poll::Ready(Ok(Answer::deferred())))
+                })
+                .await
+            };
             request.answered(answer)
         })
     }

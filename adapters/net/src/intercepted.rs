@@ -82,6 +82,7 @@ impl Interception<'_> {
         let outgoing = OutgoingCall {
             method: call.method.clone().into_owned(),
             params,
+            id: call.id.clone(),
             is_notification,
             connection: self.connection,
             peer_addr: self.peer_addr,

@@ -13,6 +13,8 @@ use crate::runtime::SharedRuntime;
 pub struct OutgoingCall {
     pub(crate) method: String,
     pub(crate) params: Option<OwnedJson>,
+    /// The id that the caller chose.
+    pub(crate) id: Option<OwnedId>,
     pub(crate) is_notification: bool,
     pub(crate) connection: u32,
     pub(crate) peer_addr: Option<SocketAddr>,
@@ -30,7 +32,7 @@ impl AnyRequest for OutgoingCall {
     }
 
     fn id(&self) -> Option<OwnedId> {
-        None
+        self.id.clone()
     }
 
     fn is_notification(&self) -> bool {

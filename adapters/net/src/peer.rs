@@ -25,7 +25,7 @@ use crate::call_request::CallRequest;
 use crate::context::Context;
 use crate::intercepted::{Intercepted, Interception, outcome_of, unsent};
 use crate::line::InLine;
-use crate::pending::{PendingBatch, PendingCall};
+use crate::pending::{PendingBatch, PendingCall, due, send};
 use crate::responder::Responder;
 use crate::runtime::until;
 use crate::session::{Session, State, Tag, Then};
@@ -211,9 +211,8 @@ impl Peer {
         };
         let (deadline, slot) = (self.deadline(call.timeout), call_slot());
         self.in_turn(deadline, call.is_waited, move |state| {
-            let tag = Tag::Once(Arc::clone(&slot));
-            let (conn, params) = (&mut state.conn, params.all());
-            let sent = conn.call(&call.method, params, due(deadline), tag);
+            let (what, tag) = ((&*call.method, &call.id), Tag::Once(Arc::clone(&slot)));
+            let sent = send(&mut state.conn, what, params.all(), due(deadline), tag);
             let call = sent.map_err(|rejected| rejected.error)?;
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, call, slot))
@@ -231,17 +230,18 @@ impl Peer {
             let sent = async {
                 let call = call.ok_or(SendError::NotOpen)?;
                 let (params, deadline) = (call.params?, self.deadline(call.timeout));
-                let send = |state: &mut State| {
+                let sending = |state: &mut State| {
                     // `then` is put back whenever the call is refused.
                     let tag = then.take().ok_or(SendError::NotOpen)?;
-                    let (conn, params) = (&mut state.conn, params.all());
-                    let sent = conn.call_in_order(&call.method, params, due(deadline), tag);
+                    let (conn, what) = (&mut state.conn, (&*call.method, &call.id));
+                    let sent = send(conn, what, params.all(), due(deadline), tag);
+                    let sent = sent.inspect(|sent| conn.settle_in_order(*sent));
                     sent.map_err(|rejected| {
                         then = Some(rejected.value);
                         rejected.error
                     })
                 };
-                self.with_room(deadline, send).await
+                self.with_room(deadline, sending).await
             };
             let sent = sent.await;
             sent.map_err(|error| CallRefused {
@@ -272,8 +272,7 @@ impl Peer {
                         // `NO_CALL` stands for each call that interceptors have answered.
                         calls.resize(batch_name(name).map_or(0, |(_, place)| place), NO_CALL);
                         let tag = Tag::Batch(Arc::clone(&gathering), name);
-                        let call = sending.call::<()>(item.method, item.params, tag);
-                        calls.push(call.map_err(|rejected| rejected.error)?.call());
+                        calls.push(item.add_to(&mut sending, tag)?);
                     }
                     None => sending.notify(item.method, item.params)?,
                 }
@@ -574,8 +573,3 @@ impl fmt::Debug for Peer {
 
 /// The id of no call: no call has number 0.
 const NO_CALL: CallId = CallId::new(0, 0);
-
-/// Converts a deadline for the core.
-pub(crate) fn due(deadline: Instant) -> Option<Instant> {
-    (deadline != Instant::FAR_FUTURE).then_some(deadline)
-}

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use antiphon::{CallId, Collector, OwnedOutcome, SendError};
+use antiphon::{CallId, Collector, Instant, OwnedId, OwnedOutcome, Payload, Rejected, SendError};
 use serde::de::DeserializeOwned;
 
 use crate::call_error::CallError;
 use crate::intercepted::{Intercepted, InterceptedBatch};
 use crate::runtime::threads::within;
-use crate::session::Session;
+use crate::session::{Conn, Session, Tag};
 use crate::slot::{CallSlot, Slot, give_back};
 
 /// A call that waits for its answer: a future of its outcome. Dropping it cancels the call.
@@ -192,5 +192,24 @@ impl fmt::Debug for PendingBatch {
         f.debug_struct("PendingBatch")
             .field("is_settled", &self.slot.is_none())
             .finish_non_exhaustive()
+    }
+}
+
+/// Converts a deadline for the core.
+pub(crate) fn due(deadline: Instant) -> Option<Instant> {
+    (deadline != Instant::FAR_FUTURE).then_some(deadline)
+}
+
+/// Sends a call, with the id that its caller chose if there is one.
+pub(crate) fn send(
+    conn: &mut Conn,
+    (method, id): (&str, &Option<OwnedId>),
+    params: impl Payload,
+    deadline: Option<Instant>,
+    tag: Tag,
+) -> Result<CallId, Rejected<Tag>> {
+    match id {
+        None => conn.call(method, params, deadline, tag),
+        Some(id) => conn.call_with_id(id.as_id(), method, params, deadline, tag),
     }
 }

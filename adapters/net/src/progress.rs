@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use crate::call::{Call, MakeCall};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
-use crate::peer::{Peer, due};
-use crate::pending::PendingCall;
+use crate::peer::Peer;
+use crate::pending::{PendingCall, due, send};
 use crate::request::Request;
 use crate::session::{State, Tag};
 use crate::slot::{Told, call_slot};
@@ -263,10 +263,16 @@ async fn start(
             timeout,
             until: peer.deadline(Some(at_most)),
         });
-    let send = |state: &mut State| {
+    let sending = |state: &mut State| {
         let tag = Tag::Once(Arc::clone(&slot));
         let (conn, params) = (&mut state.conn, params.as_json());
-        let sent = conn.call(&request.method, params, due(deadline), tag);
+        let sent = send(
+            conn,
+            (&request.method, &request.id),
+            params,
+            due(deadline),
+            tag,
+        );
         let call = sent.map_err(|rejected| rejected.error)?;
         conn.watch_progress(call, &*token, extend);
         state.progress.push((call, Arc::clone(told)));
@@ -276,7 +282,7 @@ async fn start(
             Arc::clone(&slot),
         ))
     };
-    peer.in_turn(deadline, false, send).await
+    peer.in_turn(deadline, false, sending).await
 }
 
 impl<R, E> fmt::Debug for ProgressCall<'_, R, E> {

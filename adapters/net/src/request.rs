@@ -11,8 +11,8 @@ use std::time::Duration;
 use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
-    ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
-    ProgressStyle, RequestKey, SendError, UnknownParams,
+    DecodeError, ErrorObject, ErrorProfile, Failures, Instant, Json, Origin, OwnedError, OwnedId,
+    OwnedNotification, ProgressStyle, RequestKey, SendError, UnknownParams,
 };
 use serde::Deserialize;
 
@@ -77,10 +77,7 @@ impl Request {
     /// peer is reported to the service.
     pub(crate) fn failed(&self, failure: Failure) -> Result<Answer, OwnedError> {
         match failure {
-            Failure::Params(error) => {
-                self.responder.report_invalid_params(self.method(), error);
-                Err(ErrorObject::invalid_params().into_owned())
-            }
+            Failure::Params(error) => Err(self.invalid_params(error)),
             Failure::Encode(error) => Ok(Answer(Some(Err(SendError::Encode(error))))),
             Failure::Send(error) => Ok(Answer(Some(Err(error)))),
             other => Err(other.into_error()),
@@ -125,13 +122,46 @@ impl Request {
     ///
     /// # Errors
     /// *Invalid params* (−32602), to be returned by the handler. The reason is reported to the
-    /// service, and not sent to the peer.
+    /// service; the peer gets it only if [`failures`](antiphon::Dialect::failures) say so.
     pub fn params<'r, P: Deserialize<'r>>(&'r self) -> Result<P, OwnedError> {
         let params = self.raw_params().unwrap_or(Json::NULL);
-        params.decode().map_err(|error| {
-            self.responder.report_invalid_params(self.method(), error);
-            ErrorObject::invalid_params().into_owned()
-        })
+        params.decode().map_err(|error| self.invalid_params(error))
+    }
+
+    /// Reports that the params do not fit, and returns the error that the peer is told.
+    fn invalid_params(&self, error: DecodeError) -> OwnedError {
+        let told = Failure::Params(error.clone()).told(self.responder.failures());
+        self.responder.report_invalid_params(self.method(), error);
+        told
+    }
+
+    /// Decides what the peer is told if serving this request fails: with which code, and whether it gets
+    /// the cause. Without this the configuration decides, by
+    /// [`failures`](antiphon::Dialect::failures). To be called before the right to answer is
+    /// [taken](Self::defer).
+    ///
+    /// ```
+    /// use antiphon::Failures;
+    /// use antiphon_net::Router;
+    ///
+    /// let router = Router::new().check(|_, request| {
+    ///     let from = request.peer().context().peer_addr;
+    ///     if from.is_some_and(|from| from.ip().is_loopback()) {
+    ///         request.set_failures(Failures::new().expose_error_detail(true));
+    ///     }
+    ///     Ok(())
+    /// });
+    /// # let _: Router = router;
+    /// ```
+    pub fn set_failures(&self, failures: Failures) {
+        self.responder.set_failures(failures);
+    }
+
+    /// Runs code of a handler. If it panics, answers for it and returns `None`.
+    pub fn guard<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+        let ran = catch_unwind(AssertUnwindSafe(run));
+        let panicked = |payload| self.responder.split_off(None).panicked(payload);
+        ran.map_err(panicked).ok()
     }
 
     /// The params as the peer wrote them, or as an interceptor has changed them: an array or an
@@ -324,7 +354,7 @@ impl Request {
             match catch_unwind(AssertUnwindSafe(|| work(&request))) {
                 // If the connection has closed meanwhile, no answer is awaited.
                 Ok(answer) => drop(request.answer(answer)),
-                Err(_) => request.responder.panicked(),
+                Err(payload) => request.responder.panicked(payload),
             }
         });
         Answer::deferred()
@@ -367,6 +397,20 @@ impl Request {
         }
     }
 
+    /// Returns a copy of the request under another method, without the right to answer.
+    pub(crate) fn renamed(&self, method: &str) -> Self {
+        Self::of(
+            self.message.with_method(method),
+            self.responder.without_ticket(),
+        )
+    }
+
+    /// Whether the connection's dialect has the built-in extensions.
+    pub(crate) fn has_extensions(&self) -> bool {
+        let options = self.responder.session().options();
+        options.config.dialect.system_extensions
+    }
+
     /// Returns a copy of the request without the right to answer, for code that runs besides the handler.
     pub(crate) fn without_answer(&self) -> Self {
         Self {
@@ -391,8 +435,8 @@ impl Request {
     /// Returns the handler's answer, to be sent with the connection's next turn.
     pub(crate) fn answered(self, answer: Result<Answer, OwnedError>) -> Answered {
         Answered {
+            answer: self.responder.told(answer),
             responder: self.responder,
-            answer,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! a panic or by mistake, it answers *internal error*; or, if the peer has cancelled the request,
 //! that the request was cancelled.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use std::thread;
 
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
-    DecodeError, ErrorObject, OwnedError, OwnedOutcome, Payload, RequestKey, SendError,
+    DecodeError, ErrorObject, Failures, OwnedError, OwnedOutcome, Payload, RequestKey, SendError,
 };
 
 use crate::answer::Answer;
@@ -124,6 +125,7 @@ impl Responder {
         mut self,
         answer: Result<Answer, OwnedError>,
     ) -> Result<(), SendError> {
+        let answer = self.told(answer);
         let given = match &answer {
             Ok(Answer(Some(Ok(text)))) => Given::Result(text.len()),
             Ok(_) => Given::error(&ErrorObject::internal_error()),
@@ -132,14 +134,37 @@ impl Responder {
         self.answer(given, |conn, ticket| write(conn, ticket, &answer))
     }
 
-    /// Answers for a handler that panicked, and reports that.
-    pub(crate) fn panicked(mut self) {
+    /// What the peer is told if serving the request fails.
+    pub(crate) fn failures(&self) -> Failures {
+        let ticket = self.ticket.lock();
+        let of_all = || self.session.options().config.dialect.failures;
+        ticket.as_ref().map_or_else(of_all, Ticket::failures)
+    }
+
+    /// Decides what the peer is told if serving the request fails.
+    pub(crate) fn set_failures(&self, failures: Failures) {
+        if let Some(ticket) = &mut *self.ticket.lock() {
+            ticket.set_failures(failures);
+        }
+    }
+
+    /// Replaces an error by the one that the peer is told.
+    pub(crate) fn told(&self, answer: Result<Answer, OwnedError>) -> Result<Answer, OwnedError> {
+        answer.map_err(|error| self.failures().told(error))
+    }
+
+    /// Answers for a handler that panicked with this payload, and reports that.
+    pub(crate) fn panicked(mut self, payload: Box<dyn Any + Send>) {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
         let ticket = self.take_ticket();
         if ticket.is_some() {
             self.give(Given::Instead(PANICKED));
         }
         self.session.act(|state| match ticket {
-            Some(ticket) => state.conn.handle_panic(Some(ticket)),
+            Some(ticket) => state
+                .conn
+                .handle_panic(Some(ticket), text.unwrap_or("the handler panicked")),
             // The panic has dropped the responder, which has answered.
             None => {
                 let request = state.take_panicked();

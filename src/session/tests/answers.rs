@@ -31,8 +31,8 @@ fn a_handler_that_gives_no_answer_is_answered_for_and_reported() {
     );
     line(&mut session, M2);
     let ticket = request(&mut session);
-    session.handle_panic(Some(ticket));
-    session.handle_panic(None);
+    session.handle_panic(Some(ticket), "");
+    session.handle_panic(None, "");
     assert!(output(&mut session).contains("-32603"));
     assert_eq!(
         work(&mut session),

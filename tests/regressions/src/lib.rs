@@ -11,6 +11,7 @@ pub mod board;
 pub mod frames;
 pub mod program;
 pub mod raw;
+pub mod routed;
 pub mod served;
 
 pub use antiphon_stress::{LONG, Rt, choose_executor, on_every_runtime};

@@ -248,7 +248,8 @@ impl ReconnectingClient {
             let left = call
                 .timeout
                 .map(|_| deadline.saturating_since(runtime.now()));
-            let attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
+            let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
+            attempt.id.clone_from(&call.id);
             let ended = match peer.start(Some(attempt)).await {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),

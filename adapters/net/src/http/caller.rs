@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
 use antiphon::service::{Chain, Interceptor};
-use antiphon::{CallId, Collector, Config, Payload, Retry, SendError};
+use antiphon::{CallId, Collector, Config, OwnedId, Payload, Retry, SendError};
 
 use super::error::HttpError;
 use super::reply::HttpReply;
@@ -355,12 +355,20 @@ impl HttpCaller {
         &self.config
     }
 
-    /// Begins a call.
+    /// Begins a call, whose id is `id` if the caller chose one.
     ///
     /// # Errors
     /// Why it cannot be sent.
-    pub fn call(&self, method: &str, params: impl Payload) -> Result<(CallId, Started), CallError> {
-        self.start(|exchange| exchange.call(method, params, None))
+    pub fn call(
+        &self,
+        id: Option<&OwnedId>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<(CallId, Started), CallError> {
+        self.start(|exchange| match id {
+            None => exchange.call(method, params, None),
+            Some(id) => exchange.call_with_id(id.as_id(), method, params, None),
+        })
     }
 
     /// Begins a notification.
@@ -382,8 +390,8 @@ impl HttpCaller {
             for item in built.items() {
                 match item.name {
                     Some(_) => {
-                        let call = batch.call::<()>(item.method, item.params, item.name);
-                        call.map_err(|rejected| rejected.error)?;
+                        let name = item.name;
+                        item.add_to(&mut batch, name)?;
                     }
                     None => batch.notify(item.method, item.params)?,
                 }

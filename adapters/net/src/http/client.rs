@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use antiphon::RpcError;
 use antiphon::service::Chain;
-use antiphon::{Collector, Config, Method, OwnedOutcome, Payload, Retries, Retry, SendError};
+use antiphon::{
+    Collector, Config, Method, OwnedId, OwnedOutcome, Payload, Retries, Retry, SendError,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -257,7 +259,8 @@ impl HttpClient {
     /// within the call's timeout.
     async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
         let params = call.params?;
-        let once = |left| self.call_once(&call.method, &params, &call.headers, left);
+        let id = call.id.as_ref();
+        let once = |left| self.call_once(id, &call.method, &params, &call.headers, left);
         let Some((retry, entropy)) = &self.inner.retry else {
             return once(call.timeout).await;
         };
@@ -284,12 +287,13 @@ impl HttpClient {
 
     async fn call_once(
         &self,
+        id: Option<&OwnedId>,
         method: &str,
         params: &Text,
         headers: &[(String, String)],
         timeout: Option<Duration>,
     ) -> Result<OwnedOutcome, CallError> {
-        let (id, mut started) = self.inner.caller.call(method, params.all())?;
+        let (id, mut started) = self.inner.caller.call(id, method, params.all())?;
         started.add_headers(headers);
         let mut outcomes = self.exchange(started, timeout).await?;
         // The request had only this call. Without an outcome the reply has not answered it.

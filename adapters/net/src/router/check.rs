@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use antiphon::OwnedError;
-use antiphon::service::{Cx, Decision, Deferred, Interceptor};
+use antiphon::service::{Cx, Decision, Deferred, Interceptor, MethodInfo};
 
 use crate::request::Request;
 
@@ -19,6 +19,10 @@ where
             Ok(()) => Decision::Continue,
             Err(error) => error.into(),
         }
+    }
+
+    fn shows(&self, cx: &mut Cx, request: &Request, info: &MethodInfo) -> bool {
+        (self.0)(cx, &request.renamed(info.name())).is_ok()
     }
 }
 

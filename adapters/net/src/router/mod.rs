@@ -2,6 +2,7 @@
 
 mod check;
 mod described;
+mod extensions;
 mod extract;
 mod health;
 mod limit;
@@ -84,11 +85,14 @@ struct Shared<S> {
 
 struct Table<S> {
     methods: Registry<Route<S>>,
-    extensions: Registry<Route<S>>,
+    /// The extensions' names and handlers, of each provider.
+    providers: Vec<Registry<Route<S>>>,
     naming: Naming,
     unknown_params: Option<UnknownParams>,
     /// `None` if names that begin with `rpc.` are ordinary names.
     discovery: Option<Discovery>,
+    /// Whether the program has asked for the built-in extensions, so that they are on in every dialect.
+    is_asked: bool,
     is_visible: Option<IsVisible>,
     chain: Option<Chain<Request>>,
     handler_timeout: Option<Duration>,
@@ -152,10 +156,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     pub fn with_state(state: S) -> Self {
         let table = Table {
             methods: Registry::new(),
-            extensions: Registry::reserved(),
+            providers: Vec::new(),
             naming: Naming::Simple,
             unknown_params: None,
             discovery: Some(Discovery::default()),
+            is_asked: false,
             is_visible: None,
             chain: None,
             handler_timeout: None,
@@ -305,18 +310,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         &self,
         service: Implementation<X>,
     ) -> Result<(), RegisterError> {
-        let describe = service.describe();
-        let (methods, prefix) = service.into_parts();
-        let about = methods.describe();
-        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(Arc::new(methods), PhantomData));
         let mut table = self.write();
-        let named = about.named(prefix, &table.naming)?.into_iter().enumerate();
-        let routes = named.map(|(place, info)| {
-            let info = describe(info);
-            let route = Route::of(&info, Arc::clone(&serve));
-            (info, Route { place, ..route })
-        });
-        table.methods.insert_all(routes.collect())
+        let routes = Route::of_service(service, &table.naming)?;
+        table.methods.insert_all(routes)
     }
 
     /// Sets how the method names of services that are registered from now on are made. Services with a
@@ -342,16 +338,22 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self.discovery(Discovery::new(title, version))
     }
 
-    /// Sets the answers to `rpc.listMethods` and `rpc.discover`.
+    /// Sets the answers to `rpc.listMethods` and `rpc.discover`. Without this and
+    /// [`describe`](Self::describe) both are on, except in dialects that have no
+    /// [`system_extensions`](antiphon::Dialect::system_extensions): LSP, MCP and ACP.
     #[must_use]
     pub fn discovery(self, discovery: Discovery) -> Self {
-        let before = self.write().discovery.replace(discovery);
+        let mut table = self.write();
+        table.is_asked = true;
+        let before = table.discovery.replace(discovery);
+        drop(table);
         drop(before);
         self
     }
 
     /// Lists only those methods for which `is_visible` returns true, in `rpc.listMethods` and
-    /// `rpc.discover`. It does not decide who may call them.
+    /// `rpc.discover`. It does not decide who may call them. Methods that a [`check`](Self::check) refuses
+    /// to the caller by their name are not listed, either.
     #[must_use]
     pub fn visible(
         self,
@@ -359,43 +361,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     ) -> Self {
         let before = self.write().is_visible.replace(Arc::new(is_visible));
         drop(before);
-        self
-    }
-
-    /// Serves an extension, whose name begins with `rpc.`. It may replace `rpc.listMethods` and
-    /// `rpc.discover`. If it fails with *method not found*, the built-in ones answer.
-    ///
-    /// # Panics
-    /// The name does not begin with `rpc.` or is taken, or the names do not fit the handler.
-    #[track_caller]
-    pub fn extension<A, K, const N: usize, H>(
-        self,
-        name: &'static str,
-        names: [&'static str; N],
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
-    {
-        let info = described::<Request, S, A, H>(MethodInfo::request(name, &[]), &names);
-        let inserted = info.and_then(|info| {
-            if !is_reserved(name) {
-                return Err(RegisterError::NotReserved(name.into()));
-            }
-            let route = Route::of(&info, serving::function(&names, handler));
-            self.write().extensions.insert(info, route)
-        });
-        expect(inserted);
-        self
-    }
-
-    /// Serves no extensions: names that begin with `rpc.` are ordinary names from now on.
-    #[must_use]
-    pub fn without_extensions(self) -> Self {
-        let mut table = self.write();
-        table.discovery = None;
-        table.methods.take_reserved(true);
-        drop(table);
         self
     }
 
@@ -407,7 +372,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
-    /// Adds a check of every call, which may refuse it: for lack of permission, for example.
+    /// Adds a check of every call, which may refuse it: for lack of permission, for example. When a caller
+    /// asks for `rpc.listMethods` or `rpc.discover`, the check is also called once for each method, with the
+    /// caller's request under the name of that method: what it refuses is not listed. (What
+    /// [`check_async`](Self::check_async) refuses is listed, unless [`visible`](Self::visible) hides it.)
     #[must_use]
     pub fn check(
         self,
@@ -540,6 +508,25 @@ fn is_reserved(method: &str) -> bool {
 fn expect(registered: Result<(), RegisterError>) {
     if let Err(error) = registered {
         panic!("{error}");
+    }
+}
+
+impl<S: Send + Sync + 'static> Route<S> {
+    /// The methods of a service, under the names that `naming` gives them.
+    fn of_service<M: 'static, K: 'static, X: ServiceMethods<S, M, K>>(
+        service: Implementation<X>,
+        naming: &Naming,
+    ) -> Result<Vec<(MethodInfo, Self)>, RegisterError> {
+        let describe = service.describe();
+        let (methods, prefix) = service.into_parts();
+        let named = methods.describe().named(prefix, naming)?.into_iter();
+        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(Arc::new(methods), PhantomData));
+        let routes = named.enumerate().map(|(place, info)| {
+            let info = describe(info);
+            let route = Route::of(&info, Arc::clone(&serve));
+            (info, Route { place, ..route })
+        });
+        Ok(routes.collect())
     }
 }
 

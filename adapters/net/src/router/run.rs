@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use antiphon::service::{Asked, Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
+use antiphon::service::{Asked, Chain, Cx, Failure, MethodInfo, Reply, ResultText};
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError, UnknownParams};
 
@@ -42,7 +42,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Returns the outcome of a request or a notification. `None` if it is answered later.
     async fn outcome(&self, request: &Request) -> Option<Result<Text, Failure>> {
         let method = request.method();
-        let (found, chain) = self.find(method);
+        let (found, chain) = self.find(request, method);
         match chain {
             None => self.run(request, method, found, None).await,
             // Boxed, because it would otherwise make the future of every request larger than 1 KiB, above
@@ -66,7 +66,18 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         };
         let answer = asking.ask(found.handler_timeout).await;
         let (asked, cx) = asking.end();
-        let cx = request.keep(cx?);
+        let mut cx = cx?;
+        let mut found = match cx.method() {
+            Some(other) if answer.is_none() => self.find(request, other).0,
+            _ => found,
+        };
+        if answer.is_none() && found.is_built_in {
+            let (_, infos) = self.description();
+            let shown = infos.into_iter();
+            let shown = shown.filter(|info| chain.shows(&mut cx, request, info));
+            found.shown = Some(shown.collect());
+        }
+        let cx = request.keep(cx);
         let mut waiting = Waiting {
             chain,
             request,
@@ -74,10 +85,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             cx,
         };
         let around = Some((chain, cx));
-        let served = match (answer, cx.method()) {
-            (Some(answer), _) => Some(answer.map(Text::of_json)),
-            (None, None) => self.run(request, request.method(), found, around).await,
-            (None, Some(other)) => self.run(request, other, self.find(other).0, around).await,
+        let method = cx.method().unwrap_or(request.method());
+        let served = match answer {
+            Some(answer) => Some(answer.map(Text::of_json)),
+            None => self.run(request, method, found, around).await,
         };
         let duration = request.now().saturating_since(cx.began());
         let outcome = served.map(|served| served.map(Text::into_json));
@@ -99,7 +110,15 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         found: Found<S>,
         around: Option<(&Chain<Request>, &Cx)>,
     ) -> Option<Result<Text, Failure>> {
-        if let Some(route) = found.route {
+        let mut extensions = found.extensions.iter();
+        loop {
+            let extension = extensions.next();
+            if extension.is_none() && found.is_built_in {
+                return Some(self.discover(request, method, found.shown));
+            }
+            let Some(route) = extension.or(found.route.as_ref()) else {
+                return Some(Err(Failure::UnknownMethod(request.unknown_method())));
+            };
             request.set_unknown_params(route.unknown_params.or(found.unknown_params));
             let begin = || route.serve.serve(route.place, request, &self.shared.state);
             let served = match around {
@@ -114,35 +133,43 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             };
             match done {
                 Some(Ok(_)) if route.is_notification => return Some(Ok(Text::null())),
-                Some(Err(failure)) if found.is_built_in && failure.declines() => {}
+                Some(Err(failure)) if extension.is_some() && failure.declines() => {}
                 done => return done,
             }
         }
-        Some(match found.is_built_in {
-            true => self.discover(request, method),
-            false => Err(Failure::UnknownMethod(request.unknown_method())),
-        })
     }
 
     /// Finds the handler of a method, and the interceptors.
-    fn find(&self, method: &str) -> (Found<S>, Option<Chain<Request>>) {
+    fn find(&self, request: &Request, method: &str) -> (Found<S>, Option<Chain<Request>>) {
         let table = self.read();
-        let is_extension = is_reserved(method) && table.discovery.is_some();
-        let methods = match is_extension {
-            true => &table.extensions,
-            false => &table.methods,
-        };
-        let found = Found {
-            route: methods.get(method).cloned(),
-            is_built_in: is_extension && Discovery::is_known(method),
+        let mut found = Found {
+            extensions: Vec::new(),
+            route: table.methods.get(method).cloned(),
+            is_built_in: false,
+            shown: None,
             handler_timeout: table.handler_timeout,
             unknown_params: table.unknown_params,
         };
+        if let (true, Some(discovery)) = (is_reserved(method), &table.discovery) {
+            let providers = table.providers.iter();
+            found.extensions = providers
+                .filter_map(|all| all.get(method).cloned())
+                .collect();
+            let is_on = table.is_asked || request.has_extensions();
+            found.is_built_in = is_on && discovery.answers(method);
+        }
         (found, table.chain.clone())
     }
 
-    fn discover(&self, request: &Request, method: &str) -> Result<Text, Failure> {
+    /// Describes the methods that interceptors show, or all if there are no interceptors.
+    fn discover(
+        &self,
+        request: &Request,
+        method: &str,
+        shown: Option<Vec<MethodInfo>>,
+    ) -> Result<Text, Failure> {
         let (discovery, infos) = self.description();
+        let infos = shown.unwrap_or(infos);
         let is_visible = self.read().is_visible.clone();
         let is_visible = |info: &&MethodInfo| match &is_visible {
             Some(is_visible) => is_visible(request, info),
@@ -164,11 +191,16 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 }
 
-/// The handler of a method.
+/// The handlers of a method.
 struct Found<S> {
+    /// The extensions of its name, in the order in which they are asked.
+    extensions: Vec<Route<S>>,
+    /// The program's method.
     route: Option<Route<S>>,
     /// Whether the router itself answers the method if no extension does.
     is_built_in: bool,
+    /// The methods that interceptors show to the caller, for a built-in extension.
+    shown: Option<Vec<MethodInfo>>,
     /// The time limit of a handler that waits.
     handler_timeout: Option<Duration>,
     /// What the router says about params by unknown names.
@@ -177,7 +209,7 @@ struct Found<S> {
 
 impl<S> Found<S> {
     fn is_some(&self) -> bool {
-        self.route.is_some() || self.is_built_in
+        self.route.is_some() || self.is_built_in || !self.extensions.is_empty()
     }
 }
 

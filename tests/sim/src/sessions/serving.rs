@@ -286,7 +286,7 @@ impl Side {
     pub(super) fn finish_notification(&mut self, rng: &mut Random) -> Checked {
         for _ in 0..std::mem::take(&mut self.serving) {
             if rng.chance(10) {
-                self.tell(|session| session.handle_panic(None))?;
+                self.tell(|session| session.handle_panic(None, ""))?;
             }
         }
         Ok(())
@@ -386,7 +386,7 @@ impl Side {
                 Ok(())
             }
             Plan::Panic => {
-                session.handle_panic(Some(ticket));
+                session.handle_panic(Some(ticket), "");
                 Ok(())
             }
             Plan::Refuse => {

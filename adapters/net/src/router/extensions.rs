@@ -1,0 +1,109 @@
+//! Methods whose names begin with `rpc.`.
+
+use antiphon::service::{
+    Handler, Implementation, MethodInfo, RegisterError, Registry, ReservedNames, described,
+};
+
+use super::serving::{Answers, ServiceMethods};
+use super::{Route, Routes, expect, is_reserved, serving};
+use crate::request::Request;
+
+impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
+    /// Serves an extension, whose name begins with `rpc.`. It may replace `rpc.listMethods` and
+    /// `rpc.discover`. If it fails with *method not found*, it declines: then later extensions of the
+    /// same name are asked, then the built-in ones, then a method of that name.
+    ///
+    /// # Panics
+    /// The name does not begin with `rpc.`, or the names do not fit the handler.
+    #[track_caller]
+    pub fn extension<A, K, const N: usize, H>(
+        self,
+        name: &'static str,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        let info = described::<Request, S, A, H>(MethodInfo::request(name, &[]), &names);
+        let added = info.and_then(|info| {
+            let route = Route::of(&info, serving::function(&names, handler));
+            self.add_provider(vec![(info, route)])
+        });
+        expect(added);
+        self
+    }
+
+    /// Serves the methods of a service as extensions, as [`extension`](Self::extension) does. Providers
+    /// are asked in the order in which they were added; one that fails with *method not found* declines.
+    ///
+    /// ```
+    /// use antiphon::{ErrorObject, OwnedError};
+    /// use antiphon_macros::service_net as service;
+    /// use antiphon_net::Router;
+    ///
+    /// #[service]
+    /// trait About {
+    ///     async fn describe(&self, method: String) -> Result<String, OwnedError>;
+    /// }
+    ///
+    /// struct Texts;
+    ///
+    /// impl About for Texts {
+    ///     async fn describe(&self, method: String) -> Result<String, OwnedError> {
+    ///         match method.as_str() {
+    ///             "add" => Ok("Adds two numbers.".into()),
+    ///             _ => Err(ErrorObject::method_not_found().into()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let router = Router::new().provider(Texts.into_service().prefix("rpc"));
+    /// # let _: Router = router;
+    /// ```
+    ///
+    /// # Panics
+    /// A name does not begin with `rpc.`.
+    #[track_caller]
+    pub fn provider<K: 'static, X: ServiceMethods<S, M, K>>(
+        self,
+        service: Implementation<X>,
+    ) -> Self {
+        let naming = self.read().naming.clone();
+        expect(Route::of_service(service, &naming).and_then(|routes| self.add_provider(routes)));
+        self
+    }
+
+    fn add_provider(&self, routes: Vec<(MethodInfo, Route<S>)>) -> Result<(), RegisterError> {
+        let mut names = routes.iter().map(|(info, _)| info.name());
+        if let Some(name) = names.find(|name| !is_reserved(name)) {
+            return Err(RegisterError::NotReserved(name.into()));
+        }
+        let mut provider = Registry::reserved();
+        provider.insert_all(routes)?;
+        self.write().providers.push(provider);
+        Ok(())
+    }
+
+    /// Sets whether methods may have names that begin with `rpc.` while extensions are served. An extension
+    /// of the same name answers first. Default [`ReservedNames::Deny`].
+    #[must_use]
+    pub fn reserved_names(self, reserved: ReservedNames) -> Self {
+        let mut table = self.write();
+        let takes = reserved == ReservedNames::Allow || table.discovery.is_none();
+        table.methods.take_reserved(takes);
+        drop(table);
+        self
+    }
+
+    /// Serves no extensions: names that begin with `rpc.` are ordinary names from now on. To switch only
+    /// one of the built-in ones off, see [`Discovery::without`](antiphon::service::Discovery::without).
+    #[must_use]
+    pub fn without_extensions(self) -> Self {
+        let mut table = self.write();
+        table.discovery = None;
+        table.methods.take_reserved(true);
+        drop(table);
+        self
+    }
+}
