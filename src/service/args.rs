@@ -68,6 +68,7 @@ impl<'a, 'n> Arguments<'a, 'n> {
             values.resize(names.len(), None);
             for (name, value) in params.members() {
                 let place = names.iter().position(|known| name.eq_str(known));
+                let place = place.or_else(|| nameless(names, &name.to_cow_lossy()));
                 let slot = place.and_then(|place| values.get_mut(place));
                 let Some(slot) = slot else {
                     if name.eq_str(META) {
@@ -117,6 +118,19 @@ impl<'a, 'n> Arguments<'a, 'n> {
     pub fn raw(&self, place: usize) -> Option<Json<'a>> {
         self.values.get(place).copied().flatten()
     }
+}
+
+/// Finds a parameter whose declaration has no name. `#[service]` calls it `<context0>`, after its index, and
+/// describes it as `arg0`, which is a name in other languages too.
+fn nameless(names: &[&'static str], name: &str) -> Option<usize> {
+    let index = name.strip_prefix("arg")?;
+    let is_it = |known: &&str| {
+        known
+            .strip_prefix("<context")?
+            .strip_suffix('>')
+            .map(|it| it == index)
+    };
+    names.iter().position(|known| is_it(known) == Some(true))
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ pub struct Stub<C> {
     caller: C,
     encoding: Encoding,
     prefix: Cow<'static, str>,
+    separator: &'static str,
 }
 
 impl<C: Caller> Stub<C> {
@@ -100,6 +101,7 @@ impl<C: Caller> Stub<C> {
             caller,
             encoding: Encoding::ByName,
             prefix: Cow::Borrowed(prefix),
+            separator: ".",
         }
     }
 
@@ -112,6 +114,12 @@ impl<C: Caller> Stub<C> {
     /// Sets the prefix of the methods' names; an empty one adds nothing.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Cow::Owned(prefix.into());
+        self
+    }
+
+    /// Sets what stands between the prefix and the name of a method, instead of a dot.
+    pub fn with_separator(mut self, separator: &'static str) -> Self {
+        self.separator = separator;
         self
     }
 
@@ -144,7 +152,7 @@ impl<C: Caller> Stub<C> {
     fn name(&self, method: &'static str) -> Cow<'_, str> {
         match &*self.prefix {
             "" => Cow::Borrowed(method),
-            prefix => Cow::Owned(with_prefix(prefix, method)),
+            prefix => Cow::Owned(with_prefix(prefix, self.separator, method)),
         }
     }
 

@@ -2,13 +2,16 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use serde::de::DeserializeOwned;
 
-use super::missing::absent;
+use super::args::Arguments;
+use super::missing::{absent, fields, is_nothing};
 use super::schema::SchemaOf;
 use crate::config::UnknownParams;
+use crate::json::DecodeError;
 
 /// Describes a method: for its registration, `rpc.listMethods` and `rpc.discover`.
 ///
@@ -29,6 +32,16 @@ pub struct MethodInfo {
     result: SchemaOf,
     finishes: bool,
     unknown_params: Option<UnknownParams>,
+    separator: &'static str,
+    /// Whether it takes params that are not described.
+    is_open: bool,
+}
+
+/// Describes a method that is answered and takes any params.
+impl From<&'static str> for MethodInfo {
+    fn from(name: &'static str) -> Self {
+        Self::request(name, &[]).open(true)
+    }
 }
 
 /// Describes a method: its name, the names and types of its parameters in their order, the type of its
@@ -82,6 +95,8 @@ impl MethodInfo {
             result: SchemaOf::UNKNOWN,
             finishes: false,
             unknown_params: None,
+            separator: ".",
+            is_open: false,
         }
     }
 
@@ -110,6 +125,12 @@ impl MethodInfo {
         self
     }
 
+    /// Sets what stands between the prefix of its service and its name, instead of a dot: `eth_call`.
+    pub const fn with_separator(mut self, separator: &'static str) -> Self {
+        self.separator = separator;
+        self
+    }
+
     /// Gives it another name.
     pub fn with_name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.name = name.into();
@@ -119,12 +140,41 @@ impl MethodInfo {
     /// Sets its parameters, if they are known only at run time.
     pub fn with_params(mut self, params: impl Into<Cow<'static, [ParamInfo]>>) -> Self {
         self.params = params.into();
+        self.is_open = false;
+        self
+    }
+
+    /// Sets its parameters to the fields of a struct that is all params, as [`Params`](super::Params) reads it. If
+    /// `T` is no struct, the parameters are not known.
+    ///
+    /// ```
+    /// use antiphon::service::MethodInfo;
+    /// #[derive(serde::Deserialize)]
+    /// struct Move { x: i32, #[serde(default)] speed: u32 }
+    /// let info = MethodInfo::from("move").with_params_of::<Move>();
+    /// assert_eq!(info.params().iter().map(|param| param.is_optional()).collect::<Vec<_>>(), [false, true]);
+    /// # let _ = |Move { x, speed }| (x, speed);
+    /// ```
+    pub fn with_params_of<T: DeserializeOwned>(self) -> Self {
+        let params: Vec<ParamInfo> = fields::<T>().into_iter().map(ParamInfo::field).collect();
+        let is_open = params.is_empty() && !is_nothing::<T>();
+        self.with_params(params).open(is_open)
+    }
+
+    /// Sets whether it takes params that are not described.
+    pub(super) fn open(mut self, is_open: bool) -> Self {
+        self.is_open = is_open;
         self
     }
 
     /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What stands between the prefix of its service and its name.
+    pub const fn separator(&self) -> &'static str {
+        self.separator
     }
 
     /// Whether it is a notification.
@@ -135,6 +185,11 @@ impl MethodInfo {
     /// The parameters in their order; empty if they are not known.
     pub fn params(&self) -> &[ParamInfo] {
         &self.params
+    }
+
+    /// Whether it takes params that are not described.
+    pub(super) const fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// The documentation, or an empty string.
@@ -189,6 +244,24 @@ impl ParamInfo {
         }
     }
 
+    /// Describes a field of a struct that is all params, as [`fields`] tells it.
+    pub(super) fn field(
+        (name, is_optional, json_type): (&'static str, bool, &'static str),
+    ) -> Self {
+        Self {
+            name,
+            is_optional: if is_optional { || true } else { || false },
+            schema: SchemaOf::json_type(json_type),
+        }
+    }
+
+    /// Gives it another name.
+    #[doc(hidden)]
+    pub const fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
     /// Sets its schema.
     pub const fn with_schema(mut self, schema: SchemaOf) -> Self {
         self.schema = schema;
@@ -220,6 +293,32 @@ impl fmt::Debug for ParamInfo {
     }
 }
 
+/// The type of a parameter that a trait with `#[service]` declares.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be read from params",
+    label = "if it is made from the request, write `#[rpc(context)]` before the argument; a parameter implements `Deserialize`"
+)]
+pub trait Parameter: Sized {
+    /// Describes it; the name is to be set.
+    const INFO: ParamInfo;
+
+    /// Decodes the argument at index `place`.
+    ///
+    /// # Errors
+    /// As [`Arguments::get`].
+    fn read(arguments: &Arguments<'_, '_>, place: usize) -> Result<Self, DecodeError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned> Parameter for T {
+    const INFO: ParamInfo = ParamInfo::of::<T>("");
+
+    fn read(arguments: &Arguments<'_, '_>, place: usize) -> Result<Self, DecodeError> {
+        arguments.get(place)
+    }
+}
+
 /// Describes a set of methods that belong to one value.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceInfo {
@@ -235,9 +334,9 @@ pub struct ServiceInfo {
 }
 
 /// Joins a prefix and the name of a method; without a prefix it is the bare name.
-pub(super) fn with_prefix(prefix: &str, name: &str) -> String {
+pub(super) fn with_prefix(prefix: &str, separator: &str, name: &str) -> String {
     match prefix {
         "" => name.into(),
-        _ => alloc::format!("{prefix}.{name}"),
+        _ => [prefix, separator, name].concat(),
     }
 }

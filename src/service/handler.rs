@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::args::Arguments;
 use super::describe::{MethodInfo, ParamInfo};
 use super::errors::Failure;
+use super::missing::fields;
 use super::params::Params;
 use super::registry::RegisterError;
 use crate::error_object::OwnedError;
@@ -111,8 +112,7 @@ impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::AllParams
     const IS_WHOLE: bool = true;
 
     fn describe(_: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
-        // Only serde knows whether a field may be left out.
-        params.extend(Self::names().iter().copied().map(ParamInfo::optional));
+        params.extend(fields::<T>().into_iter().map(ParamInfo::field));
     }
 
     fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure> {
@@ -227,7 +227,8 @@ pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     }
     let takes = H::describe(names);
     if info.params().is_empty() {
-        return Ok(info.with_params(takes));
+        let is_open = H::IS_WHOLE && takes.is_empty();
+        return Ok(info.with_params(takes).open(is_open));
     }
     let said = info.params().iter().map(ParamInfo::name);
     match said.eq(takes.iter().map(ParamInfo::name)) {

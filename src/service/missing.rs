@@ -1,10 +1,12 @@
-//! The value of a parameter that was left out.
+//! What types say of parameters: the value of one that was left out, and the fields of a struct.
 
-use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::{Deserializer, Error, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 /// Returns the value that stands for a parameter that was left out: for an `Option` its `None`, and
@@ -25,32 +27,14 @@ pub(super) fn null<'de, T: Deserialize<'de>>() -> Option<T> {
 /// The deserializer of a `null` that was given.
 struct GivenNull;
 
-/// The error for a type that has no such value. It is never shown.
-#[derive(Debug)]
-pub(super) struct Required;
-
-impl fmt::Display for Required {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the parameter is missing")
-    }
-}
-
-impl core::error::Error for Required {}
-
-impl Error for Required {
-    fn custom<T: fmt::Display>(_: T) -> Self {
-        Self
-    }
-}
-
 impl<'de> Deserializer<'de> for Absent {
-    type Error = Required;
+    type Error = Gap;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Required> {
-        Err(Required)
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Gap> {
+        Err(Gap(None))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Required> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Gap> {
         visitor.visit_none()
     }
 
@@ -58,7 +42,7 @@ impl<'de> Deserializer<'de> for Absent {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Required> {
+    ) -> Result<V::Value, Gap> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -69,13 +53,13 @@ impl<'de> Deserializer<'de> for Absent {
 }
 
 impl<'de> Deserializer<'de> for GivenNull {
-    type Error = Required;
+    type Error = Gap;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Required> {
-        Err(Required)
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Gap> {
+        Err(Gap(None))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Required> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Gap> {
         visitor.visit_some(Absent)
     }
 
@@ -83,7 +67,7 @@ impl<'de> Deserializer<'de> for GivenNull {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Required> {
+    ) -> Result<V::Value, Gap> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -96,61 +80,196 @@ impl<'de> Deserializer<'de> for GivenNull {
 /// The names that a type reads from an object, as its implementation of `Deserialize` lists them;
 /// empty for a type that does not read an object with fixed names.
 pub(super) fn field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
-    match T::deserialize(Names) {
-        Err(Found(names)) => names,
-        Ok(_) => &[],
-    }
+    read::<T>(None).1.names.unwrap_or_default()
 }
 
-/// The deserializer that fails with the names of the fields it is asked for.
-struct Names;
+/// Describes the fields that a type reads from an object, in their order: the name, whether it may be left out,
+/// and the type in JSON Schema, or nothing. Empty as [`field_names`].
+///
+/// serde names the first field that is missing. It is given a made-up value then, until nothing is missing. If
+/// no value can be made up, of the fields behind it only an `Option` is optional.
+pub(super) fn fields<'de, T: Deserialize<'de>>() -> Vec<(&'static str, bool, &'static str)> {
+    let (names, mut required) = (field_names::<T>(), Vec::new());
+    let known = loop {
+        match read::<T>(Some(&required)).0 {
+            None => break names.len(),
+            Some(Gap(Some(name))) if !required.contains(&name) => required.push(name),
+            Some(_) => {
+                let last = names.iter().rposition(|name| required.contains(name));
+                break last.map_or(0, |last| last + 1);
+            }
+        }
+    };
+    let describe = |(place, name): (usize, &&'static str)| {
+        let seen = read::<T>(Some(&[name])).1;
+        let is_optional = match place < known {
+            true => !required.contains(name),
+            false => seen.is_option,
+        };
+        (*name, is_optional, seen.json_type.unwrap_or_default())
+    };
+    names.iter().enumerate().map(describe).collect()
+}
 
-/// Carries the names out of the deserialisation, as its error.
+/// Whether a type is read from `null` alone, so that there are no params.
+pub(super) fn is_nothing<'de, T: Deserialize<'de>>() -> bool {
+    read::<T>(None).1.json_type == Some("null")
+}
+
+/// Reads a made-up value; returns why it could not be read, and what was seen.
+fn read<'de, T: Deserialize<'de>>(given: Option<&[&'static str]>) -> (Option<Gap>, Seen) {
+    let seen = &Cell::default();
+    let is_outer = true;
+    let read = T::deserialize(MadeUp {
+        given,
+        is_outer,
+        seen,
+    });
+    (read.err(), seen.get())
+}
+
+/// Why there is no value: the name of a missing field, if that is why.
 #[derive(Debug)]
-struct Found(&'static [&'static str]);
+struct Gap(Option<&'static str>);
 
-impl fmt::Display for Found {
+impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: String = self.0.join(", ");
-        f.write_str(&names)
+        f.write_str("there is no value")
     }
 }
 
-impl core::error::Error for Found {}
+impl core::error::Error for Gap {}
 
-impl Error for Found {
+impl Error for Gap {
     fn custom<T: fmt::Display>(_: T) -> Self {
-        Self(&[])
+        Self(None)
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self(Some(field))
     }
 }
 
-impl<'de> Deserializer<'de> for Names {
-    type Error = Found;
+/// What a type asked for.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// The fields of the outermost struct.
+    names: Option<&'static [&'static str]>,
+    is_option: bool,
+    /// What was asked for first, as JSON Schema calls it; empty if it may be any.
+    json_type: Option<&'static str>,
+}
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Found> {
-        Err(Found(&[]))
+/// The deserializer of a made-up value, which notes what it is asked for.
+#[derive(Clone, Copy)]
+struct MadeUp<'c> {
+    /// The fields that the outermost struct is given; without, it is not read.
+    given: Option<&'c [&'static str]>,
+    is_outer: bool,
+    seen: &'c Cell<Seen>,
+}
+
+impl MadeUp<'_> {
+    /// Notes what was asked for first. The struct around it is none of that.
+    fn note(mut self, json_type: &'static str) -> Self {
+        let mut seen = self.seen.get();
+        seen.json_type = seen.json_type.or(Some(json_type));
+        self.seen.set(seen);
+        self.is_outer = false;
+        self
+    }
+}
+
+impl IntoDeserializer<'_, Gap> for MadeUp<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+macro_rules! made_up {
+    ($($json_type:literal $visit:ident $value:tt: $($method:ident)*;)*) => {$($(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Gap> {
+            self.note($json_type);
+            visitor.$visit $value
+        }
+    )*)*};
+}
+
+impl<'de> Deserializer<'de> for MadeUp<'_> {
+    type Error = Gap;
+
+    made_up! {
+        "" visit_unit(): deserialize_any;
+        "null" visit_unit(): deserialize_unit;
+        "boolean" visit_bool(false): deserialize_bool;
+        "integer" visit_u8(1): deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+            deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128;
+        "number" visit_u8(1): deserialize_f32 deserialize_f64;
+        "string" visit_str("1"): deserialize_char deserialize_str deserialize_string;
+        "array" visit_seq(SeqDeserializer::new(core::iter::empty::<Self>())): deserialize_seq;
+        "object" visit_map(MapDeserializer::new(core::iter::empty::<(&str, Self)>())): deserialize_map;
     }
 
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Found> {
-        Err(Found(fields))
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Gap> {
+        let mut seen = self.seen.get();
+        // Deeper in the value nothing is noted, and types may contain themselves.
+        if seen.json_type.is_some() || seen.is_option {
+            return visitor.visit_none();
+        }
+        seen.is_option = true;
+        self.seen.set(seen);
+        visitor.visit_some(Self {
+            is_outer: false,
+            ..self
+        })
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Found> {
+    ) -> Result<V::Value, Gap> {
         visitor.visit_newtype_struct(self)
     }
 
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Gap> {
+        let inner = self.note("array");
+        visitor.visit_seq(SeqDeserializer::new((0..len).map(|_| inner)))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Gap> {
+        if !self.is_outer {
+            let inner = self.note("object");
+            let all = fields.iter().map(|name| (*name, inner));
+            return visitor.visit_map(MapDeserializer::new(all));
+        }
+        let (is_outer, mut seen) = (false, self.seen.get());
+        seen.names = Some(fields);
+        self.seen.set(seen);
+        let given = self.given.ok_or(Gap(None))?.iter();
+        let given = given.map(|name| (*name, Self { is_outer, ..self }));
+        visitor.visit_map(MapDeserializer::new(given))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Gap> {
+        self.note("");
+        visitor.visit_enum(StrDeserializer::new(variants.first().unwrap_or(&"")))
+    }
+
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map option enum identifier ignored_any
+        bytes byte_buf unit_struct tuple_struct identifier ignored_any
     }
 }
 
@@ -161,7 +280,9 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::{absent, field_names};
+    use super::{absent, field_names, fields, is_nothing};
+    #[cfg(feature = "openrpc")]
+    use crate::service::SchemaOf;
 
     #[derive(Deserialize, PartialEq, Debug)]
     struct Wrapped(Option<u8>);
@@ -191,5 +312,78 @@ mod tests {
         assert_eq!(field_names::<Move>(), ["toLeft", "y"]);
         assert!(field_names::<(u8, u8)>().is_empty());
         assert!(field_names::<Option<u8>>().is_empty());
+    }
+
+    #[derive(Deserialize)]
+    enum Kind {
+        Slow,
+    }
+
+    /// A link of a chain that has no end.
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only its description is read")]
+    struct Link {
+        next: Option<alloc::boxed::Box<Link>>,
+        all: Vec<Link>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    #[expect(dead_code, reason = "only its description is read")]
+    struct Wide {
+        first_name: String,
+        #[serde(default)]
+        speed: u32,
+        link: Link,
+        at: (u8, f32),
+        kind: Kind,
+        note: Option<String>,
+        letter: char,
+        wrapped: Wrapped,
+    }
+
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only its description is read")]
+    struct Fussy {
+        a: u8,
+        address: core::net::IpAddr,
+        b: Option<u8>,
+        c: u8,
+    }
+
+    fn optional<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
+        let fields = fields::<T>().into_iter();
+        fields
+            .filter(|(_, is_optional, _)| *is_optional)
+            .map(|(name, _, _)| name)
+            .collect()
+    }
+
+    // USE-36
+    #[test]
+    fn every_field_but_those_that_may_be_left_out_is_required() {
+        assert_eq!(optional::<Wide>(), ["speed", "note", "wrapped"]);
+        assert_eq!(optional::<Link>(), ["next"]);
+        assert_eq!(optional::<Fussy>(), ["b"], "no address is made up");
+        assert!(optional::<(u8, Option<u8>)>().is_empty());
+        let _ = Kind::Slow;
+        assert!(is_nothing::<()>() && !is_nothing::<u8>());
+    }
+
+    // USE-36 EXT-08
+    #[cfg(feature = "openrpc")]
+    #[test]
+    fn a_field_has_the_type_that_it_is_read_as() {
+        let fields = fields::<Wide>().into_iter();
+        let schemas = fields.map(|(_, _, json_type)| SchemaOf::json_type(json_type));
+        let schemas = schemas.map(|schema| String::from(schema.to_json().unwrap().as_str()));
+        let types = [
+            "string", "integer", "object", "array", "", "string", "string", "integer",
+        ];
+        let right = types.map(|name| match name {
+            "" => String::from("{}"),
+            _ => alloc::format!(r#"{{"type":"{name}"}}"#),
+        });
+        assert_eq!(schemas.collect::<Vec<_>>(), right);
     }
 }

@@ -39,6 +39,8 @@ pub use call_end::CallEnd;
 pub use caller::{Caller, Encoding, Stub, Values};
 pub use cx::{AnyRequest, Cx};
 pub use decision::{Asked, Decision, Deferred};
+#[doc(hidden)]
+pub use describe::Parameter;
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;

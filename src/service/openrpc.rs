@@ -47,15 +47,25 @@ fn write_method(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     write_text(out, b"{\"name\":", info.name());
-    let (summary, description) = info.doc().split_once("\n\n").unwrap_or((info.doc(), ""));
+    let (summary, description) = summary(info.doc());
     if !summary.is_empty() {
-        write_text(out, b",\"summary\":", summary.trim());
+        write_text(out, b",\"summary\":", summary);
     }
     if !description.is_empty() {
-        write_text(out, b",\"description\":", description.trim());
+        write_text(out, b",\"description\":", description);
     }
+    let params = info.params().iter();
+    let is_ordered = params.clone().is_sorted_by_key(|param| param.is_optional());
+    if !is_ordered {
+        out.extend_from_slice(b",\"paramStructure\":\"by-name\"");
+    }
+    if info.is_open() {
+        out.extend_from_slice(b",\"x-params\":\"any\"");
+    }
+    // OpenRPC wants the required ones first; where they are not, params go by name only.
+    let (optional, required) = params.partition::<Vec<_>, _>(|param| param.is_optional());
     out.extend_from_slice(b",\"params\":[");
-    for (place, param) in info.params().iter().enumerate() {
+    for (place, param) in required.into_iter().chain(optional).enumerate() {
         if place > 0 {
             out.push(b',');
         }
@@ -69,6 +79,30 @@ fn write_method(
     }
     out.extend_from_slice(b"}}");
     Ok(())
+}
+
+/// Splits documentation after its first paragraph, which ends at a blank line or before a block of code.
+fn summary(doc: &str) -> (&str, &str) {
+    let is_end =
+        |line: &str| line.trim().is_empty() || line.starts_with("```") || line.starts_with("~~~");
+    let mut end = 0;
+    for line in doc.split_inclusive('\n') {
+        if is_end(line) {
+            break;
+        }
+        end += line.len();
+    }
+    let (summary, rest) = doc.split_at(end);
+    let blank = |line: &&str| line.trim().is_empty();
+    let skipped: usize = rest
+        .split_inclusive('\n')
+        .take_while(blank)
+        .map(str::len)
+        .sum();
+    (
+        summary.trim(),
+        rest.get(skipped..).unwrap_or_default().trim_end(),
+    )
 }
 
 fn write_param(
@@ -213,5 +247,29 @@ mod tests {
             document(&[ADD, LOG]),
             alloc::format!("{head}{add},{log}]}}")
         );
+    }
+
+    // USE-36
+    #[test]
+    fn required_parameters_come_first_and_documentation_stays_as_it_is() {
+        const SHIFT: MethodInfo = MethodInfo::request(
+            "shift",
+            &[
+                ParamInfo::of::<Option<i64>>("from"),
+                ParamInfo::of::<i64>("by"),
+            ],
+        )
+        .with_doc("Moves\nit.\n```text\nif far {\n\n    go();\n}\n```");
+        let text = document(&[
+            SHIFT,
+            MethodInfo::from("echo").with_doc("Echoes.\n \n    code"),
+        ]);
+        for part in [
+            r#""summary":"Moves\nit.","description":"```text\nif far {\n\n    go();\n}\n```""#,
+            r#""paramStructure":"by-name","params":[{"name":"by","required":true,"schema":{}},{"name":"from""#,
+            r#""name":"echo","summary":"Echoes.","description":"    code","x-params":"any","params":[]"#,
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
     }
 }

@@ -25,11 +25,21 @@ impl Naming {
     /// # Errors
     /// [`RegisterError::BlankPrefix`] for a prefix without text.
     pub fn name(&self, service: &str, method: &str) -> Result<String, RegisterError> {
+        self.name_with(".", service, method)
+    }
+
+    /// Returns the name with this text after the prefix or the name of the service.
+    fn name_with(
+        &self,
+        separator: &str,
+        service: &str,
+        method: &str,
+    ) -> Result<String, RegisterError> {
         match self {
             Self::Simple => Ok(method.into()),
             Self::Prefixed(prefix) if prefix.trim().is_empty() => Err(RegisterError::BlankPrefix),
-            Self::Prefixed(prefix) => Ok(with_prefix(prefix, method)),
-            Self::FullyQualified => Ok(with_prefix(service, method)),
+            Self::Prefixed(prefix) => Ok(with_prefix(prefix, separator, method)),
+            Self::FullyQualified => Ok(with_prefix(service, separator, method)),
         }
     }
 }
@@ -66,8 +76,10 @@ impl ServiceInfo {
             }
         };
         let methods = self.methods.iter();
-        let named =
-            methods.map(|info| Ok(info.clone().with_name(naming.name(self.name, info.name())?)));
+        let named = methods.map(|info| {
+            let name = naming.name_with(info.separator(), self.name, info.name())?;
+            Ok(info.clone().with_name(name))
+        });
         named.collect()
     }
 }

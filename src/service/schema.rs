@@ -24,6 +24,26 @@ impl SchemaOf {
         Self(Some(|generator| Some(generator.subschema_for::<T>())))
     }
 
+    /// The schema that allows all values of a type of JSON Schema, such as `string`.
+    pub(super) fn json_type(name: &str) -> Self {
+        #[cfg(feature = "openrpc")]
+        macro_rules! of {
+            ($($known:literal)*) => {
+                match name {
+                    $($known => Self(Some(|_| Some(schemars::json_schema!({"type": $known})))),)*
+                    _ => Self::UNKNOWN,
+                }
+            };
+        }
+        #[cfg(feature = "openrpc")]
+        return of!("boolean" "integer" "number" "string" "null" "array" "object");
+        #[cfg(not(feature = "openrpc"))]
+        {
+            let _ = name;
+            Self::UNKNOWN
+        }
+    }
+
     /// The schema that `schema_of!` has found.
     #[cfg(feature = "openrpc")]
     #[doc(hidden)]

@@ -392,16 +392,22 @@ fn what_is_told_is_served_and_what_went_wrong_is_known_here() {
     assert_eq!(*lines.lock().unwrap(), ["x"]);
 }
 
-// EXT-08
+// EXT-08 USE-36
 #[test]
 fn a_document_has_the_fields_of_what_takes_all_params() {
     let document = Discovery::default().document([&describe_move()].into_iter());
-    let expected = "{\"name\":\"move\",\"params\":[\
-        {\"name\":\"x\",\"required\":false,\"schema\":{}},\
-        {\"name\":\"y\",\"required\":false,\"schema\":{}},\
-        {\"name\":\"speed\",\"required\":false,\"schema\":{}}]";
+    let integer = match cfg!(feature = "openrpc") {
+        true => r#"{"type":"integer"}"#,
+        false => "{}",
+    };
+    let expected = format!(
+        "{{\"name\":\"move\",\"params\":[\
+        {{\"name\":\"x\",\"required\":true,\"schema\":{integer}}},\
+        {{\"name\":\"y\",\"required\":true,\"schema\":{integer}}},\
+        {{\"name\":\"speed\",\"required\":false,\"schema\":{integer}}}]"
+    );
     let document = document.unwrap();
-    assert!(document.contains(expected), "{document}");
+    assert!(document.contains(&expected), "{document}");
 }
 
 /// What is known of a method that takes a [`Move`].

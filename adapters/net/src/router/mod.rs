@@ -217,22 +217,35 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 
     /// Serves a method with a handler that takes the whole request: it decodes the params itself, and may
-    /// answer later.
+    /// answer later. Instead of a name it may have a description: without one, nobody can know what it takes,
+    /// and the document of `rpc.discover` says `"x-params": "any"`.
+    ///
+    /// ```
+    /// use antiphon::service::MethodInfo;
+    /// use antiphon_net::{Answer, Router};
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Move {}
+    /// let router = Router::new()
+    ///     .raw("echo", |request| Ok(Answer::new(request.raw_params())))
+    ///     .raw(MethodInfo::from("move").with_params_of::<Move>(), |_| Ok(Answer::new(1)));
+    /// # let _: Router = router;
+    /// ```
     ///
     /// # Panics
     /// The name is blank, taken or reserved.
     #[track_caller]
-    pub fn raw<H>(self, name: &'static str, handler: H) -> Self
+    pub fn raw<H>(self, info: impl Into<MethodInfo>, handler: H) -> Self
     where
         H: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync + 'static,
     {
+        let info = info.into();
         let route = Route {
             serve: Arc::new(serving::Raw(handler)),
             place: 0,
-            is_notification: false,
+            is_notification: info.is_notification(),
             unknown_params: None,
         };
-        expect(self.insert(MethodInfo::request(name, &[]), route));
+        expect(self.insert(info, route));
         self
     }
 

@@ -136,6 +136,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S, Tasks> {
         M: Method<Params: DeserializeOwned, Result: Serialize, Error: Into<OwnedError>> + 'static,
     {
         let serve = Typed(handler, PhantomData::<fn() -> M>);
+        let info = info.with_params_of::<M::Params>();
         let route = Route::of(&info, Arc::new(serve));
         expect(self.insert(info, route));
         self
