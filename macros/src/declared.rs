@@ -1,14 +1,18 @@
 //! Reads the trait, and finds its faults.
 
 use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, ReceiverKind,
-    Result, ReturnType, TraitItem, TraitItemFn, Type,
+    Result, ReturnType, Safety, TraitItem, TraitItemFn, Type,
 };
 
+use crate::docs::Doc;
 use crate::names::Names;
-use crate::options::{RpcOptions, ServiceOptions, doc};
+use crate::options::{RpcOptions, ServiceOptions};
+use crate::types::{bare, check_owned};
 
 /// The most parameters of a method, without the arguments that are made from the request. A typed client
 /// passes parameters as a tuple, and tuples of at most ten implement `Values`.
@@ -21,7 +25,7 @@ const GENERATED: [&str; 4] = ["new", "by_position", "with_prefix", "into_service
 pub(crate) struct Service {
     /// The trait without our attributes.
     pub(crate) item: ItemTrait,
-    pub(crate) doc: String,
+    pub(crate) doc: Doc,
     pub(crate) methods: Vec<Method>,
 }
 
@@ -30,7 +34,7 @@ pub(crate) struct Method {
     /// All attributes except `#[rpc]`, such as documentation and lints. The client's method gets them too.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) name: String,
-    pub(crate) doc: String,
+    pub(crate) doc: Doc,
     pub(crate) is_async: bool,
     pub(crate) is_notification: bool,
     /// Whether it runs to its end even if its request is cancelled or its connection ends.
@@ -47,6 +51,8 @@ pub(crate) struct Argument {
     pub(crate) ty: Type,
     /// The name in messages; `None` for an argument that is made from the request.
     pub(crate) name: Option<String>,
+    /// The name in the description: that in messages, if the declaration has one.
+    pub(crate) described: String,
 }
 
 impl Method {
@@ -58,19 +64,34 @@ impl Method {
 }
 
 impl Service {
-    pub(crate) fn parse(options: &ServiceOptions, tokens: TokenStream) -> Result<Self> {
+    /// Reads the trait. Where something is wrong, returns also why; what is made of the rest then keeps the
+    /// compiler from reporting more than that.
+    pub(crate) fn parse(
+        options: &ServiceOptions,
+        tokens: TokenStream,
+    ) -> Result<(Self, Option<Error>)> {
         let wrong = "`#[service]` stands on a trait";
         let mut item: ItemTrait = syn::parse2(tokens).map_err(|error| {
             let mut error = error;
             error.combine(Error::new(proc_macro2::Span::call_site(), wrong));
             error
         })?;
+        let mut errors = Errors(None);
+        if let Some(said) = item
+            .attrs
+            .iter()
+            .find(|attribute| attribute.path().is_ident("rpc"))
+        {
+            let what = "options of the whole trait stand in `#[service(…)]`";
+            errors.add(Error::new(said.span(), what));
+        }
+        item.attrs
+            .retain(|attribute| !attribute.path().is_ident("rpc"));
         if !item.generics.params.is_empty() {
             let wrong = "a service has no generic parameters; use concrete types";
-            return Err(Error::new(item.generics.span(), wrong));
+            errors.add(Error::new(item.generics.span(), wrong));
         }
         let (mut methods, mut names) = (Vec::new(), Names::of("method"));
-        let mut errors: Option<Error> = None;
         for member in &mut item.items {
             let method = match member {
                 TraitItem::Fn(member) => Method::parse(options, member),
@@ -82,40 +103,45 @@ impl Service {
             });
             match method {
                 Ok(method) => methods.push(method),
-                Err(error) => match &mut errors {
-                    Some(errors) => errors.combine(error),
-                    None => errors = Some(error),
-                },
+                Err(error) => errors.add(error),
             }
         }
-        match errors {
-            Some(error) => Err(error),
-            None => Ok(Self {
-                doc: doc(&item.attrs),
-                item,
-                methods,
-            }),
+        let doc = Doc::of(&item.attrs);
+        Ok((Self { item, doc, methods }, errors.0))
+    }
+}
+
+/// All that is wrong, as one error.
+struct Errors(Option<Error>);
+
+impl Errors {
+    fn add(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            None => self.0 = Some(error),
         }
     }
 }
 
 impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
-        let said = RpcOptions::take(&mut member.attrs, &["name", "finish"])?;
-        if let Some(cfg) = member
-            .attrs
-            .iter()
-            .find(|attribute| attribute.path().is_ident("cfg"))
-        {
-            let what = "`#[cfg]` cannot be on a method, because server and client have the same methods: put it on the trait";
-            return Err(Error::new(cfg.span(), what));
-        }
-        let signature = &mut member.sig;
+        let said = RpcOptions::take(&mut member.attrs, &["name", "finish"]);
+        // They are removed also if the method is refused, because the compiler does not know them.
+        let arguments: Vec<_> = member.sig.inputs.iter_mut().map(argument).collect();
+        let said = said?;
+        let signature = &member.sig;
         let ident = signature.ident.clone();
         let wrong = |span, what: &str| Err(Error::new(span, what));
-        if GENERATED.iter().any(|generated| ident == generated) {
+        for attribute in &member.attrs {
+            if attribute.path().is_ident("cfg") {
+                let what = "`#[cfg]` cannot be on a method, because server and client have the same methods: put it on the trait";
+                return wrong(attribute.span(), what);
+            }
+        }
+        let bare_name = ident.unraw().to_string();
+        if GENERATED.contains(&bare_name.as_str()) {
             let what = format!(
-                "`{ident}` is a function of what is made of the trait: write another name here, and `#[rpc(name = \"{ident}\")]`"
+                "`{ident}` is a function of what is made of the trait: write another name here, and `#[rpc(name = \"{bare_name}\")]`"
             );
             return wrong(ident.span(), &what);
         }
@@ -131,17 +157,24 @@ impl Method {
             );
             return wrong(signature.fn_token.span(), &what);
         }
+        if !matches!(signature.safety, Safety::Default) {
+            let what = "a method of a service is not `unsafe`, because peers call it";
+            return wrong(signature.safety.span(), what);
+        }
         if let (Some(finish), None, true) = (said.finishes, signature.asyncness, options.may_wait) {
             let what = format!(
                 "`{ident}` answers at once, and always runs to its end: leave `finish` out, or write `async fn {ident}`"
             );
             return wrong(finish, &what);
         }
-        let mut inputs = signature.inputs.iter_mut();
+        let mut inputs = signature.inputs.iter().zip(arguments);
         match inputs.next() {
-            Some(FnArg::Receiver(receiver))
-                if matches!(receiver.kind, ReceiverKind::Reference(_, None, None)) => {}
-            Some(other) => {
+            Some((FnArg::Receiver(receiver), said))
+                if matches!(receiver.kind, ReceiverKind::Reference(_, None, None)) =>
+            {
+                said?;
+            }
+            Some((other, _)) => {
                 return wrong(
                     other.span(),
                     "a method of a service takes `&self`: calls run side by side, so state is behind a lock",
@@ -150,45 +183,16 @@ impl Method {
             None => return wrong(ident.span(), "a method of a service takes `&self`"),
         }
         let (mut arguments, mut names) = (Vec::new(), Names::of("parameter"));
-        for input in inputs {
+        for (input, said) in inputs {
             let FnArg::Typed(input) = input else { continue };
-            let place = arguments.len();
-            let said = RpcOptions::take(&mut input.attrs, &["name", "context"])?;
-            if let Type::Reference(reference) = &*input.ty {
-                return wrong(
-                    reference.span(),
-                    "a parameter is an owned value: write `String` for `&str`, `Vec<T>` for `&[T]`",
-                );
-            }
-            if let Type::ImplTrait(ty) = &*input.ty {
-                return wrong(ty.span(), "a parameter has a concrete type");
-            }
-            let (ident, written) = match &*input.pat {
-                Pat::Ident(pattern) => (pattern.ident.clone(), Some(pattern.ident.to_string())),
-                other => (Ident::new(&format!("argument_{place}"), other.span()), None),
-            };
-            let name = match (said.is_context, &said.name, written) {
-                (true, _, _) => None,
-                (false, Some(name), _) => Some(name.value()),
-                (false, None, Some(written)) => {
-                    let bare = written.trim_start_matches("r#");
-                    Some(
-                        options
-                            .rename
-                            .map_or(bare.into(), |rename| rename.apply(bare)),
-                    )
-                }
-                // A pattern has no name. Clients send this one, which nobody needs to write by hand.
-                (false, None, None) => Some(format!("<param{place}>")),
-            };
-            if let Some(name) = &name {
+            let argument = Argument::parse(options, arguments.len(), &input.pat, &input.ty, said?)?;
+            if let Some(name) = &argument.name {
                 names.take(name, input.pat.span())?;
+                if *name != argument.described {
+                    names.take(&argument.described, input.pat.span())?;
+                }
             }
-            arguments.push(Argument {
-                ident,
-                ty: (*input.ty).clone(),
-                name,
-            });
+            arguments.push(argument);
         }
         let params = arguments.iter().filter(|argument| argument.name.is_some());
         if params.count() > MAX_PARAMS {
@@ -201,23 +205,16 @@ impl Method {
             ReturnType::Default => syn::parse_quote!(()),
             ReturnType::Type(_, ty) => (**ty).clone(),
         };
-        let (kind, parts) = returned(&output);
-        if kind == Kind::Other {
-            return wrong(
-                output.span(),
-                "a method returns `Result<T, E>`, `NotificationOk` or nothing",
-            );
-        }
-        let bare = ident.to_string();
-        let bare = bare.trim_start_matches("r#");
+        let (kind, parts) = returned(&output)?;
+        check_owned("a result", &output, options.has_client)?;
         Ok(Self {
             name: match &said.name {
                 Some(name) => name.value(),
                 None => options
                     .rename
-                    .map_or(bare.into(), |rename| rename.apply(bare)),
+                    .map_or(bare_name.clone(), |rename| rename.apply(&bare_name)),
             },
-            doc: doc(&member.attrs),
+            doc: Doc::of(&member.attrs),
             attributes: member.attrs.clone(),
             is_async: signature.asyncness.is_some(),
             is_notification: kind == Kind::Notification,
@@ -230,41 +227,100 @@ impl Method {
     }
 }
 
+/// Removes our attributes from an argument, and reads them.
+fn argument(input: &mut FnArg) -> Result<RpcOptions> {
+    let (attributes, known): (_, &[&str]) = match input {
+        FnArg::Receiver(receiver) => (&mut receiver.attrs, &[]),
+        FnArg::Typed(input) => (&mut input.attrs, &["name", "context"]),
+    };
+    let said = RpcOptions::take(attributes, known)?;
+    match attributes
+        .iter()
+        .find(|other| other.path().is_ident("cfg") || other.path().is_ident("cfg_attr"))
+    {
+        Some(other) => Err(Error::new(
+            other.span(),
+            "`#[cfg]` cannot be on an argument, because server and client have the same parameters: put it on the trait",
+        )),
+        None => Ok(said),
+    }
+}
+
+impl Argument {
+    fn parse(
+        options: &ServiceOptions,
+        place: usize,
+        pattern: &Pat,
+        ty: &Type,
+        said: RpcOptions,
+    ) -> Result<Self> {
+        check_owned("a parameter", ty, true)?;
+        let (ident, written) = match pattern {
+            Pat::Ident(pattern) => (
+                pattern.ident.clone(),
+                Some(pattern.ident.unraw().to_string()),
+            ),
+            other => (Ident::new(&format!("arg{place}"), other.span()), None),
+        };
+        let (name, described) = match (said.name, written) {
+            (Some(name), _) => (name.value(), name.value()),
+            (None, Some(written)) => {
+                let name = options
+                    .rename
+                    .map_or(written.clone(), |rename| rename.apply(&written));
+                (name.clone(), name)
+            }
+            // A pattern has no name. Our clients send the first, and the description has the second, which
+            // is a name in other languages too; servers take both.
+            (None, None) => (format!("<context{place}>"), format!("arg{place}")),
+        };
+        Ok(Self {
+            ident,
+            ty: bare(ty).clone(),
+            name: said.context.is_none().then_some(name),
+            described,
+        })
+    }
+}
+
 #[derive(PartialEq)]
 enum Kind {
     Answered,
     Notification,
-    Other,
 }
 
 /// Returns whether a method with this return type is answered or is a notification. If the type is
 /// a `Result<T, E>`, returns `T` and `E` too.
-fn returned(output: &Type) -> (Kind, Option<(Type, Type)>) {
-    let last = match output {
-        Type::Tuple(tuple) if tuple.elems.is_empty() => return (Kind::Answered, None),
+fn returned(output: &Type) -> Result<(Kind, Option<(Type, Type)>)> {
+    let last = match bare(output) {
+        Type::Tuple(tuple) if tuple.elems.is_empty() => return Ok((Kind::Answered, None)),
         Type::Path(path) => path.path.segments.last(),
         _ => None,
     };
-    let Some(last) = last else {
-        return (Kind::Other, None);
-    };
-    if last.ident == "NotificationOk" {
-        return (Kind::Notification, None);
+    let name = last.map(|last| last.ident.to_string()).unwrap_or_default();
+    if name == "NotificationOk" {
+        return Ok((Kind::Notification, None));
     }
     // An alias such as `io::Result<T>` or `MyResult<T>` counts as a `Result`; if it is an alias of
     // another type, the compiler reports that.
-    if !last.ident.to_string().ends_with("Result") {
-        return (Kind::Other, None);
+    if !name.ends_with("Result") {
+        // What begins with a capital letter may be an alias.
+        let hint = match name.starts_with(char::is_uppercase) {
+            true => {
+                "; the macro sees only the name of a type, so the name of an alias of `Result` must end in `Result`, and `NotificationOk` has none"
+            }
+            false => "",
+        };
+        let what = format!("a method returns `Result<T, E>`, `NotificationOk` or nothing{hint}");
+        return Err(Error::new(output.to_token_stream().span(), what));
     }
-    if last.ident != "Result" {
-        return (Kind::Answered, None);
-    }
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
-        return (Kind::Answered, None);
+    let arguments = match last.map(|last| &last.arguments) {
+        Some(PathArguments::AngleBracketed(arguments)) if name == "Result" => arguments,
+        _ => return Ok((Kind::Answered, None)),
     };
     let mut types = arguments.args.iter().filter_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty.clone()),
+        GenericArgument::Type(ty) => Some(bare(ty).clone()),
         _ => None,
     });
-    (Kind::Answered, types.next().zip(types.next()))
+    Ok((Kind::Answered, types.next().zip(types.next())))
 }

@@ -1,21 +1,25 @@
 //! Generates the server, the client and the description from a trait.
 
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
-use syn::{ReturnType, TraitItem, Type, parse_quote};
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Ident, ReturnType, TraitItem, Type, parse_quote};
 
 use crate::declared::{Argument, Method, Service};
 use crate::options::ServiceOptions;
 
 pub(crate) fn service(options: &ServiceOptions, service: &Service) -> TokenStream {
-    let declared = declaration(options, service);
-    let server = options.has_server.then(|| server(options, service));
-    let client = options.has_client.then(|| client(options, service));
+    // A trait with parameters is refused, and only repeated.
+    let is_whole = service.item.generics.params.is_empty();
+    let declared = declaration(options, service, options.has_server && is_whole);
+    let server = (options.has_server && is_whole).then(|| server(options, service));
+    let client = (options.has_client && is_whole).then(|| client(options, service));
     quote! { #declared #server #client }
 }
 
 /// Generates the trait, with futures that can be sent between threads.
-fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
+fn declaration(options: &ServiceOptions, service: &Service, has_server: bool) -> TokenStream {
     let (mut item, root) = (service.item.clone(), &options.root);
     for member in &mut item.items {
         let TraitItem::Fn(member) = member else {
@@ -37,7 +41,7 @@ fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
     item.supertraits.push(parse_quote!(::core::marker::Send));
     item.supertraits.push(parse_quote!(::core::marker::Sync));
     item.supertraits.push(parse_quote!('static));
-    if options.has_server {
+    if has_server {
         let methods = format_ident!("{}Methods", item.ident);
         item.items.push(parse_quote! {
             /// Makes a service of this, to be registered with a router.
@@ -140,12 +144,16 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
 
 /// Generates the description of the service and of each method.
 fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
-    let (root, prefix, doc) = (&options.root, &options.prefix, &service.doc);
-    let name = service.item.ident.to_string();
+    let (root, doc) = (&options.root, &service.doc);
+    let (prefix, separator) = (&options.prefix, &options.separator);
+    let name = service.item.ident.unraw().to_string();
     let infos = service.methods.iter().map(|method| {
         let Method { name, doc, .. } = method;
-        let params = method.params().map(|Argument { name, ty, .. }| {
-            quote!(#root::service::ParamInfo::of::<#ty>(#name).with_schema(#root::schema_of!(#ty)))
+        let params = method.params().map(|Argument { described, ty, .. }| {
+            let info = parameter(root, ty, "INFO");
+            quote! {
+                #info.named(#described).with_schema(#root::schema_of!(#ty))
+            }
         });
         let kind = match method.is_notification {
             true => quote!(notification),
@@ -157,6 +165,7 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
             #root::service::MethodInfo::#kind(#name, &[#(#params),*])
                 .with_doc(#doc)
                 .with_result(#root::schema_of!(#value))
+                .with_separator(#separator)
                 #finishing
         }
     });
@@ -184,7 +193,8 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
             Some(_) => {
                 next += 1;
                 let place = next - 1;
-                quote!(arguments.get::<#ty>(#place)?)
+                let read = parameter(root, ty, "read");
+                quote!(#read(&arguments, #place)?)
             }
             None => quote!(<#ty as #root::FromCall<__R, __S>>::from_call(request, state)?),
         });
@@ -204,6 +214,14 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
     }
 }
 
+/// Names an item of the trait `Parameter` for a type. If the type cannot be read from params, the compiler
+/// reports that at it.
+fn parameter(root: &syn::Path, ty: &Type, item: &str) -> TokenStream {
+    let span = Span::call_site().located_at(ty.span());
+    let item = Ident::new(item, span);
+    quote_spanned!(span=> <#ty as #root::service::Parameter>::#item)
+}
+
 /// Returns the type of a method's result.
 fn value(root: &syn::Path, method: &Method) -> TokenStream {
     let output = &method.output;
@@ -215,7 +233,8 @@ fn value(root: &syn::Path, method: &Method) -> TokenStream {
 
 /// Generates the typed client.
 fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
-    let (root, item, prefix) = (&options.root, &service.item, &options.prefix);
+    let (root, item) = (&options.root, &service.item);
+    let (prefix, separator) = (&options.prefix, &options.separator);
     let (name, visibility) = (&item.ident, &item.vis);
     let client = format_ident!("{name}Client");
     let about = format!("Calls the methods of [`{name}`] with a peer, a client or a batch.");
@@ -231,7 +250,10 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
             params.iter().map(|p| &p.ident),
             params.iter().map(|p| &p.ty),
         );
-        let values = params.iter().map(|p| &p.ident);
+        let values = params.iter().map(|Argument { ident, ty, .. }| {
+            // If the type cannot be sent, the compiler reports that at it.
+            quote_spanned!(Span::call_site().located_at(ty.span())=> &#ident)
+        });
         let names = params.iter().map(|p| &p.name);
         let (output, value) = (&method.output, value(root, method));
         let error = match &method.parts {
@@ -254,7 +276,7 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
             #about
             #[allow(clippy::too_many_arguments)]
             #visibility fn #ident(&self, #(#idents: #types),*) -> #returned {
-                self.0.#how(#name, &[#(#names),*], &(#(&#values,)*))
+                self.0.#how(#name, &[#(#names),*], &(#(#values,)*))
             }
         }
     });
@@ -267,7 +289,7 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
         impl<__C: #root::service::Caller> #client<__C> {
             /// Calls with `caller`, and sends params by name.
             #visibility fn new(caller: __C) -> Self {
-                Self(#root::service::Stub::new(caller, #prefix))
+                Self(#root::service::Stub::new(caller, #prefix).with_separator(#separator))
             }
 
             /// Sends params by position.

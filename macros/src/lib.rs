@@ -3,27 +3,32 @@
 
 mod declared;
 mod derive;
+mod docs;
 mod expand;
 mod names;
 mod options;
+mod types;
 
 use proc_macro::TokenStream;
 
 use options::Target;
 
 fn service_in(target: Target, options: TokenStream, item: TokenStream) -> TokenStream {
-    let expanded = options::ServiceOptions::parse(target, options.into())
-        .and_then(|options| {
-            declared::Service::parse(&options, item.into()).map(|service| (options, service))
-        })
-        .map(|(options, service)| expand::service(&options, &service));
-    expanded
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    let (options, wrong) = options::ServiceOptions::parse(target, options.into());
+    let expanded = match declared::Service::parse(&options, item.into()) {
+        Ok((service, errors)) => {
+            let errors = wrong.into_iter().chain(errors);
+            let errors = errors.map(|error| error.to_compile_error());
+            let made = expand::service(&options, &service);
+            quote::quote!(#(#errors)* #made)
+        }
+        Err(error) => error.to_compile_error(),
+    };
+    expanded.into()
 }
 
 fn error_in(target: Target, item: TokenStream) -> TokenStream {
-    let expanded = derive::expand(target.root, item.into());
+    let expanded = derive::expand(target, item.into());
     expanded
         .unwrap_or_else(|error| error.to_compile_error())
         .into()
@@ -37,8 +42,9 @@ macro_rules! entries {
         ///
         /// | option | default | what it does |
         /// |---|---|---|
-        /// | `rename_all = "camelCase"` | none | names of methods and parameters on the wire; also `snake_case`, `PascalCase`, `kebab-case` |
+        /// | `rename_all = "camelCase"` | none | names of methods and parameters on the wire; also `snake_case`, `PascalCase`, `kebab-case`. As serde's rule, it takes the names to be in snake case: `get_block` becomes `getBlock`, and `getBlock` stays |
         /// | `prefix = "calc"` | none | names on the wire are `calc.add`, in the server and in the client |
+        /// | `separator = "_"` | `.` | stands between a prefix and the name: with `prefix = "eth"` names are `eth_call` |
         /// | `client = false` | `true` | makes no typed client |
         /// | `server = false` | `true` | makes no server: the trait has no `into_service` |
         /// | `finish` | off | `async` methods run to their end even if their request is cancelled or its connection ends; without `finish` their futures are dropped then. Methods on threads always run to their end |
@@ -64,12 +70,16 @@ macro_rules! entries {
         ///
         /// A received error object becomes the variant that has its code, if its `data` has the
         /// variant's fields and no other members (an `Option` may be missing); a variant without fields
-        /// accepts any `data`. For the five codes that JSON-RPC 2.0 defines (−32700 and −32600 to
-        /// −32603), which the library sends too, the message must also be that of the variant. All other
-        /// codes from −32768 to −32000 are reserved; a variant with one of them does not compile. Any
-        /// other error object becomes the variant that has `#[rpc(other)]` and holds an `OwnedError`.
-        /// Without such a variant it is not converted: a typed client returns it as
+        /// accepts any `data`. Any other error object becomes the variant that has `#[rpc(other)]` and
+        /// holds an `OwnedError`. Without such a variant it is not converted: a typed client returns it as
         /// `CallError::Unexpected`.
+        ///
+        /// JSON-RPC 2.0 reserves the codes from −32768 to −32000, and leaves −32099 to −32000 to servers,
+        /// so those may be used like others. The library itself sends −32700, −32600 to −32603 and −32001
+        /// to −32005. To use one of them, write a `message` of your own: the library's own answers, such as
+        /// "Invalid params", are then told apart by their message, and do not become the variant. Or write
+        /// `#[rpc(code = -32601, reserved)]`: then every error object with the code becomes the variant.
+        /// All other reserved codes need `reserved`.
         ///
         /// On the enum, `#[rpc(display = false)]` leaves `Display` and `Error` to you or another derive, and
         /// `#[rpc(crate = "path")]` names the crate whose types the generated code uses.

@@ -26,28 +26,27 @@ impl Rename {
         })
     }
 
+    /// Applies the rule as serde does for fields: names are in `snake_case`, and letters that are capital
+    /// already stay capital, so `getBlock` is `getBlock` in `camelCase`.
     pub(crate) fn apply(self, name: &str) -> String {
-        let words = name.split('_').filter(|word| !word.is_empty());
-        let words: Vec<String> = words.map(str::to_lowercase).collect();
+        let words = name.split('_');
+        let pascal: String = words
+            .map(|word| first(word, char::to_ascii_uppercase))
+            .collect();
         match self {
-            Self::Snake => words.join("_"),
-            Self::Kebab => words.join("-"),
-            Self::Pascal => words.iter().map(|word| capital(word)).collect(),
-            Self::Camel => {
-                let mut words = words.iter();
-                let first = words.next().cloned().unwrap_or_default();
-                first + &words.map(|word| capital(word)).collect::<String>()
-            }
+            Self::Snake => name.into(),
+            Self::Kebab => name.replace('_', "-"),
+            Self::Pascal => pascal,
+            Self::Camel => first(&pascal, char::to_ascii_lowercase),
         }
     }
 }
 
-fn capital(word: &str) -> String {
+/// Changes the first letter of a word.
+fn first(word: &str, change: fn(&char) -> char) -> String {
     let mut letters = word.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
+    let first = letters.next().map(|letter| change(&letter));
+    first.into_iter().chain(letters).collect()
 }
 
 /// Writes `OutOfRange` as a sentence: "Out of range"; `HTTPError`: "HTTP error".

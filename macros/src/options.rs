@@ -1,9 +1,9 @@
 //! The options of the attributes.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::parse::Parser;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, LitBool, LitInt, LitStr, Path, Result};
+use syn::{Attribute, Error, Expr, Lit, LitBool, LitStr, Path, Result, UnOp};
 
 use crate::names::Rename;
 
@@ -16,29 +16,42 @@ pub(crate) struct Target {
     pub(crate) may_wait: bool,
 }
 
+impl Target {
+    pub(crate) fn root(self) -> Path {
+        // The path is one of those in `lib.rs`.
+        syn::parse_str(self.root).unwrap_or_else(|_| syn::parse_quote!(::antiphon))
+    }
+}
+
 /// The options of `#[service(…)]`.
 pub(crate) struct ServiceOptions {
     pub(crate) root: Path,
     pub(crate) may_wait: bool,
     pub(crate) rename: Option<Rename>,
     pub(crate) prefix: String,
+    /// The text between the prefix and the name of a method.
+    pub(crate) separator: String,
     pub(crate) has_client: bool,
     pub(crate) has_server: bool,
     pub(crate) finishes: bool,
 }
 
 impl ServiceOptions {
-    pub(crate) fn parse(target: Target, tokens: TokenStream) -> Result<Self> {
+    /// Reads the options. Where one is wrong, returns also why.
+    pub(crate) fn parse(target: Target, tokens: TokenStream) -> (Self, Option<Error>) {
         let mut options = Self {
-            root: syn::parse_str(target.root)?,
+            root: target.root(),
             may_wait: target.may_wait,
             rename: None,
             prefix: String::new(),
+            separator: ".".into(),
             has_client: true,
             has_server: true,
             finishes: false,
         };
+        let (mut seen, mut prefix_span) = (Vec::new(), Span::call_site());
         let parser = syn::meta::parser(|meta| {
+            once(&mut seen, &meta.path)?;
             if meta.path.is_ident("rename_all") {
                 options.rename = Some(Rename::parse(&meta.value()?.parse()?)?);
             } else if meta.path.is_ident("prefix") {
@@ -49,13 +62,10 @@ impl ServiceOptions {
                         "a prefix needs text; leave it out for none",
                     ));
                 }
-                if prefix.value() == "rpc" || prefix.value().starts_with("rpc.") {
-                    return Err(Error::new(
-                        prefix.span(),
-                        "names that begin with `rpc.` are reserved",
-                    ));
-                }
                 options.prefix = prefix.value();
+                prefix_span = prefix.span();
+            } else if meta.path.is_ident("separator") {
+                options.separator = meta.value()?.parse::<LitStr>()?.value();
             } else if meta.path.is_ident("client") {
                 options.has_client = meta.value()?.parse::<LitBool>()?.value;
             } else if meta.path.is_ident("server") {
@@ -65,24 +75,52 @@ impl ServiceOptions {
             } else if meta.path.is_ident("crate") {
                 options.root = meta.value()?.parse::<LitStr>()?.parse()?;
             } else {
-                return Err(meta.error("use rename_all, prefix, client, server, finish or crate"));
+                let known = "use rename_all, prefix, separator, client, server, finish or crate";
+                return Err(meta.error(known));
+            }
+            if !options.has_client && !options.has_server {
+                let what =
+                    "without client and server nothing is made of the trait: leave one of them out";
+                return Err(Error::new(meta.path.span(), what));
             }
             Ok(())
         });
-        parser.parse2(tokens)?;
-        Ok(options)
+        let parsed = parser.parse2(tokens);
+        let begin = format!("{}{}", options.prefix, options.separator);
+        let reserved = (!options.prefix.is_empty() && begin.starts_with("rpc."))
+            .then(|| Error::new(prefix_span, "names that begin with `rpc.` are reserved"));
+        (options, parsed.err().or(reserved))
     }
+}
+
+/// Refuses an option that stands twice.
+fn once(seen: &mut Vec<String>, path: &Path) -> Result<()> {
+    let name = path
+        .get_ident()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    if seen.contains(&name) {
+        return Err(Error::new(
+            path.span(),
+            format!("`{name}` is said twice: leave one out"),
+        ));
+    }
+    seen.push(name);
+    Ok(())
 }
 
 /// The options of `#[rpc(…)]`, on any item.
 #[derive(Default)]
 pub(crate) struct RpcOptions {
     pub(crate) name: Option<LitStr>,
-    pub(crate) is_context: bool,
+    /// The position of `context` in the source, for error messages; `None` if it is not set.
+    pub(crate) context: Option<Span>,
     /// The position of `finish` in the source, for error messages; `None` if it is not set.
-    pub(crate) finishes: Option<proc_macro2::Span>,
-    pub(crate) code: Option<(i64, proc_macro2::Span)>,
+    pub(crate) finishes: Option<Span>,
+    pub(crate) code: Option<(i64, Span)>,
     pub(crate) message: Option<LitStr>,
+    /// Whether the code is meant, although it is reserved or the library's own.
+    pub(crate) reserved: Option<Span>,
     pub(crate) is_other: bool,
     pub(crate) root: Option<Path>,
     /// The value of `display`: whether `Display` is generated. `None` if it is not set.
@@ -102,6 +140,7 @@ impl RpcOptions {
 
     pub(crate) fn read(attributes: &[Attribute], known: &[&str]) -> Result<Self> {
         let mut options = Self::default();
+        let mut seen = Vec::new();
         for attribute in attributes {
             if !attribute.path().is_ident("rpc") {
                 continue;
@@ -109,7 +148,8 @@ impl RpcOptions {
             attribute.parse_nested_meta(|meta| {
                 let name = meta.path.get_ident().map(ToString::to_string);
                 match name.as_deref() {
-                    Some(name) if known.contains(&name) => {}
+                    Some(name) if known.contains(&name) => once(&mut seen, &meta.path)?,
+                    _ if known.is_empty() => return Err(meta.error("no options can be said here")),
                     _ => {
                         return Err(
                             meta.error(format!("here only {} can be said", known.join(", ")))
@@ -118,17 +158,11 @@ impl RpcOptions {
                 }
                 match name.as_deref() {
                     Some("name") => options.name = Some(meta.value()?.parse()?),
-                    Some("context") => options.is_context = true,
+                    Some("context") => options.context = Some(meta.path.span()),
                     Some("finish") => options.finishes = Some(meta.path.span()),
-                    Some("code") => {
-                        let value = meta.value()?;
-                        let minus: Option<syn::Token![-]> = value.parse()?;
-                        let digits: LitInt = value.parse()?;
-                        let code = digits.base10_parse::<i64>()?;
-                        options.code =
-                            Some((if minus.is_some() { -code } else { code }, digits.span()));
-                    }
+                    Some("code") => options.code = Some(integer(&meta.value()?.parse()?)?),
                     Some("message") => options.message = Some(meta.value()?.parse()?),
+                    Some("reserved") => options.reserved = Some(meta.path.span()),
                     Some("other") => options.is_other = true,
                     Some("crate") => options.root = Some(meta.value()?.parse::<LitStr>()?.parse()?),
                     _ => options.shows = Some(meta.value()?.parse::<LitBool>()?.value),
@@ -136,21 +170,35 @@ impl RpcOptions {
                 Ok(())
             })?;
         }
-        Ok(options)
+        match (options.context, &options.name) {
+            (Some(_), Some(name)) => Err(Error::new(
+                name.span(),
+                "an argument that is made from the request has no name on the wire: leave out `name` or `context`",
+            )),
+            _ => Ok(options),
+        }
     }
 }
 
-/// Returns the text of the documentation comments.
-pub(crate) fn doc(attributes: &[Attribute]) -> String {
-    let mut lines = Vec::new();
-    for attribute in attributes {
-        if let syn::Meta::NameValue(value) = &attribute.meta {
-            if let (true, syn::Expr::Lit(line)) = (value.path.is_ident("doc"), &value.value) {
-                if let syn::Lit::Str(line) = &line.lit {
-                    lines.push(line.value().trim().to_owned());
-                }
-            }
+/// Reads the number of an error's code.
+fn integer(code: &Expr) -> Result<(i64, Span)> {
+    match code {
+        Expr::Group(group) => integer(&group.expr),
+        Expr::Paren(group) => integer(&group.expr),
+        Expr::Unary(minus) if matches!(minus.op, UnOp::Neg(_)) => {
+            let (code, span) = integer(&minus.expr)?;
+            Ok((-code, span))
         }
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(digits) => Ok((digits.base10_parse()?, digits.span())),
+            other => Err(Error::new(
+                other.span(),
+                "a code is an integer: `code = 1001`",
+            )),
+        },
+        other => Err(Error::new(
+            other.span(),
+            "a code is an integer as digits, because the macro cannot look up a constant: `code = 1001`",
+        )),
     }
-    lines.join("\n").trim().to_owned()
 }

@@ -108,7 +108,8 @@ fn methods_take_params_by_name_and_by_position() {
     assert_eq!(call(3, "[]"), Ok("null".into()));
     assert_eq!(call(3, "[1]"), Err(-32602));
     assert_eq!(call(4, "[[1,2]]"), Ok("3".into()));
-    assert_eq!(call(4, r#"{"<param0>":[1,2]}"#), Ok("3".into()));
+    assert_eq!(call(4, r#"{"<context0>":[1,2]}"#), Ok("3".into()));
+    assert_eq!(call(4, r#"{"arg0":[1,2]}"#), Ok("3".into()));
     assert_eq!(call(5, ""), Err(-32601));
 }
 
@@ -289,6 +290,7 @@ fn a_client_sends_by_name_or_by_position() {
     let client = client.by_position().with_prefix("other");
     let _ = client.add_all(1.0, Some(2.0));
     let _ = client.with_prefix("").pair((1, 2));
+    let _ = CalculatorClient::new(&sent).pair((1, 2));
     let expected = [
         r#"call calc.addAll {"firstNumber":1.0}"#,
         r#"call calc.who/am i {"a-b":"!"}"#,
@@ -296,6 +298,7 @@ fn a_client_sends_by_name_or_by_position() {
         "call calc.loop ",
         "call other.addAll [1.0,2.0]",
         "call pair [[1,2]]",
+        r#"call calc.pair {"<context0>":[1,2]}"#,
     ];
     assert_eq!(*sent.0.borrow(), expected);
 }
@@ -365,6 +368,12 @@ enum Wrong {
     Busy(u32),
     #[rpc(code = -31_999)]
     HTTPError,
+    #[rpc(code = -32_002)]
+    NotFound,
+    #[rpc(code = -32_601, reserved)]
+    NoMethod,
+    #[rpc(code = -32_601, message = "No such method in this version")]
+    Later,
 }
 
 #[derive(Debug, PartialEq, RpcError)]
@@ -386,7 +395,7 @@ fn wire(error: impl Into<OwnedError>) -> String {
     format!("{} {}{data}", error.code(), error.message())
 }
 
-// GEN-09 ERR-03 ERR-08 ERR-09
+// GEN-09 ERR-03 ERR-08 ERR-09 USE-36
 #[test]
 fn an_error_goes_over_the_wire_and_comes_back() {
     let limit = || Wrong::OutOfRange {
@@ -394,12 +403,15 @@ fn an_error_goes_over_the_wire_and_comes_back() {
         is_upper: Some(true),
     };
     type Case = (fn() -> Wrong, &'static str);
-    let all: [Case; 5] = [
+    let all: [Case; 8] = [
         (|| Wrong::DivisionByZero, "-32602 Division by zero"),
         (|| Wrong::TooMany, "-32602 Too many"),
         (limit, r#"1001 Out of range {"limit":1.5,"isUpper":true}"#),
         (|| Wrong::Busy(3), "1002 Busy 3"),
         (|| Wrong::HTTPError, "-31999 HTTP error"),
+        (|| Wrong::NotFound, "-32002 Not found"),
+        (|| Wrong::NoMethod, "-32601 No method"),
+        (|| Wrong::Later, "-32601 No such method in this version"),
     ];
     for (error, expected) in all {
         assert_eq!(wire(error()), expected);
@@ -407,8 +419,14 @@ fn an_error_goes_over_the_wire_and_comes_back() {
         assert_eq!(Wrong::from_error(sent).unwrap(), error());
         assert!(expected.contains(&error().to_string()));
     }
+    // Another server says it in other words.
+    let elsewhere = OwnedError::new(-32002, "Resource not found");
+    assert_eq!(Wrong::from_error(elsewhere), Ok(Wrong::NotFound));
+    let elsewhere = OwnedError::new(-32601, "Method not found");
+    assert_eq!(Wrong::from_error(elsewhere), Ok(Wrong::NoMethod));
     let others = [
         OwnedError::new(-32602, "Invalid params"),
+        OwnedError::new(-32002, "Server busy"),
         OwnedError::new(1001, "Out of range"),
         OwnedError::new(1001, "Out of range")
             .with_data(&["no object"])
@@ -500,4 +518,82 @@ fn a_service_or_a_method_of_it_says_that_it_runs_to_its_end() {
     assert_eq!(finishes(info), [("pay", true), ("look", false)]);
     let (threads, _) = OnThreads::into_service(Bank).into_parts();
     assert_eq!(finishes(Methods::<(), ()>::info(&threads)), [("pay", true)]);
+}
+
+macro_rules! grouped {
+    ($name:ident, $method:ident, $param:ty, $result:ty, $doc:expr, $code:literal) => {
+        #[derive(Debug, PartialEq, RpcError)]
+        enum Grouped {
+            #[rpc(code = $code)]
+            Wrong,
+        }
+
+        #[doc = $doc]
+        #[service]
+        trait $name {
+            /// Its text is
+            #[doc = concat!("made ", "up.")]
+            fn $method(&self, n: $param) -> $result;
+        }
+    };
+}
+
+grouped!(
+    Groups,
+    r#try,
+    Option<u8>,
+    Result<Option<u8>, Grouped>,
+    "Grouped.",
+    -31_000
+);
+
+impl Groups for Mine {
+    fn r#try(&self, n: Option<u8>) -> Result<Option<u8>, Grouped> {
+        n.map(Some).ok_or(Grouped::Wrong)
+    }
+}
+
+/// A service whose name is a word of Rust.
+#[service(
+    prefix = "eth",
+    separator = "_",
+    rename_all = "camelCase",
+    server = false
+)]
+trait r#Final {
+    #[allow(non_snake_case)]
+    fn getBlock_byHash(&self, _hash: u8, full_tx: Option<bool>) -> Result<u8, OwnedError>;
+    #[rpc(name = "as is")]
+    fn r#move(&self);
+}
+
+#[derive(Debug, PartialEq, RpcError)]
+#[allow(non_camel_case_types)]
+enum Words {
+    #[rpc(code = 1)]
+    r#type,
+}
+
+// USE-36 USE-42
+#[test]
+fn names_and_texts_are_those_that_the_author_wrote() {
+    let (groups, _) = Groups::into_service(Mine).into_parts();
+    let about = Methods::<(), ()>::info(&groups);
+    assert_eq!((about.name, about.doc), ("Groups", "Grouped."));
+    assert_eq!(about.methods[0].name(), "try");
+    assert_eq!(about.methods[0].doc(), "Its text is\nmade up.\n");
+    assert!(about.methods[0].params()[0].is_optional());
+    assert_eq!(called(&groups, 0, "[1]", "Ann"), Ok("1".into()));
+    assert_eq!(called(&groups, 0, "[]", "Ann"), Err(-31_000));
+    assert_eq!(wire(Words::r#type), "1 type");
+
+    let sent = Sent::default();
+    let client = FinalClient::new(&sent);
+    let _ = client.getBlock_byHash(1, Some(true));
+    let _ = client.with_prefix("").r#move();
+    let expected = [
+        r#"call eth_getBlockByHash {"hash":1,"fullTx":true}"#,
+        "call as is ",
+    ];
+    assert_eq!(*sent.0.borrow(), expected);
 }

@@ -1,8 +1,8 @@
 use antiphon_macros::RpcError;
 
-#[derive(RpcError)]
+#[derive(Debug, RpcError)]
 enum Wrong {
-    #[rpc(code = -32001)]
+    #[rpc(code = -32100)]
     One,
 }
 

@@ -1,0 +1,6 @@
+use antiphon_macros::RpcError;
+
+#[derive(Debug, RpcError)]
+enum Wrong {}
+
+fn main() {}
