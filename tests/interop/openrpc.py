@@ -71,6 +71,24 @@ def openrpc_meta_schema(name):
         return checks([NODE, PEERS_HERE / "openrpc_check.cjs", file.name])
 
 
+# EXT-06 EXT-07 USE-36
+@case("redocly lint finds no error in the document of {form}", ("npm:@redocly/cli",),
+      forms=("calculator_server", "dual_version", "calculator"))
+def openrpc_redocly(name):
+    quiet = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(discovered_of(name), file)
+        file.flush()
+        linted = subprocess.run(
+            [NODE, MODULES / "@redocly" / "cli" / "bin" / "cli.js", "lint", "--format", "json", file.name],
+            env={**os.environ, **node_env(), **quiet}, capture_output=True, text=True, timeout=60, check=False)
+    found = json.loads(linted.stdout)
+    # A licence of the service is nothing that a server knows.
+    others = [problem for problem in found["problems"] if problem["ruleId"] != "info-license"]
+    assert linted.returncode == 0 and found["totals"]["errors"] == 0 and not others, others
+    return f"{len(found['problems'])} warnings"
+
+
 # EXT-06 SRV-09 GEN-12
 @case("a client that knows only the document calls every method of calculator_server")
 def openrpc_client():
