@@ -24,7 +24,12 @@ pub(crate) fn check_owned(what: &str, ty: &Type, is_decoded: bool) -> Result<()>
 
 fn first_fault(tokens: TokenStream, is_decoded: bool) -> Option<(Span, &'static str)> {
     let mut tokens = tokens.into_iter().peekable();
+    // `Cow<'_, str>` is decoded as an owned value.
+    let mut is_cow = false;
     while let Some(token) = tokens.next() {
+        if let TokenTree::Ident(word) = &token {
+            is_cow = word == "Cow";
+        }
         let fault = match &token {
             TokenTree::Group(group) => {
                 if let Some(found) = first_fault(group.stream(), is_decoded) {
@@ -40,7 +45,7 @@ fn first_fault(tokens: TokenStream, is_decoded: bool) -> Option<(Span, &'static 
                 "is an owned value: write `String` for `&str`, `Vec<T>` for `&[T]`"
             }
             TokenTree::Punct(sign) if sign.as_char() == '\'' && is_decoded => match tokens.peek() {
-                Some(TokenTree::Ident(name)) if name == "static" => continue,
+                Some(TokenTree::Ident(name)) if is_cow || name == "static" => continue,
                 _ => {
                     "is an owned value, and has no lifetime but `'static`: write `OwnedJson` for `Json<'_>`"
                 }

@@ -311,11 +311,16 @@ type PairResult<A, B> = Result<(A, B), OwnedError>;
 #[service]
 trait Named {
     fn pair(&self, a: S, b: S) -> PairResult<S, S>;
+    fn cow(&self, a: Cow<'_, str>) -> Result<String, OwnedError>;
 }
 
 impl Named for Mine {
     fn pair(&self, a: S, b: S) -> PairResult<S, S> {
         Ok((a, b))
+    }
+
+    fn cow(&self, a: Cow<'_, str>) -> Result<String, OwnedError> {
+        Ok(a.into())
     }
 }
 
