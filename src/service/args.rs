@@ -18,7 +18,12 @@ impl UnknownParams {
         names: impl Iterator<Item = &'n str> + Clone,
     ) -> Option<OwnedJson> {
         let params = params.filter(|_| self == Self::Ignore)?;
-        let is_known = |name: &JsonString<'_>| names.clone().any(|known| name.eq_str(known));
+        let is_known = |name: &JsonString<'_>| {
+            let is_sent = |known: &str| is_nameless(known, &name.to_cow_lossy());
+            names
+                .clone()
+                .any(|known| name.eq_str(known) || is_sent(known))
+        };
         if params.members().all(|(name, _)| is_known(&name)) {
             return None;
         }
@@ -68,7 +73,10 @@ impl<'a, 'n> Arguments<'a, 'n> {
             values.resize(names.len(), None);
             for (name, value) in params.members() {
                 let place = names.iter().position(|known| name.eq_str(known));
-                let place = place.or_else(|| nameless(names, &name.to_cow_lossy()));
+                let place = place.or_else(|| {
+                    let name = name.to_cow_lossy();
+                    names.iter().position(|known| is_nameless(&name, known))
+                });
                 let slot = place.and_then(|place| values.get_mut(place));
                 let Some(slot) = slot else {
                     if name.eq_str(META) {
@@ -120,17 +128,13 @@ impl<'a, 'n> Arguments<'a, 'n> {
     }
 }
 
-/// Finds a parameter whose declaration has no name. `#[service]` calls it `<context0>`, after its index, and
-/// describes it as `arg0`, which is a name in other languages too.
-fn nameless(names: &[&'static str], name: &str) -> Option<usize> {
-    let index = name.strip_prefix("arg")?;
-    let is_it = |known: &&str| {
-        known
-            .strip_prefix("<context")?
-            .strip_suffix('>')
-            .map(|it| it == index)
-    };
-    names.iter().position(|known| is_it(known) == Some(true))
+/// Whether these are both names of one parameter whose declaration has none. `#[service]` describes it as
+/// `arg0`, after its index, which is a name in other languages too, and its clients send `<context0>`.
+fn is_nameless(described: &str, sent: &str) -> bool {
+    let index = sent
+        .strip_prefix("<context")
+        .and_then(|sent| sent.strip_suffix('>'));
+    index.is_some() && index == described.strip_prefix("arg")
 }
 
 #[cfg(test)]
@@ -140,6 +144,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::Arguments;
+    use crate::config::UnknownParams;
     use crate::json::{DecodeErrorKind, Json};
 
     const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -211,5 +216,23 @@ mod tests {
         let missing = arguments.get::<i32>(1).unwrap_err();
         assert_eq!(missing.detail(), "`b`");
         assert_eq!(format!("{missing}"), "a parameter is missing");
+    }
+
+    // GEN-11 USE-38
+    #[test]
+    fn a_parameter_without_a_name_is_not_unknown() {
+        let params = Json::parse_str(r#"{"<context0>":1,"x":2}"#).ok();
+        let known = UnknownParams::Ignore.without_unknown(params, ["arg0"].into_iter());
+        assert_eq!(known.unwrap().as_str(), r#"{"<context0>":1}"#);
+        for (name, fits) in [
+            ("arg0", true),
+            ("<context0>", true),
+            ("arg1", false),
+            ("arg", false),
+        ] {
+            let text = format!(r#"{{"{name}":1}}"#);
+            let found = Arguments::of(Json::parse_str(&text).ok(), &["<context0>"]);
+            assert_eq!(found.is_ok(), fits, "{name}");
+        }
     }
 }
