@@ -164,10 +164,13 @@ options! {
         cancel_receive: CancelStyle = CancelStyle::Lsp,
         /// How a cancel finds its request. Default [`CancelMatch::Exact`].
         cancel_match: CancelMatch = CancelMatch::Exact,
-        /// Whether a call that times out is also cancelled at the peer. Default off.
+        /// Whether a call that times out is also cancelled at the peer, as one that is given up is.
+        /// Default off; on in the presets of LSP, MCP and ACP.
         cancel_on_timeout: bool = false,
         /// The answer to a cancelled request. Default [`CancelAnswer::RequestCancelled`].
         cancel_answer: CancelAnswer = CancelAnswer::RequestCancelled,
+        /// By which messages the peer ends the connection. Default [`EndStyle::None`].
+        end: EndStyle = EndStyle::None,
         /// How progress of a request is reported. Default [`ProgressStyle::None`].
         progress: ProgressStyle = ProgressStyle::None,
         /// How the ids of our calls are written. Default [`IdScheme::Sequential`].
@@ -479,6 +482,20 @@ impl CancelAnswer {
             Self::Silent => None,
         }
     }
+}
+
+/// The messages by which the peer ends the connection, and how long they may be held up by handlers.
+/// It has an effect on a [`Session`](crate::session::Session) and in the adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndStyle {
+    /// There are none: only the end of the stream ends the connection.
+    None,
+    /// The request `shutdown` and the notification `exit` (LSP). A `shutdown` begins 2 s after it
+    /// has come at the latest, even if the handler of a notification before it still runs. With `exit`
+    /// a drain begins at once: our open calls end, requests that came before are answered within
+    /// `drain_timeout`, and no handler of a notification is awaited.
+    Lsp,
 }
 
 impl Config {

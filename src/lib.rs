@@ -135,9 +135,9 @@ pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
     BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelNotice, CancelStyle, Config,
-    Dialect, DuplicateIds, FixedConfig, InvalidRequestId, LimitErrors, Limits, MissingResponseId,
-    NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, UnknownParams, V1NullId,
-    VersionPolicy,
+    Dialect, DuplicateIds, EndStyle, FixedConfig, InvalidRequestId, LimitErrors, Limits,
+    MissingResponseId, NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, UnknownParams,
+    V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Encoded, Payload, encode_error, encode_parse_error, encode_response};

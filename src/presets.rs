@@ -6,8 +6,8 @@
 use core::time::Duration;
 
 use crate::config::{
-    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams,
-    UnknownId, UnknownParams, V1NullId, VersionPolicy,
+    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, EndStyle, LimitErrors,
+    NullParams, UnknownId, UnknownParams, V1NullId, VersionPolicy,
 };
 use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
@@ -30,6 +30,40 @@ pub enum McpRevision {
     V2025_11_25,
     /// 2026-07-28: stateless; the preset is that of 2025-11-25.
     V2026_07_28,
+}
+
+impl McpRevision {
+    /// All of them, the oldest first.
+    pub const ALL: [Self; 5] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+
+    /// The revision with this `protocolVersion`; `None` if it is unknown here.
+    ///
+    /// ```
+    /// use antiphon::McpRevision;
+    /// assert_eq!(McpRevision::of("2025-03-26"), Some(McpRevision::V2025_03_26));
+    /// assert_eq!(McpRevision::of("1999-12-31"), None);
+    /// ```
+    pub fn of(version: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|revision| revision.as_str() == version)
+    }
+
+    /// The `protocolVersion` in the params and the result of `initialize`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
 }
 
 /// A version of the Agent Client Protocol.
@@ -63,10 +97,11 @@ impl Config {
         config
     }
 
-    /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
-    /// cancelled request answered −32800, a busy server −32803, no batches, progress by
-    /// `$/progress`. `params: null` is read as absent, because editors send it with `shutdown`. Names of
-    /// params that a method does not know are ignored, because later versions add some.
+    /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, also for a
+    /// call of ours that times out, a cancelled request answered −32800, a busy server −32803, no
+    /// batches, progress by `$/progress`, and [`EndStyle::Lsp`], so that a slow handler does not hold up
+    /// `shutdown` and `exit`. `params: null` is read as absent, because editors send it with `shutdown`.
+    /// Names of params that a method does not know are ignored, because later versions add some.
     /// Messages up to 64 MiB, because editors send whole documents. A binary WebSocket message is
     /// read as text, because pygls sends such messages. A drain lasts 2 s at most, because the
     /// editor may have ended. `rpc.discover` and `rpc.listMethods` are off unless a router asks for
@@ -77,7 +112,9 @@ impl Config {
         config.dialect.binary = BinaryMessages::AsText;
         config.dialect.cancel_send = CancelStyle::Lsp;
         config.dialect.cancel_receive = CancelStyle::Lsp;
+        config.dialect.cancel_on_timeout = true;
         config.dialect.cancel_answer = CancelAnswer::Lsp;
+        config.dialect.end = EndStyle::Lsp;
         config.dialect.progress = ProgressStyle::Lsp;
         config.dialect.error_profile = ErrorProfile::Lsp;
         config.dialect.system_extensions = false;
@@ -91,9 +128,9 @@ impl Config {
         config
     }
 
-    /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, no
-    /// answer to a cancelled request, a busy server answers −32603, ids never null and never shared
-    /// by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
+    /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, also for
+    /// a call of ours that times out, no answer to a cancelled request, a busy server answers −32603, ids
+    /// never null and never shared by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
     /// tool results carry files. `params: null` is read as absent. Names of params that a method does
     /// not know are ignored, because every revision adds some. A drain lasts 2 s at most,
     /// because the host may have ended.
@@ -101,6 +138,7 @@ impl Config {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Mcp;
         config.dialect.cancel_receive = CancelStyle::Mcp;
+        config.dialect.cancel_on_timeout = true;
         config.dialect.cancel_answer = CancelAnswer::Silent;
         config.dialect.progress = ProgressStyle::Mcp;
         config.dialect.error_profile = ErrorProfile::Mcp;
@@ -123,14 +161,15 @@ impl Config {
         config
     }
 
-    /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a cancelled
-    /// request answered −32800, a busy server −32603, because in ACP −32002 means that a resource
+    /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, also for a call
+    /// of ours that times out, a cancelled request answered −32800, a busy server −32603, because in ACP −32002 means that a resource
     /// was not found. `params: null` is read as absent. Messages up to 16 MiB. `rpc.discover` and
     /// `rpc.listMethods` are off unless a router asks for them.
     pub const fn acp(version: AcpVersion) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Acp;
         config.dialect.cancel_receive = CancelStyle::Acp;
+        config.dialect.cancel_on_timeout = true;
         config.dialect.cancel_answer = CancelAnswer::Lsp;
         config.dialect.error_profile = ErrorProfile::Mcp;
         config.dialect.system_extensions = false;

@@ -43,7 +43,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::calls::Calls;
-use crate::config::{Config, FixedConfig, Settings, Settled};
+use crate::config::{Config, Dialect, FixedConfig, Settings, Settled};
 use crate::deadlines::NEVER;
 use crate::event::{CloseReason, Closed, ConnectionError, Event};
 use crate::frame::{Cutter, Framing};
@@ -154,6 +154,16 @@ impl<T> Connection<T> {
     /// Makes a connection. It allocates nothing.
     pub const fn new(config: Config) -> Self {
         Self::begin(&config, Settled(config))
+    }
+
+    /// Changes the dialect: to that of the revision of MCP that was agreed on, for example. It counts for
+    /// all messages from now on. The [`id_scheme`](crate::Dialect::id_scheme) of our calls stays as it is.
+    pub fn set_dialect(&mut self, dialect: Dialect) {
+        let id_scheme = self.config.dialect.id_scheme;
+        self.config.0.dialect = Dialect {
+            id_scheme,
+            ..dialect
+        };
     }
 }
 

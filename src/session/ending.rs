@@ -81,6 +81,7 @@ impl<W> Session<W> {
         }
         let due = self.earliest();
         let due = self.granted.map_or(due, |granted| due.max(granted));
+        let due = self.overdue_at().map_or(due, |overdue| due.min(overdue));
         (due != Instant::FAR_FUTURE).then_some(due)
     }
 

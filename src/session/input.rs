@@ -214,6 +214,7 @@ impl<W> Session<W> {
         }
         match event {
             Event::Request(request) => {
+                self.note_request(&request.method, request.token.key());
                 if let Err(request) = self.queue.push_request(request) {
                     let id = request.id.into();
                     let about = RequestDetails::new(&request.method, id, Default::default());
@@ -224,9 +225,11 @@ impl<W> Session<W> {
                 }
             }
             Event::Notification(notification) => {
+                let is_exit = notification.method == "exit";
                 if !self.take_progress(&notification) {
                     self.queue.push_notification(notification);
                 }
+                self.note_notification(is_exit);
             }
             Event::Response(ResponseRef {
                 call, tag, outcome, ..

@@ -8,13 +8,15 @@ use core::fmt;
 use core::time::Duration;
 
 use super::options::{Order, SessionConfig};
+use super::order::InOrder;
 use super::phase::Phase;
 use super::progress::{Extend, Progress, Watched};
 use super::queue::{Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails};
 use super::ticket::{Method, Ticket};
+use super::unserved::Unserved;
 use super::wire::{Handshake, Wire};
-use crate::config::Config;
+use crate::config::{Config, Dialect};
 use crate::connection::{Batch, Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::event::{CloseReason, Closed, ConnectionError};
@@ -56,7 +58,10 @@ pub struct Session<W> {
     /// How long input is read and dropped after the end.
     pub(super) linger: Duration,
     /// Which work waits until other work has ended.
-    order: Order,
+    pub(super) order: Order,
+    pub(super) ordered: InOrder,
+    /// `None` if messages that nobody serves are not reported.
+    pub(super) unserved: Option<Unserved>,
     pub(super) wire: Wire,
     pub(super) phase: Phase,
     /// Input that is not a whole message yet.
@@ -122,6 +127,8 @@ impl<W> Session<W> {
             is_at_start: config.refuse_http && matches!(wire, Wire::Stream),
             linger: config.linger,
             order: config.order,
+            ordered: InOrder::default(),
+            unserved: config.report_unserved.then(Unserved::default),
             wire,
             phase,
             handshake,
@@ -149,6 +156,12 @@ impl<W> Session<W> {
     /// counts as idle. Until then the connection does not learn that the input has ended, unless a call
     /// of ours is open or `drain_timeout` has passed, so the service can still call and notify.
     pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work<W>> {
+        if let Some(work) = self.poll_overdue() {
+            return Some(work);
+        }
+        if !self.is_held() {
+            self.note_free();
+        }
         let was_paused = self.is_paused();
         let next = match self.phase {
             // After the end no work has to wait for other work.
@@ -159,17 +172,19 @@ impl<W> Session<W> {
         };
         self.is_serving = !self.queue.is_empty() || next.is_some();
         self.resume_after(was_paused);
-        match next {
+        let work = match next {
             Some(Next::Request(request)) => {
                 let (message, ticket) = self.ticket(request);
-                Some(Work::Request(message, ticket))
+                Work::Request(message, ticket)
             }
-            Some(Next::Work(work)) => Some(work),
+            Some(Next::Work(work)) => work,
             None => {
                 self.advance();
-                None
+                return self.take_unserved().map(Work::Report);
             }
-        }
+        };
+        self.note_held(&work);
+        Some(work)
     }
 
     /// Returns the next cancel, even if other work comes before it. For use while a notification is
@@ -496,6 +511,11 @@ impl<W> Session<W> {
     /// The protocol's configuration.
     pub fn config(&self) -> &Config {
         self.conn.config()
+    }
+
+    /// Changes the dialect: see [`Connection::set_dialect`].
+    pub fn set_dialect(&mut self, dialect: Dialect) {
+        self.conn.set_dialect(dialect);
     }
 
     /// Begins a drain: takes no new requests and calls, answers what is open, and closes.

@@ -13,7 +13,9 @@
 //! | `ending` | how a session ends, and when a deadline may end something |
 //! | `progress` | the progress that the peer reports of our calls |
 //! | `queue` | the messages that wait for the service, in order and within limits |
+//! | `order` | what a handler may hold up, and for how long |
 //! | `ticket` | the right to answer one request |
+//! | `unserved` | reports of messages that nobody serves |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |
 //! | `options` | the limits, and which work waits for other work |
@@ -23,6 +25,7 @@ mod ending;
 mod input;
 mod machine;
 mod options;
+mod order;
 mod output;
 mod phase;
 mod progress;
@@ -31,6 +34,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod unserved;
 mod wire;
 
 pub use ending::grace;
@@ -39,6 +43,6 @@ pub use options::{Order, SessionConfig, WhenFull};
 pub use phase::Phase;
 pub use progress::Extend;
 pub use queue::{Settled, Work};
-pub use report::{Fault, Report, RequestDetails, UnmatchedDetails};
+pub use report::{Fault, Report, RequestDetails, Severity, UnmatchedDetails};
 pub use ticket::Ticket;
 pub use wire::{Handshake, Layer, LayerEnd, LayerEvent, Wire};

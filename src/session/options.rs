@@ -34,6 +34,9 @@ pub struct SessionConfig {
     pub linger: Duration,
     /// Which work waits until other work has ended. Default [`Order::Notifications`].
     pub order: Order,
+    /// Whether requests and notifications that nobody serves are reported: see
+    /// [`Report::Unserved`](super::Report::Unserved). Default on.
+    pub report_unserved: bool,
     /// Whether a stream that begins like an HTTP request is closed before anything of it runs.
     /// A page in a browser can have such a request sent to any port. For listeners. Default off.
     pub refuse_http: bool,
@@ -73,7 +76,9 @@ pub enum Order {
     /// keep their order themselves.
     Free,
     /// A notification ends before anything after it begins; requests run side by side. So later
-    /// requests see what a notification has changed.
+    /// requests see what a notification has changed. But if the handler of a notification waits, for an
+    /// answer of the peer for example, everything after it waits too: set a short timeout of such a
+    /// call. After 5 s the handler is [reported](super::Report::HoldsOrder).
     #[default]
     Notifications,
     /// Each request and each notification ends before the next begins. If a handler calls the peer, and
@@ -92,6 +97,7 @@ impl SessionConfig {
             when_full: WhenFull::Pause,
             linger: Duration::from_secs(1),
             order: Order::Notifications,
+            report_unserved: true,
             refuse_http: false,
         }
     }

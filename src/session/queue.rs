@@ -184,12 +184,18 @@ impl<W> Queue<W> {
 
     /// Removes a request that has not begun.
     pub(super) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
+        let request = self.take_request(key)?;
+        self.release(request.origin().bytes);
+        Some(request)
+    }
+
+    /// Removes a request that is to begin before its turn. Its bytes count until they are
+    /// [released](Self::release).
+    pub(super) fn take_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
         let is_wanted =
             |item: &Item<W>| matches!(item, Item::Request(request) if request.key() == key);
         let position = self.items.iter().position(is_wanted)?;
-        let request = self.remove_request_at(position)?;
-        self.release(request.origin().bytes);
-        Some(request)
+        self.remove_request_at(position)
     }
 
     /// Removes the newest request. Its bytes count until they are [released](Self::release).

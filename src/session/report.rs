@@ -120,6 +120,22 @@ pub enum Report {
         /// How many.
         messages: u64,
     },
+    /// Nobody serves the method of a request or a notification. A request was answered with an error,
+    /// *method not found* in most cases; a notification was ignored. Each name is reported once on a
+    /// connection, and 16 names at most; a longer one is cut to its first 256 bytes.
+    /// [`report_unserved`](super::SessionConfig::report_unserved) turns this off.
+    Unserved(RequestDetails),
+    /// At the end of the connection: this many requests and notifications were not served either, and not
+    /// reported by an [`Unserved`](Self::Unserved) of their own. Over HTTP, where each HTTP request is a
+    /// connection, they are not counted.
+    MoreUnserved {
+        /// How many.
+        messages: u64,
+    },
+    /// A handler holds up the messages after it for more than 5 s by now, because of the session's
+    /// [`Order`](super::Order). It is reported once. On threads the report comes when the handler has
+    /// ended.
+    HoldsOrder(RequestDetails),
     /// The transport failed before this side had closed or drained the session.
     Transport(Fault),
     /// The layer between the transport and the messages, such as WebSocket, ended with a fault of
@@ -131,6 +147,18 @@ pub enum Report {
     /// The driver refused a connection beyond a limit on connections, before it handled anything
     /// from it.
     LimitReached(LimitReached),
+}
+
+/// How much a [`Report`] matters to the people who run the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Severity {
+    /// A peer did something wrong, or has vanished. Any stranger can cause it, as often as it likes.
+    Info,
+    /// A limit was reached, or a handler took too long.
+    Warning,
+    /// Something in this program has to be mended.
+    Error,
 }
 
 /// The request that a report is about.
@@ -190,6 +218,41 @@ pub enum UnmatchedDetails {
 }
 
 impl Report {
+    /// How much it matters: the level for a log.
+    ///
+    /// ```
+    /// use antiphon::session::{Report, Severity};
+    /// assert_eq!(Report::Panicked(None).severity(), Severity::Error);
+    /// assert_eq!(Report::HttpRequest.severity(), Severity::Info);
+    /// ```
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Panicked(_)
+            | Self::Unanswered(_)
+            | Self::AnswerRefused(_, SendError::Encode(_)) => Severity::Error,
+            Self::Failed(_, error) if error.source().is_some() => Severity::Error,
+            // An error that was made for the peer: an unauthorised notification, for example.
+            Self::Failed(request, _) if request.id.is_none() => Severity::Info,
+            Self::Failed(..)
+            | Self::AnswerRefused(..)
+            | Self::QueueFull(_)
+            | Self::NoCapacity(_)
+            | Self::QueueOverflow
+            | Self::Dropped { .. }
+            | Self::HoldsOrder(_)
+            | Self::LimitReached(_) => Severity::Warning,
+            Self::Malformed { .. }
+            | Self::Refused { .. }
+            | Self::UnmatchedResponse { .. }
+            | Self::InvalidParams(..)
+            | Self::Unserved(_)
+            | Self::MoreUnserved { .. }
+            | Self::Transport(_)
+            | Self::Layer(_)
+            | Self::HttpRequest => Severity::Info,
+        }
+    }
+
     /// Returns the report, and how many of the peer's bytes it holds.
     pub(super) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
         let bytes = malformed.text.len().min(MAX_TEXT_BYTES);
@@ -314,6 +377,14 @@ write!(f, "invalid params: {}: {request}", Reason(error))
                 "too much waits for the service while a call is open: the connection was ended",
             ),
             Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
+            Self::Unserved(request) => write!(f, "nobody serves it: {request}"),
+            Self::MoreUnserved { messages } => {
+                write!(f, "{messages} more messages that nobody serves")
+            }
+            Self::HoldsOrder(request) => {
+                let (method, millis) = (&request.method, request.duration.as_millis());
+                write!(f, "a handler holds up the messages after it for {millis} ms: {method}")
+            }
             Self::Transport(fault) => write!(f, "the transport failed: {fault}"),
             Self::Layer(fault) => fault.fmt(f),
             Self::HttpRequest => f.write_str(
@@ -329,7 +400,8 @@ mod tests {
     use alloc::format;
     use alloc::string::ToString;
 
-    use super::{Report, UnmatchedDetails};
+    use super::{Report, RequestDetails, Severity, UnmatchedDetails};
+    use crate::error_object::OwnedError;
     use crate::event::{InvalidReason, MalformedCause};
     use crate::{ErrorObject, Outcome, OwnedOutcome, UnmatchedKind};
 
@@ -347,6 +419,23 @@ mod tests {
         let words = format!("a malformed message: {cause}, at byte 3");
         assert_eq!(report.to_string(), words);
         assert_eq!(format!("{report:?}"), format!("Report({words})"));
+    }
+
+    // USE-37
+    #[test]
+    fn a_client_that_vanished_was_an_error() {
+        let fault = || super::Fault::from(core::fmt::Error);
+        for report in [Report::Transport(fault()), Report::Layer(fault())] {
+            assert_eq!(report.severity(), Severity::Info);
+        }
+        // What is made for the peer is no fault of the program; what is hidden from it is.
+        let about = RequestDetails::of_notification("n");
+        let refused = OwnedError::new(1, "no");
+        let failed = OwnedError::internal(core::fmt::Error.into());
+        for (error, severity) in [(refused, Severity::Info), (failed, Severity::Error)] {
+            let report = Report::Failed(about.clone(), error);
+            assert_eq!(report.severity(), severity);
+        }
     }
 
     // OBS-01

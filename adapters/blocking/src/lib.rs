@@ -59,7 +59,7 @@ pub use antiphon_net::{
     Extension, Headers, Health, HealthReport, Inbox, InboxEvent, Metrics, NoConnection,
     Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
     ProgressCall, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, Responder,
-    Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Routes, Severity, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

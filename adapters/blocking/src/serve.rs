@@ -39,9 +39,10 @@ pub trait Service: Send + 'static {
         Err(request.unknown_method())
     }
 
-    /// The peer sent a notification.
+    /// The peer sent a notification. The default reports that nobody serves it.
     fn notification(&mut self, peer: &Peer, notification: Notification) {
-        let _ = (peer, notification);
+        let _ = peer;
+        notification.unserved();
     }
 
     /// The peer has cancelled a request that the service has begun; the request's

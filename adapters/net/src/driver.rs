@@ -350,6 +350,9 @@ impl Driver {
     fn poll_rest(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<io::Result<Closed>> {
         loop {
             self.handlers.poll(cx);
+            if self.session.has_exited() {
+                self.handlers.drop_notified();
+            }
             let max_running_requests = self.session.max_running_requests();
             if let Some(requests) = self.handlers.requests(max_running_requests) {
                 self.session.take_work(&mut self.batch, requests);

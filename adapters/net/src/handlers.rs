@@ -319,6 +319,12 @@ impl Handlers {
         }
     }
 
+    /// Drops the handlers of notifications, and that of [`Service::opened`].
+    pub(crate) fn drop_notified(&mut self) {
+        let dropped = (self.ordered.take(), self.notified.take());
+        guarded(&*self.service, || drop(dropped));
+    }
+
     /// Drops the handlers that still run, and reports to the service that the connection has ended.
     pub(crate) fn finish(&mut self, why: Closed) {
         guarded(&*self.service, || {

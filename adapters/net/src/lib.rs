@@ -42,6 +42,7 @@ mod later;
 mod line;
 mod lock;
 mod notification;
+mod on_pool;
 mod options;
 mod outgoing;
 mod peer;
@@ -68,7 +69,7 @@ mod wait;
 pub mod websocket;
 
 pub use answer::Answer;
-pub use antiphon::session::{Order, Report, RequestDetails, UnmatchedDetails, WhenFull};
+pub use antiphon::session::{Order, Report, RequestDetails, Severity, UnmatchedDetails, WhenFull};
 pub use batch::BatchBuilder;
 pub use call::{BatchCall, Call};
 pub use call_error::{CallError, CallRefused, NoConnection};

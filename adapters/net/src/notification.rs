@@ -74,6 +74,14 @@ impl Notification {
         self.message.params()
     }
 
+    /// [Reports](Report::Unserved) that nobody serves the notification. Call it where your service
+    /// finds no handler.
+    pub fn unserved(&self) {
+        let method = self.method();
+        self.session
+            .act(|state| state.conn.report_unserved(method, None));
+    }
+
     /// The position of the notification: alone or in a batch.
     pub fn origin(&self) -> Origin {
         self.message.origin()

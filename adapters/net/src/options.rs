@@ -77,6 +77,9 @@ pub struct ConnectionConfig {
     /// and dropped for as long. There is no waiting on standard streams, and none for a peer that
     /// does not read. Default 1 s.
     pub linger: Duration,
+    /// Whether requests and notifications that nobody serves are reported to the service: see
+    /// [`Report::Unserved`](crate::Report::Unserved). Default on.
+    pub report_unserved: bool,
     /// Whether a connection that our listener has accepted is closed when it begins like an HTTP
     /// request, before anything of it runs: see
     /// [`Report::HttpRequest`](crate::Report::HttpRequest). A web page can make a browser send such
@@ -113,6 +116,7 @@ impl ConnectionConfig {
             dispatcher: Dispatcher::default(),
             max_running_requests: 64,
             linger: Duration::from_secs(1),
+            report_unserved: true,
             refuse_http: true,
             call_timeout: Some(DEFAULT_CALL_TIMEOUT),
             retry: None,

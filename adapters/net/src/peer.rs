@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{
-    CallId, CloseReason, Closed, Collector, Instant, Method, OwnedJson, OwnedOutcome, Payload,
-    RpcError, SendError,
+    CallId, CloseReason, Closed, Collector, Dialect, Instant, Method, OwnedJson, OwnedOutcome,
+    Payload, RpcError, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -355,6 +355,25 @@ impl Peer {
             let written = until(self.session.runtime(), deadline, written).await;
             written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
         })
+    }
+
+    /// Sets the dialect of the connection, in place of the configured one, for all messages from now on: once
+    /// `initialize` has shown which revision of MCP both sides speak, for example. A server calls this in
+    /// the handler of `initialize`, because the client awaits its answer; a client when it has the answer.
+    /// Ids of our calls, and how a WebSocket takes binary messages, stay as they are configured. Only the
+    /// first call has an effect: returns false if the dialect was set before.
+    ///
+    /// ```
+    /// # use antiphon_net::Peer;
+    /// use antiphon::{Config, McpRevision};
+    ///
+    /// # fn example(peer: &Peer, protocol_version: &str) {
+    /// let revision = McpRevision::of(protocol_version).unwrap_or(McpRevision::V2025_11_25);
+    /// peer.set_dialect(Config::mcp(revision).dialect);
+    /// # }
+    /// ```
+    pub fn set_dialect(&self, dialect: Dialect) -> bool {
+        self.session.set_dialect(dialect)
     }
 
     /// Begins a drain: accepts no new requests and calls, and closes the connection once everything

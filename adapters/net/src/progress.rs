@@ -68,7 +68,7 @@ impl<T: Serialize> Progress<T> {
     /// [`SendError::Full`] if there is no space now; otherwise the value has no JSON form, or the
     /// connection has ended.
     pub fn send(&self, value: &T) -> Result<(), SendError> {
-        let style = self.peer.session().options().config.dialect.progress;
+        let style = self.peer.session().dialect().progress;
         let (Some(token), Some(method)) = (&self.token, style.method()) else {
             return Ok(());
         };
@@ -230,7 +230,7 @@ async fn outcome(
         let ended = Pin::new(&mut pending).poll(cx);
         while let Some(value) = told.take() {
             if let Err(error) = hear(value) {
-                let style = peer.session().options().config.dialect.progress;
+                let style = peer.session().dialect().progress;
                 let about = RequestDetails::of_notification(style.method().unwrap_or_default());
                 peer.session().report(Report::InvalidParams(about, error));
             }
@@ -248,10 +248,7 @@ async fn start(
     at_most: Option<Duration>,
 ) -> Result<PendingCall, SendError> {
     let session = peer.session();
-    let (token, style) = (
-        session.progress_token(),
-        session.options().config.dialect.progress,
-    );
+    let (token, style) = (session.progress_token(), session.dialect().progress);
     let params = style.ask(request.params?.all(), &token);
     let params = params.map_err(SendError::Encode)?;
     let first = request.timeout.into_iter().chain(at_most).min();

@@ -20,6 +20,7 @@ use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::finish::ToEnd;
 use crate::later::{Given, LaterAnswer};
+use crate::on_pool::on_pool;
 use crate::peer::Peer;
 use crate::responder::{Answered, Responder, Unbegun};
 use crate::runtime::until;
@@ -89,7 +90,7 @@ impl Request {
     pub(crate) fn report(&self, failure: Failure) {
         match failure {
             Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
-            // This is no fault: a peer may use methods that are unknown here.
+            // It has been reported by `unknown_method`.
             Failure::UnknownMethod(_) => {}
             Failure::Encode(error) => self.report_failed(OwnedError::internal(error.into())),
             Failure::Send(error) => self.report_failed(OwnedError::internal(error.into())),
@@ -237,8 +238,7 @@ impl Request {
 
     /// The errors of the connection's dialect.
     pub(crate) fn error_profile(&self) -> ErrorProfile {
-        let options = self.responder.session().options();
-        options.config.dialect.error_profile
+        self.responder.session().dialect().error_profile
     }
 
     /// Calls `told` with the answer to a request whose handler has returned without one, and with
@@ -263,7 +263,7 @@ impl Request {
 
     /// How the connection's dialect reports progress.
     pub(crate) fn progress_style(&self) -> ProgressStyle {
-        self.responder.session().options().config.dialect.progress
+        self.responder.session().dialect().progress
     }
 
     /// Stores the context with the interceptors' attributes, and returns it.
@@ -304,11 +304,12 @@ impl Request {
         self.responder.is_cancelled()
     }
 
-    /// Returns the error for an unknown method (−32601), to be returned by the handler.
+    /// Returns the error for an unknown method (−32601), to be returned by the handler, and
+    /// [reports](Report::Unserved) the method.
     pub fn unknown_method(&self) -> OwnedError {
+        self.responder.report_unserved(self.method());
         let error = ErrorObject::method_not_found().into_owned();
-        let config = &self.responder.session().options().config;
-        if !config.dialect.echo_method_names {
+        if !self.responder.session().dialect().echo_method_names {
             return error;
         }
         // Text always has a JSON form.
@@ -374,6 +375,24 @@ impl Request {
             let _ = responder.answer_with(work.await);
         }));
         Answer::deferred()
+    }
+
+    /// Runs `work` on a thread of the pool. If too much work waits for a thread, returns *busy*, and
+    /// reports it.
+    pub(crate) async fn on_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, OwnedError> {
+        let session = self.responder.session();
+        match on_pool(&session.options().pool, work) {
+            Some(done) => Ok(done.await),
+            None => {
+                let mut about = RequestDetails::of_notification(self.method());
+                about.id = self.id();
+                session.report(Report::NoCapacity(about));
+                Err(self.error_profile().busy().into_owned())
+            }
+        }
     }
 
     /// Returns a future of the result of `work`. If the future is dropped earlier, `work` goes on.
@@ -475,8 +494,7 @@ impl AnyRequest for Request {
     }
 
     fn version(&self) -> Option<&'static str> {
-        let options = self.responder.session().options();
-        conventions::protocol_version(options.config.dialect.version)
+        conventions::protocol_version(self.responder.session().dialect().version)
     }
 
     fn header(&self, name: &str) -> Option<&str> {

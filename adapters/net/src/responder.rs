@@ -100,6 +100,17 @@ impl Responder {
         }
     }
 
+    /// Reports that nobody serves a request, if it is still open, or a notification.
+    pub(crate) fn report_unserved(&self, method: &str) {
+        match &*self.ticket.lock() {
+            // Another responder answers it.
+            None if self.key != RequestKey::NONE => {}
+            ticket => self
+                .session
+                .act(|state| state.conn.report_unserved(method, ticket.as_ref())),
+        }
+    }
+
     /// Returns a responder for the same request that answers nothing.
     pub(crate) fn without_ticket(&self) -> Self {
         self.with(None, None)
@@ -248,7 +259,7 @@ impl Responder {
             if let Some(mut reply) = reply {
                 if let Some(ticket) = reply.take_ticket() {
                     session.answer(|conn| conn.refuse(ticket));
-                    let profile = session.options().config.dialect.error_profile;
+                    let profile = session.dialect().error_profile;
                     reply.give(Given::error(&profile.busy()));
                 }
             }

@@ -71,13 +71,14 @@ pub trait Service: Send + Sync + 'static {
         ready(Err(request.unknown_method()))
     }
 
-    /// The peer sent a notification.
+    /// The peer sent a notification. The default reports that nobody serves it.
     fn notification(
         &self,
         peer: &Peer,
         notification: Notification,
     ) -> impl Future<Output = ()> + Send {
-        let _ = (peer, notification);
+        let _ = peer;
+        notification.unserved();
         ready(())
     }
 

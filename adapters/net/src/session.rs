@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wire};
-use antiphon::{CallId, CloseReason, Closed, Config, Framing, Input, Instant, SendError};
+use antiphon::{CallId, CloseReason, Closed, Config, Dialect, Framing, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::dispatcher::{Begins, Dispatcher, Membership, call};
@@ -86,6 +86,8 @@ pub struct Session {
     /// How many handlers run to their end whose answer nobody awaits any more.
     unawaited: AtomicUsize,
     runtime: SharedRuntime,
+    /// The dialect that was set in place of the configured one.
+    dialect: OnceLock<Dialect>,
 }
 
 impl Session {
@@ -132,12 +134,27 @@ impl Session {
             progress_tokens: AtomicU64::new(0),
             unawaited: AtomicUsize::new(0),
             runtime,
+            dialect: OnceLock::new(),
         })
     }
 
     /// The connection's options.
     pub fn options(&self) -> &ConnectionConfig {
         &self.options
+    }
+
+    /// The dialect: the configured one, or that which was set since.
+    pub fn dialect(&self) -> &Dialect {
+        self.dialect.get().unwrap_or(&self.options.config.dialect)
+    }
+
+    /// Sets the dialect, unless that was done before: see [`Peer::set_dialect`](crate::Peer::set_dialect).
+    pub(crate) fn set_dialect(&self, dialect: Dialect) -> bool {
+        let is_first = self.dialect.set(dialect).is_ok();
+        if is_first {
+            self.act(|state| state.conn.set_dialect(dialect));
+        }
+        is_first
     }
 
     /// The dispatcher, which limits the requests of the server that accepted the connection; `None` if
@@ -370,6 +387,12 @@ impl Session {
         self.act(|state| state.conn.close(reason));
     }
 
+    /// Whether the peer has asked for the end by a message, so that handlers of notifications are not
+    /// awaited.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.lock().conn.has_exited()
+    }
+
     /// Begins a drain of the connection.
     pub fn drain(&self) {
         self.act(|state| state.conn.drain());
@@ -563,6 +586,7 @@ fn session_config(options: &ConnectionConfig, is_accepted: bool) -> SessionConfi
     config.when_full = options.when_full;
     config.order = options.order;
     config.linger = options.linger;
+    config.report_unserved = options.report_unserved;
     config.refuse_http = is_accepted && options.refuse_http;
     config
 }

@@ -311,7 +311,7 @@ async fn what_goes_wrong_is_an_event_and_a_call_that_is_given_up_says_so() {
         })
         .collect();
     let expected = [
-        ("WARN", "invalid params"),
+        ("INFO", "invalid params"),
         ("ERROR", "the service panicked"),
     ];
     assert_eq!(told, expected, "{events:?}");

@@ -279,3 +279,140 @@ fn under_other_orders_requests_hold_nothing() {
         assert_eq!(work(&mut session), expected, "{order:?}");
     }
 }
+
+fn lsp() -> Config {
+    Config::lsp().framing(crate::Framing::Newline)
+}
+
+const SHUTDOWN: &str = r#"{"jsonrpc":"2.0","method":"shutdown","id":9}"#;
+const EXIT: &str = r#"{"jsonrpc":"2.0","method":"exit"}"#;
+
+// USE-37
+#[test]
+fn a_shutdown_overtakes_the_handler_of_a_notification_after_a_second_and_a_half() {
+    for exits in [false, true] {
+        let mut session = idle(lsp());
+        line(&mut session, N);
+        let taken = session.poll_work(true).map(|work| describe(work).0);
+        assert_eq!(taken.as_deref(), Some("notification n"));
+        line(&mut session, M1);
+        line(&mut session, SHUTDOWN);
+        if exits {
+            line(&mut session, EXIT);
+        }
+        assert!(session.poll_overdue().is_none());
+        assert_eq!(session.poll_timeout(), Some(at(1500)));
+        session.handle_timeout(at(1499));
+        assert!(session.poll_overdue().is_none());
+        session.handle_timeout(at(1500));
+        let (word, ticket) = describe(session.poll_overdue().expect("it is late"));
+        assert_eq!(word, "request shutdown");
+        session.respond(ticket.expect("a request"), ()).unwrap();
+        assert!(session.poll_overdue().is_none());
+        assert!(output(&mut session).contains(r#""id":9"#));
+        // The handler has ended, and the rest goes on in order.
+        let mut rest = Vec::from(["request m"]);
+        rest.extend(exits.then_some("notification exit"));
+        assert_eq!(work(&mut session), rest);
+    }
+}
+
+// USE-37
+#[test]
+fn an_exit_waits_for_no_handler_and_ends_our_calls() {
+    let mut session = idle(lsp());
+    line(&mut session, N);
+    assert!(session.poll_work(true).is_some());
+    session.call("configuration", (), None, 7).unwrap();
+    assert!(!output(&mut session).is_empty());
+    assert!(!session.has_exited());
+    line(&mut session, EXIT);
+    assert!(session.has_exited());
+    assert_eq!(
+        session.poll_settled().map(|settled| settled.waiter),
+        Some(7)
+    );
+    assert_eq!(session.phase(), Phase::Over(Closed::EndOfInput));
+    // It means nothing in other dialects, and neither does `shutdown`.
+    let mut session = idle(Config::new());
+    line(&mut session, SHUTDOWN);
+    line(&mut session, EXIT);
+    assert_eq!(session.poll_timeout(), None);
+    assert_eq!(session.phase(), Phase::Open);
+}
+
+// USE-37
+#[test]
+fn a_handler_that_holds_up_others_for_five_seconds_is_reported_once() {
+    let held = "report: a handler holds up the messages after it for 5000 ms: n";
+    let mut session = idle(Config::new());
+    line(&mut session, N);
+    assert!(session.poll_work(true).is_some());
+    assert_eq!(session.poll_timeout(), Some(at(5000)));
+    session.handle_timeout(at(5000));
+    let late = session.poll_overdue().map(|work| describe(work).0);
+    assert_eq!(late.as_deref(), Some(held));
+    session.handle_timeout(at(20_000));
+    assert!(session.poll_overdue().is_none() && session.poll_timeout().is_none());
+    // One that has ended is not reported.
+    line(&mut session, N);
+    assert_eq!(work(&mut session), ["notification n"]);
+    session.handle_timeout(at(40_000));
+    assert!(session.poll_overdue().is_none());
+    // In serial order a request holds up others until it is answered.
+    let mut config = SessionConfig::from(Config::new());
+    config.order = Order::Serial;
+    let mut session = idle(config);
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    assert!(session.poll_work(true).is_none());
+    session.handle_timeout(at(5000));
+    let late = session.poll_overdue().map(|work| describe(work).0);
+    assert_eq!(late, Some(held.replace(": n", ": m")));
+    session.respond(ticket, &1).unwrap();
+}
+
+// USE-37 SRV-27 USE-17
+#[test]
+fn sixteen_names_that_nobody_serves_are_reported_and_then_a_count() {
+    for reports in [true, false] {
+        let mut config = SessionConfig::from(Config::new());
+        config.report_unserved = reports;
+        let mut session = idle(config);
+        for name in 0..20 {
+            session.report_unserved(&format!("name {name}"), None);
+            session.report_unserved("name 0", None);
+        }
+        let seen = work(&mut session);
+        session.report_unserved("late", None);
+        session.handle_eof();
+        let last = work(&mut session);
+        if !reports {
+            assert!(seen.is_empty() && last.is_empty(), "{seen:?} {last:?}");
+            continue;
+        }
+        assert_eq!(seen.len(), 16);
+        assert_eq!(seen[15], "report: nobody serves it: name 15 (notification)");
+        assert_eq!(last, ["report: 25 more messages that nobody serves"]);
+    }
+    // A name may be as long as a peer likes.
+    let mut session = idle(Config::new());
+    session.report_unserved(&"\u{e4}".repeat(1000), None);
+    let seen = work(&mut session);
+    assert!(seen[0].len() < 330, "{seen:?}");
+}
+
+#[test]
+fn another_dialect_counts_from_the_next_message_on() {
+    let mut session = idle(Config::mcp(crate::McpRevision::V2025_11_25));
+    let batch = format!("[{M1}]");
+    line(&mut session, &batch);
+    assert!(output(&mut session).contains("-32600"));
+    session.set_dialect(Config::mcp(crate::McpRevision::V2025_03_26).dialect);
+    line(&mut session, &batch);
+    let seen = work(&mut session);
+    assert!(
+        seen.ends_with(&["batch of 1".into(), "request m".into()]),
+        "{seen:?}"
+    );
+}

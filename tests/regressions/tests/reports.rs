@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon::OwnedError;
-use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, WhenFull};
+use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, Severity, WhenFull};
+use antiphon_regressions::board::{Server, request};
+use antiphon_regressions::served::EVERYWHERE;
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// Makes the mistake that the method names, and passes on the reports.
@@ -208,4 +210,128 @@ fn nobody_was_told_which_request_was_refused() {
     let said = report.to_string();
     assert!(matches!(report, Report::QueueFull(_)), "{said}");
     assert!(said.contains("too large (id 3)"), "{said}");
+}
+
+// USE-37 SRV-27 USE-17
+#[test]
+fn a_request_for_a_method_that_nobody_serves_was_not_reported() {
+    for on in EVERYWHERE {
+        for reports in [true, false] {
+            let mut options = ConnectionConfig::from(Config::new());
+            assert!(options.report_unserved, "by default");
+            options.report_unserved = reports;
+            let server = Server::start(on, options);
+            let mut peer = server.connect();
+            for id in (0..20).chain(0..20) {
+                peer.send_line(&request(&format!("none-{id}"), id));
+                assert!(peer.line().contains("-32601"), "{on:?}");
+            }
+            peer.end();
+            assert_eq!(peer.line(), "");
+            server.board.wait_note("closed: EndOfInput", 1);
+            let notes = server.board.notes();
+            let said: Vec<_> = notes
+                .iter()
+                .filter(|note| note.contains("nobody serves"))
+                .collect();
+            if !reports {
+                assert!(said.is_empty(), "{on:?} {said:?}");
+                continue;
+            }
+            assert_eq!(said.len(), 17, "{on:?} {said:?}");
+            for (id, said) in said[..16].iter().enumerate() {
+                let name = format!("none-{id} (id {id})");
+                assert!(said.contains(&name), "{on:?} {said}");
+            }
+            assert_eq!(
+                said[16], "report: 24 more messages that nobody serves",
+                "{on:?}"
+            );
+        }
+    }
+}
+
+/// Reports of a router that serves nothing, and that refuses `secret`.
+macro_rules! router {
+    ($adapter:ident, $told:ident) => {
+        $adapter::Router::new()
+            .check(|_, request: &Request| match request.method() {
+                "secret" => Err(OwnedError::new(1001, "Unauthorized")),
+                _ => Ok(()),
+            })
+            .on_report(move |_, report| {
+                // The test may be over.
+                let _ = $told.send(report);
+            })
+    };
+}
+
+/// Checks the reports of the notifications `nobody` and `secret`.
+fn check_notifications(reports: &Receiver<Report>) {
+    for words in [
+        "nobody serves it: nobody (notification)",
+        "Unauthorized (1001): secret (notification)",
+    ] {
+        let report = reports.recv_timeout(LONG).expect("a report");
+        let said = report.to_string();
+        assert!(said.contains(words), "{said}");
+        // Any stranger can cause it, so it is no error of this program.
+        assert_eq!(report.severity(), Severity::Info, "{said}");
+    }
+}
+
+// USE-37 SRV-27 USE-17
+#[test]
+fn a_notification_that_nobody_takes_was_silent_and_a_refused_one_an_error_on_threads() {
+    use antiphon_blocking::{Link, connect};
+    let (told, reports) = channel();
+    let (near, far) = Link::pair();
+    let router = router!(antiphon_blocking, told);
+    let _server = connect(far, Config::new(), router).expect("a thread");
+    let peer = connect(near, Config::new(), ()).expect("a thread");
+    for method in ["nobody", "secret"] {
+        peer.notify(method, ()).wait().expect("it is sent");
+    }
+    check_notifications(&reports);
+}
+
+macro_rules! notifications_on_tasks {
+    ($name:ident, $adapter:ident) => {
+        async fn $name() -> Receiver<Report> {
+            use $adapter::{Link, connect};
+            let (told, reports) = channel();
+            let (near, far) = Link::pair();
+            let server = connect(far, Config::new(), router!($adapter, told));
+            let peer = connect(near, Config::new(), ());
+            for method in ["nobody", "secret"] {
+                peer.notify(method, ()).await.expect("it is sent");
+            }
+            // The notifications come before the end of the stream.
+            peer.drain();
+            assert!(server.wait_closed(LONG).await.is_some());
+            reports
+        }
+    };
+}
+
+notifications_on_tasks!(notify_on_tokio, antiphon_tokio);
+notifications_on_tasks!(notify_on_futures, antiphon_async_std);
+
+mod notifications {
+    use super::*;
+
+    on_every_runtime! {
+        a_notification_that_nobody_takes_was_silent_and_a_refused_one_an_error;
+    }
+
+    // USE-37 SRV-27 USE-17
+    fn a_notification_that_nobody_takes_was_silent_and_a_refused_one_an_error(rt: Rt) {
+        let reports = rt.run(|_| async move {
+            match rt {
+                Rt::Tokio | Rt::TokioLocal => notify_on_tokio().await,
+                Rt::Smol | Rt::AsyncStd => notify_on_futures().await,
+            }
+        });
+        check_notifications(&reports);
+    }
 }

@@ -6,7 +6,7 @@ use antiphon::service::conventions::{
     SERVER_ADDRESS, SERVER_PORT, SYSTEM_NAME,
 };
 use antiphon::service::{CallEnd, FieldValue, LoggedCall, TraceContext, Tracer};
-use antiphon::session::Report;
+use antiphon::session::{Report, Severity};
 use tracing::field::{Empty, display};
 use tracing::{Level, Span, event, span};
 
@@ -137,15 +137,21 @@ impl Tracer for TracingSpans {
     }
 }
 
-/// Makes an event of the crate `tracing` from a report: an argument for `Router::on_report`. A
-/// panic, a failed handler and a broken transport are errors, the rest are warnings. It does not
+/// Makes an event of the crate `tracing` from a report: an argument for `Router::on_report`. Its level
+/// is the report's [severity](Report::severity): ERROR is for what has to be mended here, and nothing
+/// that any peer can cause as often as it likes is above INFO, unless a limit was reached. It does not
 /// quote params; the error of a failed handler is written unchanged.
 pub fn trace_report(peer: &Peer, report: Report) {
     let connection = peer.context().connection;
-    match report {
-        Report::Panicked(_) | Report::Failed(..) | Report::Transport(_) => {
-            event!(target: "antiphon", Level::ERROR, antiphon.connection = connection, "{report}");
-        }
-        _ => event!(target: "antiphon", Level::WARN, antiphon.connection = connection, "{report}"),
+    // The level of an event is a constant.
+    macro_rules! tell {
+        ($level:ident) => {
+            event!(target: "antiphon", Level::$level, antiphon.connection = connection, "{report}")
+        };
+    }
+    match report.severity() {
+        Severity::Error => tell!(ERROR),
+        Severity::Warning => tell!(WARN),
+        _ => tell!(INFO),
     }
 }

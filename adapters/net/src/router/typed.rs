@@ -39,6 +39,50 @@ impl<S> RequestContext<S> {
         self.request.cancellation()
     }
 
+    /// Whether the peer has cancelled the request, or the connection has ended. The handler's future is
+    /// dropped then, so this is for work that runs elsewhere; [`on_pool`](Self::on_pool) gives its work a
+    /// [`Cancellation`] to ask.
+    pub fn is_cancelled(&self) -> bool {
+        self.request.is_cancelled()
+    }
+
+    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may compute for long
+    /// or block, and returns its result. On the connection's task it would stop the whole connection.
+    /// A cancel drops the handler's future, but cannot stop a thread: `work` asks the [`Cancellation`]
+    /// from time to time whether to go on. If no thread has begun `work` by then, it is dropped.
+    ///
+    /// ```
+    /// use antiphon::{Method, OwnedError};
+    /// use antiphon_net::Router;
+    ///
+    /// enum Sum {}
+    ///
+    /// impl Method for Sum {
+    ///     const NAME: &str = "sum";
+    ///     type Params = (u64,);
+    ///     type Result = u64;
+    ///     type Error = OwnedError;
+    /// }
+    ///
+    /// let router = Router::new().on::<Sum>(|(most,), context| async move {
+    ///     let sum = context.on_pool(move |cancellation| {
+    ///         (0..most).take_while(|n| n % 1000 > 0 || !cancellation.is_cancelled()).sum()
+    ///     });
+    ///     sum.await
+    /// });
+    /// # let _: Router = router;
+    /// ```
+    ///
+    /// # Errors
+    /// The dialect's error *busy*, if too much work waits for a thread.
+    pub async fn on_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Cancellation) -> T + Send + 'static,
+    ) -> Result<T, OwnedError> {
+        let cancellation = self.cancellation();
+        self.request.on_pool(move || work(cancellation)).await
+    }
+
     /// Returns a future of the result of `work`, which runs to its end even if nobody waits for the answer
     /// any more: see [`Finish`](crate::Finish).
     pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + 'static + use<T, F, S>

@@ -192,6 +192,10 @@ impl State {
     }
 
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
+        // These wait neither for a handler nor for a permit of the dispatcher.
+        while let Some(overdue) = self.conn.poll_overdue() {
+            batch.work.push_back(overdue);
+        }
         let Some(mut requests) = requests else {
             // A handler must end before anything else begins; only cancels overtake it.
             while let Some(cancelled) = self.conn.poll_cancelled() {
@@ -247,7 +251,9 @@ impl State {
             permits = self.ask(1);
         }
         let next = self.conn.poll_work(permits > 0);
-        if !matches!(next, Some(Work::Request(..))) {
+        if let Some(Work::Request(message, ticket)) = &next {
+            self.conn.handle_held(message.method(), ticket.key());
+        } else {
             self.give_back(take(&mut permits), has_asked);
         }
         (next, permits)
