@@ -34,6 +34,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod changes;
 mod client;
 mod process;
 mod server;
@@ -41,8 +42,9 @@ mod trace;
 mod typed;
 mod work_done;
 
+pub use changes::{apply_changes, offset};
 pub use gen_lsp_types as types;
 pub use server::LanguageServer;
 pub use trace::Trace;
 pub use typed::{LspNotification, LspPeer, LspRequest};
-pub use work_done::{WorkDone, WorkDoneStep};
+pub use work_done::{WorkDone, WorkDoneStep, WorkSteps};

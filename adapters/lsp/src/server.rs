@@ -18,6 +18,7 @@ use gen_lsp_types::{
     ShutdownRequest,
 };
 
+use crate::changes::are_valid;
 use crate::client::{Client, Phase};
 use crate::process::is_there;
 use crate::typed::{LspNotification, LspRequest};
@@ -29,11 +30,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// else to its router. Clones are the same server; it may serve any number of editors.
 ///
 /// * Before `initialize` a request is answered with the error −32002, after `shutdown` with −32600.
-///   In both cases notifications other than `exit` are ignored.
+///   In both cases notifications other than `exit` are ignored, and reported as
+///   [unserved](Report::Unserved).
 /// * An `initialize` that has begun runs to its end, even if it is cancelled. If it fails, the
 ///   editor may send it again.
 /// * `shutdown` is answered here, unless the router serves it.
-/// * `exit` ends the connection, after earlier requests have been answered.
+/// * `shutdown` waits for the handler of a notification before it for 1.5 s at most, and `exit` for
+///   none: see [`EndStyle::Lsp`](antiphon::EndStyle::Lsp). Requests that came before `exit` are answered
+///   within `drain_timeout`, 2 s under [`Config::lsp`](antiphon::Config::lsp).
+/// * A change of a document with an invalid range is refused and reported. By the types of the protocol
+///   it would replace the whole text. [`apply_changes`](crate::apply_changes) applies valid ones.
 /// * The connection also ends when the editor's process ends: its process id is in the params of
 ///   `initialize`, and whether it exists is checked every three seconds. On Windows it is not
 ///   checked: there only the end of its input ends a server.
@@ -162,8 +168,8 @@ impl Drop for Beginning<'_> {
 
 /// Returns the dialect's error for a request before `initialize`.
 fn not_initialized(peer: &Peer) -> OwnedError {
-    let dialect = &peer.session().options().config.dialect;
-    dialect.error_profile.not_initialized().into_owned()
+    let profile = peer.session().dialect().error_profile;
+    profile.not_initialized().into_owned()
 }
 
 /// Ends the connection when the editor's process has ended. If there is no such process now, the
@@ -216,12 +222,15 @@ impl<S: Send + Sync + 'static> Service for LanguageServer<S> {
         const SET_TRACE: &str = SetTraceNotification::METHOD.as_str();
         match notification.method() {
             EXIT => peer.drain(),
-            _ if Client::with(peer, |client| client.phase) != Phase::Running => {}
+            _ if Client::with(peer, |client| client.phase) != Phase::Running => {
+                notification.unserved();
+            }
             SET_TRACE => {
                 let params = notification.raw_params().unwrap_or(Json::NULL);
                 Client::with(peer, |client| client.set_trace(params.get("value")));
             }
-            _ => self.router.handle(notification).await,
+            _ if are_valid(&notification) => self.router.handle(notification).await,
+            _ => {}
         }
     }
 

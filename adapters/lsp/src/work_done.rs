@@ -1,5 +1,7 @@
 //! Work-done progress.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use antiphon::OwnedJson;
 use antiphon_net::{Progress, RequestContext};
 use gen_lsp_types::{WorkDoneProgressCreateParams, WorkDoneProgressCreateRequest};
@@ -26,7 +28,50 @@ use crate::typed::LspPeer;
 /// # let _: LanguageServer = server;
 /// ```
 #[derive(Debug)]
-pub struct WorkDone(Progress<WorkDoneStep>);
+pub struct WorkDone(WorkSteps);
+
+/// Reports the steps of a [`WorkDone`] from another thread, such as one of the pool. After the end of the
+/// `WorkDone` it sends nothing, because a token must not be used after its end.
+///
+/// ```
+/// use antiphon_lsp::types::ExecuteCommandRequest;
+/// use antiphon_lsp::{LanguageServer, WorkDone};
+///
+/// let server = LanguageServer::new().on::<ExecuteCommandRequest>(|_, call| async move {
+///     let work = WorkDone::begin(&call, "Counting").await;
+///     let steps = work.steps();
+///     let counted = call.on_pool(move |cancellation| {
+///         // A cancel cannot stop a thread, so it is asked for.
+///         for done in (0..100).take_while(|_| !cancellation.is_cancelled()) {
+///             steps.report(None, Some(done));
+///             // Some of the work.
+///         }
+///     });
+///     counted.await?;
+///     Ok(None)
+/// });
+/// # let _: LanguageServer = server;
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkSteps(Arc<Mutex<Option<Progress<WorkDoneStep>>>>);
+
+impl WorkSteps {
+    /// Reports the current step, and the progress in percent, 0 to 100.
+    pub fn report(&self, message: Option<String>, percentage: Option<u32>) {
+        if let Some(progress) = &*self.lock() {
+            // If the editor does not read, the step is dropped.
+            let _ = progress.send(&WorkDoneStep::Report {
+                message,
+                percentage,
+            });
+        }
+    }
+
+    /// `None` after the end.
+    fn lock(&self) -> MutexGuard<'_, Option<Progress<WorkDoneStep>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A step of work-done progress: sent by a server with [`WorkDone`], and received by an editor
 /// whose call asks for it.
@@ -88,26 +133,23 @@ impl WorkDone {
             Ok(progress) if progress.token().is_some() => progress,
             _ => created(call).await,
         };
-        let (work, title) = (Self(progress), title.into());
-        work.send(&WorkDoneStep::Begin {
-            title,
+        // If the editor does not read, the step is dropped.
+        let _ = progress.send(&WorkDoneStep::Begin {
+            title: title.into(),
             message: None,
             percentage: Some(0),
         });
-        work
+        Self(WorkSteps(Arc::new(Mutex::new(Some(progress)))))
+    }
+
+    /// Reports steps from elsewhere, while this exists.
+    pub fn steps(&self) -> WorkSteps {
+        self.0.clone()
     }
 
     /// Reports the current step, and the progress in percent, 0 to 100.
     pub fn report(&self, message: Option<String>, percentage: Option<u32>) {
-        self.send(&WorkDoneStep::Report {
-            message,
-            percentage,
-        });
-    }
-
-    fn send(&self, step: &WorkDoneStep) {
-        // If the editor does not read, the step is dropped.
-        let _ = self.0.send(step);
+        self.0.report(message, percentage);
     }
 }
 
@@ -130,6 +172,9 @@ async fn created<S>(call: &RequestContext<S>) -> Progress<WorkDoneStep> {
 
 impl Drop for WorkDone {
     fn drop(&mut self) {
-        self.send(&WorkDoneStep::End { message: None });
+        if let Some(progress) = self.0.lock().take() {
+            // If the editor does not read, the step is dropped.
+            let _ = progress.send(&WorkDoneStep::End { message: None });
+        }
     }
 }

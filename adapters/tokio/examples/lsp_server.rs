@@ -13,37 +13,22 @@ use std::fmt::Display;
 use std::io::{Write, stderr};
 use std::process::exit;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::sleep;
 use std::time::Duration;
 
 use antiphon_lsp::types::{
     ConfigurationItem, ConfigurationParams, ConfigurationRequest, Contents,
-    DidChangeConfigurationNotification, DidCloseTextDocumentNotification,
-    DidOpenTextDocumentNotification, ExecuteCommandOptions, ExecuteCommandParams,
-    ExecuteCommandRequest, Hover, HoverParams, HoverProvider, HoverRequest, InitializeParams,
-    InitializeRequest, InitializeResult, InitializedNotification, LspAny, MarkupContent,
-    MarkupKind, Position, Range, Request, ServerCapabilities, ServerInfo, TextDocumentIdentifier,
-    TextDocumentSyncKind, TextDocumentSyncOptions, Uri,
+    DidChangeConfigurationNotification, DidChangeTextDocumentNotification,
+    DidChangeTextDocumentParams, DidCloseTextDocumentNotification, DidOpenTextDocumentNotification,
+    ExecuteCommandOptions, ExecuteCommandParams, ExecuteCommandRequest, Hover, HoverParams,
+    HoverProvider, HoverRequest, InitializeParams, InitializeRequest, InitializeResult,
+    InitializedNotification, LspAny, MarkupContent, MarkupKind, PositionEncodingKind, Request,
+    ServerCapabilities, ServerInfo, TextDocumentSyncKind, TextDocumentSyncOptions, Uri,
 };
-use antiphon_lsp::{LanguageServer, WorkDone};
+use antiphon_lsp::{LanguageServer, WorkDone, apply_changes, offset};
 use antiphon_tokio::{
-    Config, ErrorObject, OwnedError, Params, Report, RequestContext, Router, State, serve_stdio,
+    Config, ErrorObject, OwnedError, Report, RequestContext, Router, serve_stdio,
 };
-use serde::Deserialize;
-
-/// The params of `didChange`. A change without a range replaces the whole text; an invalid range is
-/// an error.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DidChange {
-    text_document: TextDocumentIdentifier,
-    content_changes: Vec<Change>,
-}
-
-#[derive(Deserialize)]
-struct Change {
-    range: Option<Range>,
-    text: String,
-}
 
 #[derive(Default)]
 struct Words {
@@ -52,6 +37,9 @@ struct Words {
     ignore_case: bool,
     documents: HashMap<Uri, String>,
 }
+
+/// What the editor counts the characters of a line in, because the server asks for nothing else.
+const UTF16: &PositionEncodingKind = &PositionEncodingKind::UTF16;
 
 type Shared = Arc<Mutex<Words>>;
 type Context = RequestContext<Shared>;
@@ -82,7 +70,11 @@ async fn initialize(said: InitializeParams, call: Context) -> Result<InitializeR
     })
 }
 
-/// Asks the editor for its settings. Later messages wait until this notification handler has ended.
+/// How long the editor has to answer.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// Asks the editor for its settings. Later messages wait until this notification handler has ended, so it
+/// does not wait for long.
 async fn configure(call: Context) -> Result<(), OwnedError> {
     if !words_of(&call).has_settings {
         return Ok(());
@@ -90,26 +82,27 @@ async fn configure(call: Context) -> Result<(), OwnedError> {
     let item = ConfigurationItem::new(None, Some("words.ignoreCase".into()));
     let (peer, asked) = (call.peer(), ConfigurationParams::new(vec![item]));
     let method = ConfigurationRequest::METHOD.as_str();
-    match peer.call::<[Option<bool>; 1]>(method, &asked).await {
+    let call_editor = peer.call::<[Option<bool>; 1]>(method, &asked);
+    match call_editor.timeout(MAX_WAIT).await {
         Ok([ignore]) => words_of(&call).ignore_case = ignore.unwrap_or(false),
         Err(error) => log(format_args!("no configuration: {error}")),
     }
     Ok(())
 }
 
-fn change(Params(said): Params<DidChange>, State(words): State<Shared>) {
-    let documents = &mut words.lock().unwrap().documents;
-    if let Some(text) = documents.get_mut(&said.text_document.uri) {
-        said.content_changes
-            .into_iter()
-            .for_each(|change| apply(text, change));
+async fn change(said: DidChangeTextDocumentParams, call: Context) -> Result<(), OwnedError> {
+    let id = said.text_document.text_document_identifier;
+    match words_of(&call).documents.get_mut(&id.uri) {
+        Some(text) => apply_changes(text, &said.content_changes, UTF16),
+        None => Ok(()),
     }
 }
 
 async fn hover(asked: HoverParams, call: Context) -> Result<Option<Hover>, OwnedError> {
     let (at, words) = (asked.text_document_position_params, words_of(&call));
     let document = words.documents.get(&at.text_document.uri);
-    let found = document.and_then(|text| Some((text, word_at(text, offset(text, at.position))?)));
+    let found =
+        document.and_then(|text| Some((text, word_at(text, offset(text, at.position, UTF16))?)));
     Ok(found.map(|(text, word)| {
         let same = |other: &&str| match words.ignore_case {
             true => other.to_lowercase() == word.to_lowercase(),
@@ -127,30 +120,38 @@ async fn execute(asked: ExecuteCommandParams, call: Context) -> Result<Option<Ls
         return Err(ErrorObject::invalid_params().into());
     }
     let documents = words_of(&call).documents.clone();
-    let lines: Vec<&str> = documents.values().flat_map(|text| text.lines()).collect();
     // The progress ends when `work` is dropped, also if the request is cancelled.
     let work = WorkDone::begin(&call, "Counting words").await;
-    let mut total = 0;
-    for (done, line) in lines.iter().enumerate() {
-        work.report(None, u32::try_from(100 * done / lines.len()).ok());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        total += words_in(line).count();
-    }
-    Ok(Some(total.into()))
+    let steps = work.steps();
+    // On a thread of the pool, so that the server goes on meanwhile.
+    let counted = call.on_pool(move |cancellation| {
+        let lines: Vec<&str> = documents.values().flat_map(|text| text.lines()).collect();
+        let mut total = 0;
+        for (done, line) in lines.iter().enumerate() {
+            // A cancel cannot stop a thread.
+            if cancellation.is_cancelled() {
+                break;
+            }
+            steps.report(None, u32::try_from(100 * done / lines.len()).ok());
+            sleep(Duration::from_millis(10));
+            total += words_in(line).count();
+        }
+        total
+    });
+    Ok(Some(counted.await?.into()))
 }
 
 fn server() -> LanguageServer<Shared> {
-    let router = Router::with_state(Shared::default())
-        .notification("textDocument/didChange", [], change)
-        .on_report(|_, report| match report {
-            // `main` prints an error of the transport.
-            Report::Transport(_) => {}
-            report => log(report),
-        });
+    let router = Router::with_state(Shared::default()).on_report(|_, report| match report {
+        // `main` prints an error of the transport.
+        Report::Transport(_) => {}
+        report => log(report),
+    });
     LanguageServer::from(router)
         .on::<InitializeRequest>(initialize)
         .on_notification::<InitializedNotification>(|_, call| configure(call))
         .on_notification::<DidChangeConfigurationNotification>(|_, call| configure(call))
+        .on_notification::<DidChangeTextDocumentNotification>(change)
         .on_notification::<DidOpenTextDocumentNotification>(|said, call| async move {
             let document = said.text_document;
             words_of(&call)
@@ -171,15 +172,6 @@ fn log(line: impl Display) {
     drop(writeln!(stderr(), "lsp_server: {line}"));
 }
 
-fn apply(text: &mut String, change: Change) {
-    let whole = 0..text.len();
-    let range = change.range.map_or(whole, |Range { start, end }| {
-        let start = offset(text, start);
-        start..offset(text, end).max(start)
-    });
-    text.replace_range(range, &change.text);
-}
-
 fn words_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -190,25 +182,6 @@ fn word_at(text: &str, offset: usize) -> Option<&str> {
     let start = before.trim_end_matches(char::is_alphanumeric).len();
     let end = text.len() - after.trim_start_matches(char::is_alphanumeric).len();
     Some(&text[start..end]).filter(|word| !word.is_empty())
-}
-
-/// Returns the byte offset of a position in a text. A position after the end of its line means the
-/// end of the line.
-fn offset(text: &str, position: Position) -> usize {
-    let start: usize = text
-        .split_inclusive('\n')
-        .take(position.line as usize)
-        .map(str::len)
-        .sum();
-    let line = text[start..].lines().next().unwrap_or("");
-    let mut units = 0;
-    for (at, c) in line.char_indices() {
-        if units >= position.character as usize {
-            return start + at;
-        }
-        units += c.len_utf16();
-    }
-    start + line.len()
 }
 
 #[tokio::main]
