@@ -14,16 +14,19 @@ use std::time::Duration;
 
 use antiphon_tokio::service::SchemaOf;
 use antiphon_tokio::{
-    Config, Internal, Json, McpRevision, OwnedError, OwnedJson, Params, Progress, Report, Router,
-    serve_stdio,
+    Config, Internal, Json, McpRevision, OwnedError, OwnedJson, Params, Peer, Progress, Report,
+    Router, serve_stdio,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The revisions of MCP that this server supports, the newest first. Revision 2025-03-26 has batches, so it
-/// is not one of them.
-const REVISIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
+/// The revisions of MCP that this server supports, the newest first. Only 2025-03-26 has batches.
+const REVISIONS: [McpRevision; 3] = [
+    McpRevision::V2025_11_25,
+    McpRevision::V2025_06_18,
+    McpRevision::V2025_03_26,
+];
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -92,11 +95,13 @@ struct Done {
     message: String,
 }
 
-fn initialize(Params(asked): Params<Initialize>) -> Result<Value, OwnedError> {
-    let known = |known: &&str| **known == asked.protocol_version;
-    let revision = REVISIONS.into_iter().find(known).unwrap_or(REVISIONS[0]);
+fn initialize(Params(asked): Params<Initialize>, peer: Peer) -> Result<Value, OwnedError> {
+    let known = McpRevision::of(&asked.protocol_version);
+    let revision = known.filter(|known| REVISIONS.contains(known));
+    let revision = revision.unwrap_or(REVISIONS[0]);
+    peer.set_dialect(Config::mcp(revision).dialect);
     Ok(json!({
-        "protocolVersion": revision,
+        "protocolVersion": revision.as_str(),
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "mcp_tools", "version": "1.0.0"},
     }))
@@ -194,6 +199,7 @@ async fn main() {
     }
     let router = Router::new()
         .method("initialize", [], initialize)
+        .notification("notifications/initialized", [], || ())
         .method("ping", [], || Ok::<_, OwnedError>(json!({})))
         .method("tools/list", [], |Params(_): Params<Value>| list())
         .method("tools/call", [], call)
