@@ -235,6 +235,7 @@ impl Report {
             Self::Failed(request, _) if request.id.is_none() => Severity::Info,
             Self::Failed(..)
             | Self::AnswerRefused(..)
+            | Self::DataDropped(_)
             | Self::QueueFull(_)
             | Self::NoCapacity(_)
             | Self::QueueOverflow

@@ -182,10 +182,7 @@ impl Request {
     /// What happens to params by unknown names.
     pub(crate) fn unknown_params(&self) -> UnknownParams {
         let set = self.unknown_params.get().copied();
-        set.unwrap_or_else(|| {
-            let options = self.responder.session().options();
-            options.config.dialect.unknown_params
-        })
+        set.unwrap_or_else(|| self.responder.session().dialect().unknown_params)
     }
 
     /// The value of type `T` that an interceptor has added to the attributes of the request.
