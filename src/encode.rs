@@ -483,7 +483,7 @@ mod tests {
     fn params_are_an_array_an_object_or_nothing() {
         let mut out = b"kept".to_vec();
         assert!(matches!(
-            request(&mut out, Style::V2, "m", &1, &SEQUENTIAL, SEVEN),
+            request(&mut out, Style::V2, "m", &1, None, &SEQUENTIAL, SEVEN),
             Err(WriteError::ParamsScalar)
         ));
         assert!(matches!(
@@ -492,7 +492,7 @@ mod tests {
         ));
         let named = Json::parse_str("{}").unwrap();
         assert!(matches!(
-            request(&mut out, Style::V1, "m", named, &SEQUENTIAL, SEVEN),
+            request(&mut out, Style::V1, "m", named, None, &SEQUENTIAL, SEVEN),
             Err(WriteError::ParamsByName)
         ));
         assert_eq!(out, b"kept");
