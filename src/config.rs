@@ -221,8 +221,8 @@ options! {
         max_open_calls: usize = 65_536,
         /// The most open requests of the peer. Further ones are answered with the busy error of
         /// `error_profile` (−32002 by default). Reading goes on, because open ones may wait for
-        /// answers. Default 1088: 64 running and 1024 waiting.
-        max_open_requests: usize = 64 + 1024,
+        /// answers. Default 1280: 256 running and 1024 waiting.
+        max_open_requests: usize = 256 + 1024,
         /// The most unmatched responses; one more breaks the connection. Default `u64::MAX`.
         max_unmatched_responses: u64 = u64::MAX,
         /// The most malformed messages; one more breaks the connection. Default `u64::MAX`.

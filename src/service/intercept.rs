@@ -304,7 +304,15 @@ impl<R: ?Sized + 'static> Chain<R> {
     /// Reports to the first `asked` interceptors, in reverse order, that the call was cancelled or
     /// its handler panicked, as [`given_up`](Interceptor::given_up) does.
     pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
-        for interceptor in self.all.iter().take(asked).rev() {
+        for place in (0..asked).rev() {
+            self.given_up_at(place, cx, request);
+        }
+    }
+
+    /// Reports to the interceptor at this place what [`given_up`](Self::given_up) reports to all: for a
+    /// caller that tells the others although one has panicked.
+    pub fn given_up_at(&self, place: usize, cx: &Cx, request: &R) {
+        if let Some(interceptor) = self.all.get(place) {
             interceptor.given_up(cx, request);
         }
     }

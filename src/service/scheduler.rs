@@ -143,10 +143,16 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Sets how many requests of a connection wait, and returns how many of them exceed the limit.
+    /// Sets how many requests of a connection wait, and returns how many of them exceed the limit. As long
+    /// as a permit is free, none does: then requests wait for their own connection only, and those of
+    /// another connection begin at once.
     pub fn set_waiting(&mut self, member: &mut Member, waiting: usize) -> usize {
         let others = self.waiting - member.waiting;
-        let room = self.max_waiting.saturating_sub(others);
+        let is_free = self.running < self.max_running && self.line.is_empty();
+        let room = match is_free {
+            true => usize::MAX,
+            false => self.max_waiting.saturating_sub(others),
+        };
         member.waiting = waiting.min(room);
         self.waiting = others + member.waiting;
         waiting - member.waiting

@@ -426,7 +426,8 @@ impl<W> Session<W> {
         self.queue.push_report((report, 0));
     }
 
-    /// Whether the peer has cancelled the request, a close has ended it, or the session is over.
+    /// Whether the peer has cancelled the request, a close has ended it, or the session is over. A cancel is
+    /// forgotten when the request has been answered.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.phase.is_over() || self.cancelled.contains(&request)
     }

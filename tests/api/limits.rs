@@ -157,7 +157,7 @@ fn every_limit_is_by_default_what_its_documentation_says() {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn the_bound_of_memory_is_the_one_that_the_pages_name() {
-    assert_eq!(Config::new().max_memory_bytes(), 71_027_600);
+    assert_eq!(Config::new().max_memory_bytes(), 71_783_312);
     let mut config = Config::new();
     let mut bound = |change: &dyn Fn(&mut Config)| {
         change(&mut config);

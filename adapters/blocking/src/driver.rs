@@ -283,7 +283,11 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
             Next::Work(work, permits_taken) => {
                 permits.add(permits_taken);
                 guarded(&mut *service, &peer, |service| {
-                    serve_one(session, service, &peer, work);
+                    let serve = || serve_one(session, service, &peer, work);
+                    match permits_taken {
+                        0 => serve(),
+                        _ => session.run_with_permit(serve),
+                    }
                 });
                 // All permits are given back.
                 permits.retain(0);

@@ -173,8 +173,7 @@ async fn created<S>(call: &RequestContext<S>) -> Progress<WorkDoneStep> {
 impl Drop for WorkDone {
     fn drop(&mut self) {
         if let Some(progress) = self.0.lock().take() {
-            // If the editor does not read, the step is dropped.
-            let _ = progress.send(&WorkDoneStep::End { message: None });
+            progress.send_at_drop(&WorkDoneStep::End { message: None });
         }
     }
 }

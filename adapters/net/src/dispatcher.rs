@@ -7,11 +7,17 @@ use antiphon::service::{Member, Scheduler};
 use smallvec::SmallVec;
 
 use crate::lock::Lock;
+use crate::seat::Seat;
 
 /// Limits how many requests of a server run at the same time, over all its connections, and how many wait.
 /// Clones are the same dispatcher. A running request holds a permit. Connections that get no permit for
 /// their requests stand in line, and each begins one request when its turn comes. So a connection that
 /// floods the server does not keep others out.
+///
+/// A handler that waits for its own peer, for the answer to a call or for space in the output, gives its
+/// permit back meanwhile. Then it goes on at once, so more requests than the limit may run for a while. A
+/// connection whose peer has ended its direction, or is gone, holds no permits for the handlers that still
+/// run.
 ///
 /// ```
 /// use antiphon::Config;
@@ -34,8 +40,8 @@ pub(crate) trait Begins: Send + Sync {
 pub(crate) type Called = SmallVec<[Weak<dyn Begins>; 1]>;
 
 impl Dispatcher {
-    /// Allows `max_running` requests to run at the same time (at least one), and `max_waiting` to wait;
-    /// further requests are answered *busy*, with the dialect's error.
+    /// Allows `max_running` requests to run at the same time (at least one), and `max_waiting` to wait
+    /// while that many run; further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
             scheduler: Arc::new(Lock::new(Scheduler::new(max_running, max_waiting))),
@@ -71,10 +77,21 @@ pub(crate) fn call(called: &Called) {
     sessions.for_each(|session| session.may_begin());
 }
 
-/// Allows 64 requests to run, and 1024 to wait.
+/// Allows 1024 requests to run, and 1024 to wait.
 impl Default for Dispatcher {
     fn default() -> Self {
-        Self::new(64, 1024)
+        Self::new(1024, 1024)
+    }
+}
+
+/// The seat of a handler that holds a permit.
+impl Seat for Dispatcher {
+    fn leave(&self) {
+        self.end(1);
+    }
+
+    fn come_back(&self) {
+        self.exceed();
     }
 }
 
@@ -167,6 +184,18 @@ impl Permits {
     /// Adds permits.
     pub fn add(&mut self, permits: usize) {
         self.permits += permits;
+    }
+
+    /// Gives back all but this many permits, or takes permits up to so many, even if none is free: for
+    /// handlers that go on after a wait.
+    pub(crate) fn hold(&mut self, permits: usize) {
+        self.retain(permits);
+        for _ in self.permits..permits {
+            self.permits += 1;
+            if let Some(dispatcher) = &self.dispatcher {
+                dispatcher.exceed();
+            }
+        }
     }
 
     /// Gives back all but this many permits.

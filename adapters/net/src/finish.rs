@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use antiphon::session::Report;
 
+use crate::guard::contained;
 use crate::session::Session;
 
 /// What a handler of a router returns so that its work runs to its end: a future that is not dropped when
@@ -76,7 +77,7 @@ impl<T: Send> Drop for ToEnd<T> {
         };
         let session = Arc::clone(&self.session);
         let running = Running::new(&session);
-        session.runtime().spawn(Box::pin(async move {
+        let task = Box::pin(async move {
             let mut step = |cx: &mut Context<'_>| work.as_mut().poll(cx).map(drop);
             poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| step(cx))) {
                 Ok(polled) => polled,
@@ -86,7 +87,9 @@ impl<T: Send> Drop for ToEnd<T> {
                 }
             })
             .await;
-        }));
+            contained(Some(&*running.0), || drop(work));
+        });
+        contained(Some(&*session), || session.runtime().spawn(task));
     }
 }
 

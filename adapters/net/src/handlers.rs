@@ -20,17 +20,20 @@ use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::answer::Answer;
 use crate::dispatcher::Permits;
+use crate::guard::Contained;
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::responder::Answered;
 use crate::runtime::Task;
+use crate::seat::{Waits, is_away, seated_on_task};
 use crate::service::Service;
 use crate::session::{Conn, Session, Tag, Work, WorkBatch};
 
 /// The service of one session, and its running handlers.
 pub(crate) struct Handlers {
-    service: Box<dyn Serve>,
+    service: Contained<Box<dyn Serve>, Session>,
+    session: Arc<Session>,
     /// The handler that must end before anything else begins.
     ordered: Option<Task>,
     /// The handlers of notifications under [`Order::Free`], where no message waits for their end; `None`
@@ -40,6 +43,8 @@ pub(crate) struct Handlers {
     is_free: bool,
     /// The handlers of requests that did not end in their first poll; `None` before the first one.
     running: Option<FuturesUnordered<Handler>>,
+    /// Whether one of them has waited for its peer.
+    has_waited: bool,
     /// The permits of the server's dispatcher with which the handlers run.
     permits: Permits,
     /// The results of handlers, until the next turn sends them.
@@ -54,6 +59,10 @@ struct Handler {
     request: RequestKey,
     /// `None` after its request was cancelled.
     task: Option<Answering>,
+    /// The address of its session.
+    session: usize,
+    /// What it waits for its own peer.
+    waits: Waits,
     /// Makes the set of handlers poll this one. It is woken after a cancel, so that the set removes
     /// the handler.
     waker: Option<Waker>,
@@ -68,7 +77,8 @@ impl Future for Handler {
         let Some(task) = &mut this.task else {
             return Poll::Ready(None);
         };
-        let polled = task.as_mut().poll(cx).map(Some);
+        let poll = || task.as_mut().poll(cx).map(Some);
+        let polled = seated_on_task(this.session, &mut this.waits, poll);
         if polled.is_pending() && this.waker.is_none() {
             // The waker stays valid as long as this handler is in the set.
             this.waker = Some(cx.waker().clone());
@@ -158,10 +168,12 @@ impl Handlers {
         Self {
             permits: Permits::new(peer.session().dispatcher()),
             is_free: peer.session().options().order == Order::Free,
-            service: Box::new(Serving(Arc::new(Sides { service, peer }))),
+            session: Arc::clone(peer.session()),
+            service: Contained::new(Box::new(Serving(Arc::new(Sides { service, peer }))), None),
             ordered: None,
             notified: None,
             running: None,
+            has_waited: false,
             answers: Vec::new(),
         }
     }
@@ -177,8 +189,7 @@ impl Handlers {
     /// How many more requests may begin; `None` while nothing at all may begin, because a handler must end
     /// first, or because as many handlers of notifications run as may.
     pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
-        let running = self.running.as_ref().map_or(0, |running| running.len());
-        let capacity = max_running_requests.saturating_sub(running);
+        let capacity = max_running_requests.saturating_sub(self.seated());
         let is_full =
             |notified: &FuturesUnordered<Task>| notified.len() >= max_running_requests.max(1);
         let is_held = self.ordered.is_some() || self.notified.as_ref().is_some_and(is_full);
@@ -216,10 +227,30 @@ impl Handlers {
         self.release_permits();
     }
 
-    /// Returns the permits of handlers that have ended.
+    /// How many handlers run and do not wait for their own peer.
+    fn seated(&self) -> usize {
+        let Some(running) = &self.running else {
+            return 0;
+        };
+        match self.has_waited {
+            false => running.len(),
+            true => running
+                .iter()
+                .filter(|handler| !is_away(&handler.waits))
+                .count(),
+        }
+    }
+
+    /// Returns the permits of handlers that have ended or wait for their own peer, and takes those of
+    /// handlers that go on. If the peer is gone, none is held.
     fn release_permits(&mut self) {
-        let running = self.running.as_ref().map_or(0, FuturesUnordered::len);
-        self.permits.retain(running);
+        let has_waited =
+            |all: &FuturesUnordered<Handler>| all.iter().any(|one| one.waits.is_some());
+        self.has_waited = self.has_waited || self.running.as_ref().is_some_and(has_waited);
+        self.permits.hold(match self.session.is_gone() {
+            true => 0,
+            false => self.seated(),
+        });
     }
 
     fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
@@ -238,7 +269,7 @@ impl Handlers {
             // A handler that awaits the cancel is polled first, so that it can answer.
             self.poll_running(cx);
         }
-        match guarded(&*self.service, || self.service.serve(work)).flatten() {
+        match guarded(&**self.service, || self.service.serve(work)).flatten() {
             Some(task) if is_free => {
                 self.notified.get_or_insert_default().push(task);
                 self.poll_notified(cx);
@@ -258,38 +289,41 @@ impl Handlers {
 
     #[inline(never)]
     fn poll_notified(&mut self, cx: &mut Context<'_>) {
-        poll_all(&mut self.notified, &*self.service, cx, drop);
+        poll_all(&mut self.notified, &**self.service, cx, drop);
     }
 
     fn poll_ordered(&mut self, cx: &mut Context<'_>) {
         let Some(task) = &mut self.ordered else {
             return;
         };
-        let polled = guarded(&*self.service, || task.as_mut().poll(cx));
+        let polled = guarded(&**self.service, || task.as_mut().poll(cx));
         if polled.is_none_or(|polled| polled.is_ready()) {
             // The values in the handler may use the peer when they are dropped, or panic.
             let done = self.ordered.take();
-            guarded(&*self.service, || drop(done));
+            guarded(&**self.service, || drop(done));
         }
     }
 
     fn begin_request(&mut self, cx: &mut Context<'_>, request: Request) {
         let key = request.key();
         let service = &self.service;
+        let (session, mut waits) = (self.session.address(), None);
         let begin = || {
             let mut task = service.request(request);
             // Most handlers end in their first poll and need not be stored.
-            match task.as_mut().poll(cx) {
+            match seated_on_task(session, &mut waits, || task.as_mut().poll(cx)) {
                 Poll::Ready(answered) => Ok(answered),
                 Poll::Pending => Err(task),
             }
         };
-        match guarded(&**service, begin) {
+        match guarded(&***service, begin) {
             Some(Ok(answered)) => self.answers.push(answered),
             Some(Err(task)) => {
                 self.running.get_or_insert_default().push(Handler {
                     request: key,
                     task: Some(task),
+                    session,
+                    waits,
                     waker: None,
                 });
                 self.poll_running(cx);
@@ -299,7 +333,7 @@ impl Handlers {
     }
 
     fn poll_running(&mut self, cx: &mut Context<'_>) {
-        poll_all(&mut self.running, &*self.service, cx, |answered| {
+        poll_all(&mut self.running, &**self.service, cx, |answered| {
             self.answers.extend(answered);
         });
     }
@@ -313,7 +347,7 @@ impl Handlers {
             return;
         };
         let (task, waker) = (handler.task.take(), handler.waker.take());
-        guarded(&*self.service, || drop(task));
+        guarded(&**self.service, || drop(task));
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -322,17 +356,24 @@ impl Handlers {
     /// Drops the handlers of notifications, and that of [`Service::opened`].
     pub(crate) fn drop_notified(&mut self) {
         let dropped = (self.ordered.take(), self.notified.take());
-        guarded(&*self.service, || drop(dropped));
+        guarded(&**self.service, || drop(dropped));
     }
 
     /// Drops the handlers that still run, and reports to the service that the connection has ended.
     pub(crate) fn finish(&mut self, why: Closed) {
-        guarded(&*self.service, || {
-            (self.ordered, self.notified, self.running) = (None, None, None);
-            self.answers.clear();
-        });
+        // Each is dropped by itself: a panic in one would leave the others in a set that cannot be dropped
+        // any more.
+        let ordered = self.ordered.take().into_iter();
+        let notified = self.notified.take().into_iter().flatten();
+        for task in ordered.chain(notified) {
+            guarded(&**self.service, || drop(task));
+        }
+        for handler in self.running.take().into_iter().flatten() {
+            guarded(&**self.service, || drop(handler));
+        }
+        self.answers.clear();
         self.permits.retain(0);
-        guarded(&*self.service, || self.service.closed(why));
+        guarded(&**self.service, || self.service.closed(why));
     }
 }
 

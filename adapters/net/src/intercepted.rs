@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::mem;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::service::{
@@ -16,6 +17,7 @@ use crate::batch::Entries;
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::context::Headers;
+use crate::guard::{Contained, contained};
 #[cfg(feature = "http")]
 use crate::http::error::HttpError;
 use crate::outgoing::OutgoingCall;
@@ -27,6 +29,8 @@ use crate::wait::Wait;
 /// The interceptors of a connection or a client, and what they are told about the connection.
 pub(crate) struct Interception<'c> {
     pub(crate) chain: &'c Chain<OutgoingCall>,
+    /// The connection, to whose service panics are reported.
+    pub(crate) session: Option<&'c Arc<Session>>,
     pub(crate) runtime: &'c SharedRuntime,
     pub(crate) connection: u32,
     pub(crate) peer_addr: Option<SocketAddr>,
@@ -43,6 +47,7 @@ impl<'c> Interception<'c> {
     ) -> Option<Self> {
         Some(Self {
             chain: chain?,
+            session: None,
             runtime,
             connection: 0,
             peer_addr: None,
@@ -93,8 +98,9 @@ impl Interception<'_> {
             runtime: SharedRuntime::clone(self.runtime),
         };
         let mut intercepted = Intercepted {
-            cx: Cx::new(outgoing.now(), true),
+            cx: Contained::new(Cx::new(outgoing.now(), true), self.session.cloned()),
             chain: self.chain.clone(),
+            session: self.session.cloned(),
             call: outgoing,
             asked: 0,
         };
@@ -191,7 +197,9 @@ pub(crate) struct Intercepted {
     call: OutgoingCall,
     /// How many of the interceptors have been asked.
     asked: usize,
-    cx: Cx,
+    cx: Contained<Cx, Session>,
+    /// The connection; `None` for a client that is bound to none.
+    session: Option<Arc<Session>>,
 }
 
 /// A call on which an interceptor decides later. Dropping it cancels the call.
@@ -376,7 +384,11 @@ impl Intercepted {
 
 impl Drop for Intercepted {
     fn drop(&mut self) {
-        self.chain.given_up(self.asked, &self.cx, &self.call);
+        // Each is told by itself: one that panics keeps no other from hearing of it.
+        for place in (0..self.asked).rev() {
+            let give_up = || self.chain.given_up_at(place, &self.cx, &self.call);
+            contained(self.session.as_deref(), give_up);
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 //! observer is called once, as soon as both the answer and the observer are there.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use antiphon::ErrorObject;
@@ -42,6 +41,7 @@ impl Given {
 
 debug_fields!(impl[] LaterAnswer as "LaterAnswer" {});
 
+/// An observer, which does not panic: a responder that is dropped in a panic may call it.
 type OnGiven = Box<dyn FnOnce(Given) + Send>;
 
 /// An answer that comes later.
@@ -63,7 +63,7 @@ impl LaterAnswer {
         let given = *state.given.get_or_insert(given);
         let observers = mem::take(&mut state.observers);
         drop(state);
-        observers.into_iter().for_each(|told| call(told, given));
+        observers.into_iter().for_each(|told| told(given));
     }
 
     /// Calls `told` with the answer, now or when it comes.
@@ -73,14 +73,8 @@ impl LaterAnswer {
             return state.observers.push(Box::new(told));
         };
         drop(state);
-        call(Box::new(told), given);
+        told(given);
     }
-}
-
-fn call(told: OnGiven, given: Given) {
-    // The thread may be unwinding already, and a second panic would abort the process. A panic of `told`
-    // was printed.
-    let _ = catch_unwind(AssertUnwindSafe(|| told(given)));
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::task::{Poll, Waker};
 
 use antiphon::SendError;
 
+use crate::seat::Away;
 use crate::session::{Session, State};
 
 /// A sender in the line of a session. Dropping it leaves the line.
@@ -12,6 +13,7 @@ pub(crate) struct InLine {
     session: Arc<Session>,
     /// The sender's number in the line; `None` if it does not wait there.
     place: Option<u64>,
+    away: Option<Away>,
 }
 
 impl InLine {
@@ -21,6 +23,7 @@ impl InLine {
         Self {
             session,
             place: None,
+            away: None,
         }
     }
 
@@ -51,6 +54,15 @@ impl InLine {
 
     /// Sends in its turn, as soon as there is space.
     pub(crate) fn poll_send<R>(
+        &mut self,
+        waker: &Waker,
+        send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
+    ) -> Poll<Result<R, SendError>> {
+        let polled = self.poll_turn(waker, send);
+        Away::track(&mut self.away, self.session.address(), polled)
+    }
+
+    fn poll_turn<R>(
         &mut self,
         waker: &Waker,
         send: &mut impl FnMut(&mut State) -> Result<R, SendError>,

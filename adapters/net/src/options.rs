@@ -60,16 +60,18 @@ pub struct ConnectionConfig {
     pub order: Order,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Clones of a
     /// `ConnectionConfig` share it, and so do the connections of a server. Default: each new
-    /// `ConnectionConfig` has its own, in which 64 jobs run and 1024 wait.
+    /// `ConnectionConfig` has its own, in which 64 jobs run and 1024 wait, and jobs that wait for their
+    /// own peer count no place: see [`Pool`].
     pub pool: Pool,
     /// Limits how many requests of a server run at the same time, over all its connections, and how many
     /// wait. Clones of a `ConnectionConfig` share it, and so do the connections of a server;
     /// connections that we open are not counted. Default: each new `ConnectionConfig` has its own,
-    /// in which 64 requests run and 1024 wait.
+    /// in which 1024 requests run and 1024 wait.
     pub dispatcher: Dispatcher,
     /// The most requests of one connection that an async service handles at the same time. Further ones
     /// wait, and so do the messages after them, except cancels and the answers to our own calls.
-    /// Default 64. (The blocking adapter handles one request after another; work on the pool is
+    /// A handler that waits for its own peer, for the answer to a call or for space in the output, does not
+    /// count meanwhile. Default 256. (The blocking adapter handles one request after another; work on the pool is
     /// limited by the pool.)
     pub max_running_requests: usize,
     /// How long to wait for the peer's end of stream after ours, and how long to read after a write
@@ -114,7 +116,7 @@ impl ConnectionConfig {
             order: Order::Notifications,
             pool: Pool::default(),
             dispatcher: Dispatcher::default(),
-            max_running_requests: 64,
+            max_running_requests: 256,
             linger: Duration::from_secs(1),
             report_unserved: true,
             refuse_http: true,

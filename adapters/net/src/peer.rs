@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{
-    CallId, CloseReason, Closed, Collector, Dialect, Instant, Method, OwnedJson, OwnedOutcome,
-    Payload, RpcError, SendError,
+    CallId, CloseReason, Closed, Collector, Dialect, Instant, Method, OwnedOutcome, Payload,
+    RequestKey, RpcError, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,6 +28,7 @@ use crate::line::InLine;
 use crate::pending::{PendingBatch, PendingCall, due, send};
 use crate::responder::Responder;
 use crate::runtime::until;
+use crate::seat::away_during;
 use crate::session::{Session, State, Tag, Then};
 use crate::slot::{Gathering, call_slot};
 use crate::text::Text;
@@ -155,6 +156,17 @@ impl Peer {
     /// [`SendError::Full`] if there is no space now, or if others are waiting for space already;
     /// otherwise why it cannot be sent: an interceptor that decides later has failed here.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.try_notify_about(None, method, params)
+    }
+
+    /// Sends a notification as [`try_notify`](Self::try_notify) does, unless it is about a request of the
+    /// peer that is not open any more.
+    pub(crate) fn try_notify_about(
+        &self,
+        request: Option<RequestKey>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<(), SendError> {
         let mut call = CallRequest::new(method, Text::of(params), self.call_timeout());
         let seen = self.interception();
         let shown = seen.map(|seen| seen.notification(&mut call).at_once());
@@ -165,7 +177,13 @@ impl Peer {
         };
         let sent = call.params.and_then(|params| {
             let mut place = InLine::new(&self.session);
-            let mut send = |state: &mut State| state.conn.notify(&call.method, params.all());
+            let mut send = |state: &mut State| {
+                let is_over = |request| state.conn.request_id(request).is_none();
+                match request.is_some_and(is_over) {
+                    true => Err(SendError::NotOpen),
+                    false => state.conn.notify(&call.method, params.all()),
+                }
+            };
             place.try_send(&mut send, false)
         });
         match intercepted {
@@ -288,7 +306,7 @@ impl Peer {
     }
 
     /// Returns a call that was not sent, because its outcome is known.
-    fn settled(&self, outcome: OwnedOutcome) -> PendingCall {
+    pub(crate) fn settled(&self, outcome: OwnedOutcome) -> PendingCall {
         let slot = call_slot();
         // No caller waits yet.
         let _ = slot.put(outcome);
@@ -297,7 +315,7 @@ impl Peer {
 
     /// Returns a call that interceptors have seen and that was then started or refused. If it was
     /// refused, they may have replaced the error by an outcome.
-    fn started(
+    pub(crate) fn started(
         &self,
         started: Result<PendingCall, SendError>,
         intercepted: Intercepted,
@@ -312,7 +330,7 @@ impl Peer {
     }
 
     /// Returns a batch of which nothing was sent, because interceptors have answered every entry.
-    fn settled_batch(&self) -> PendingBatch {
+    pub(crate) fn settled_batch(&self) -> PendingBatch {
         let slot = Arc::clone(Gathering::new(0, 0).all());
         PendingBatch::new(Arc::clone(&self.session), Arc::new([]), slot)
     }
@@ -352,6 +370,7 @@ impl Peer {
         let mark = self.session.lock().conn.transmit_queued();
         Wait::on(Some(&self.session), async move {
             let written = self.until(move |state| state.written_to(mark));
+            let written = away_during(self.session.address(), written);
             let written = until(self.session.runtime(), deadline, written).await;
             written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
         })
@@ -452,102 +471,6 @@ impl Peer {
     }
 }
 
-impl<'p> Call<'p, OwnedJson, Peer> {
-    /// Sends the call, after waiting for space if the output is full. Returns a future of its
-    /// outcome; dropping that cancels the call.
-    ///
-    /// # Errors
-    /// The call was refused.
-    pub fn start(self) -> Wait<'p, Result<PendingCall, SendError>> {
-        let (peer, request) = self.into_parts();
-        let Some(seen) = peer.interception() else {
-            return peer.start(request);
-        };
-        let Some(mut call) = request else {
-            return peer.start(None);
-        };
-        let shown = seen.call(&mut call);
-        shown.then(&peer.session, call, move |decided| match decided {
-            Ok((call, intercepted)) => {
-                let started = peer.start(Some(call));
-                started.map(move |started| peer.started(started, intercepted))
-            }
-            Err(answered) => {
-                let pending = peer.settled(outcome_of(answered));
-                Wait::known(Some(&peer.session), Ok(pending))
-            }
-        })
-    }
-
-    /// Sends the call, after waiting for space if the output is full, and runs `then` when it ends,
-    /// in order with the service's other work: messages that the peer sent before the answer are
-    /// handled first, unless they have to wait for other handlers. So a relay needs no task for each
-    /// call. [`Peer::cancel`] drops `then` without running it. If an interceptor answers the call,
-    /// `then` runs at once.
-    ///
-    /// # Errors
-    /// Returns `then` with the reason.
-    pub fn then(
-        self,
-        then: impl FnOnce(OwnedOutcome) + Send + 'static,
-    ) -> Wait<'p, Result<CallId, CallRefused>> {
-        let (peer, request) = self.into_parts();
-        let Some(seen) = peer.interception() else {
-            return peer.start_then(request, Box::new(then));
-        };
-        let Some(mut call) = request else {
-            return peer.start_then(None, Box::new(then));
-        };
-        let shown = seen.call(&mut call);
-        shown.then(&peer.session, call, move |decided| match decided {
-            Ok((call, intercepted)) => {
-                let then = move |outcome| then(intercepted.end_outcome(outcome));
-                peer.start_then(Some(call), Box::new(then))
-            }
-            Err(answered) => {
-                then(outcome_of(answered));
-                Wait::known(Some(&peer.session), Ok(NO_CALL))
-            }
-        })
-    }
-}
-
-impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
-    /// Sends the batch, after waiting for space if the output is full. Returns a future of the
-    /// outcomes; dropping that cancels the calls that have none.
-    ///
-    /// # Errors
-    /// The batch was refused.
-    pub fn start(self) -> Wait<'p, Result<(H, PendingBatch), SendError>> {
-        let (peer, built, timeout) = self.into_parts();
-        Wait::on(Some(&peer.session), async move {
-            let (handles, mut batch) = built?;
-            let Some(seen) = peer.interception() else {
-                return Ok((handles, peer.start_batch(batch, timeout).await?));
-            };
-            let mut shown = seen.batch(&batch);
-            let left = match shown.is_waiting() {
-                true => shown.decide(timeout).await,
-                false => timeout,
-            };
-            let finished = shown.finish(&mut batch);
-            let intercepted = finished.map_err(|_| SendError::Interceptor)?;
-            let started = match batch.is_empty() {
-                true => Ok(peer.settled_batch()),
-                false => peer.start_batch(batch, left).await,
-            };
-            match started {
-                Ok(pending) => Ok((handles, pending.intercepted_by(intercepted))),
-                Err(error) => {
-                    // The batch is refused, whatever the interceptors make of it.
-                    let _ = intercepted.end(Err(CallError::Unsent));
-                    Err(error)
-                }
-            }
-        })
-    }
-}
-
 impl MakeCall for Peer {
     fn call_timeout(&self) -> Option<Duration> {
         self.session.options().call_timeout
@@ -557,6 +480,7 @@ impl MakeCall for Peer {
         let options = self.session.options();
         Some(Interception {
             chain: options.interceptors.as_ref()?,
+            session: Some(&self.session),
             runtime: self.session.shared_runtime(),
             connection: self.context().connection,
             peer_addr: self.context().peer_addr,
@@ -591,4 +515,4 @@ impl fmt::Debug for Peer {
 }
 
 /// The id of no call: no call has number 0.
-const NO_CALL: CallId = CallId::new(0, 0);
+pub(crate) const NO_CALL: CallId = CallId::new(0, 0);

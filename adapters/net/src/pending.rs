@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::call_error::CallError;
 use crate::intercepted::{Intercepted, InterceptedBatch};
 use crate::runtime::threads::within;
+use crate::seat::Away;
 use crate::session::{Conn, Session, Tag};
 use crate::slot::{CallSlot, Slot, give_back};
 
@@ -25,6 +26,7 @@ pub struct PendingCall {
     call: CallId,
     /// `None` after the outcome was returned.
     slot: Option<CallSlot>,
+    away: Option<Away>,
     /// `None` without interceptors.
     intercepted: Option<Box<Intercepted>>,
 }
@@ -35,6 +37,7 @@ impl PendingCall {
             session,
             call,
             slot: Some(slot),
+            away: None,
             intercepted: None,
         }
     }
@@ -99,10 +102,12 @@ impl Future for PendingCall {
     type Output = OwnedOutcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
-        let Some(slot) = &self.slot else {
+        let this = &mut *self;
+        let Some(slot) = &this.slot else {
             return Poll::Pending;
         };
-        let outcome = ready!(slot.poll(cx.waker()));
+        let (polled, address) = (slot.poll(cx.waker()), this.session.address());
+        let outcome = ready!(Away::track(&mut this.away, address, polled));
         if let Some(slot) = self.slot.take() {
             give_back(slot);
         }
@@ -135,6 +140,7 @@ pub struct PendingBatch {
     calls: Arc<[CallId]>,
     /// `None` after the outcomes were returned.
     slot: Option<Arc<Slot<Collector>>>,
+    away: Option<Away>,
     /// `None` without interceptors.
     intercepted: Option<InterceptedBatch>,
 }
@@ -149,6 +155,7 @@ impl PendingBatch {
             session,
             calls,
             slot: Some(slot),
+            away: None,
             intercepted: None,
         }
     }
@@ -164,10 +171,12 @@ impl Future for PendingBatch {
     type Output = Collector;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Collector> {
-        let Some(slot) = &self.slot else {
+        let this = &mut *self;
+        let Some(slot) = &this.slot else {
             return Poll::Pending;
         };
-        let outcomes = ready!(slot.poll(cx.waker()));
+        let (polled, address) = (slot.poll(cx.waker()), this.session.address());
+        let outcomes = ready!(Away::track(&mut this.away, address, polled));
         self.slot = None;
         Poll::Ready(match self.intercepted.take() {
             None => outcomes,

@@ -1,21 +1,33 @@
 //! Threads for long work.
 //!
-//! A limited number of jobs run, a limited number wait, and further ones are refused at once.
+//! A limited number of jobs run, a limited number wait, and further ones are refused at once. A job that
+//! waits for its own peer does not count as running. The next job is one of the connection that runs the
+//! fewest.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::lock::Lock;
+use crate::seat::{Seat, seated_on_thread};
 
 /// How long an idle thread stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How many threads a pool has at most besides those for running jobs.
+const MAX_MORE: usize = 192;
+
 /// A limited set of worker threads, which are started when they are needed. Clones share the
 /// threads.
+///
+/// A job that waits for the answer of its own peer does not count as running: meanwhile another job runs,
+/// on one of up to 192 further threads. So jobs that ask their peer something, whose peer asks back, do
+/// not run out of threads, and a peer that does not answer keeps no others out. No connection has more
+/// than about half of all threads.
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -24,6 +36,8 @@ pub struct Pool {
 struct Inner {
     max_running: usize,
     max_waiting: usize,
+    /// Whether a connection that runs no job may begin one although `max_running` jobs run.
+    is_shared: bool,
     state: Lock<State>,
     work: Condvar,
 }
@@ -31,10 +45,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     /// Jobs that no thread has taken yet.
-    queue: VecDeque<Queued>,
-    /// The number of jobs, including running ones, without those that must run. Only this number
-    /// decides whether a job is refused, and not how soon a thread takes it.
-    jobs: usize,
+    queue: VecDeque<(Job, Arc<Place>)>,
+    running: Vec<Arc<Place>>,
     threads: usize,
     idle: usize,
 }
@@ -42,20 +54,70 @@ struct State {
 /// A job.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-struct Queued {
-    job: Job,
-    /// Whether it is one of [`State::jobs`].
+/// The jobs of one connection.
+#[derive(Debug)]
+pub struct Jobs {
+    /// The address of the connection's session.
+    session: usize,
+    /// How many of them run.
+    running: AtomicUsize,
+}
+
+impl Jobs {
+    /// Begins with none, for the session at this address.
+    pub(crate) fn new(session: usize) -> Arc<Self> {
+        let running = AtomicUsize::new(0);
+        Arc::new(Self { session, running })
+    }
+}
+
+/// A job that waits or runs.
+struct Place {
+    pool: Arc<Inner>,
+    /// The jobs of its connection; `None` if it belongs to none.
+    jobs: Option<Arc<Jobs>>,
+    /// Whether it counts when a job is refused.
     is_counted: bool,
+    /// For how many answers of its peer it waits.
+    away: AtomicUsize,
+}
+
+impl Place {
+    fn is_active(&self) -> bool {
+        self.away.load(Ordering::Relaxed) == 0
+    }
+
+    /// How many jobs of its connection run.
+    fn held(&self) -> usize {
+        let jobs = self.jobs.as_ref();
+        jobs.map_or(0, |jobs| jobs.running.load(Ordering::Relaxed))
+    }
+}
+
+impl Seat for Place {
+    fn leave(&self) {
+        self.away.fetch_add(1, Ordering::Relaxed);
+        self.pool.rouse(&mut self.pool.state.lock());
+    }
+
+    fn come_back(&self) {
+        self.away.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Pool {
     /// Makes a pool in which `max_running` jobs run (at least one) and `max_waiting` wait. No
     /// thread is started yet.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
+        Self::with(max_running, max_waiting, false)
+    }
+
+    fn with(max_running: usize, max_waiting: usize, is_shared: bool) -> Self {
         Self {
             inner: Arc::new(Inner {
                 max_running: max_running.max(1),
                 max_waiting,
+                is_shared,
                 state: Lock::default(),
                 work: Condvar::new(),
             }),
@@ -65,64 +127,115 @@ impl Pool {
     /// Runs `job` on a thread, now or later. Returns it if too many jobs wait, or if the pool has no
     /// thread and the system refuses one.
     pub fn run(&self, job: Job) -> Result<(), Job> {
-        let Inner {
-            max_running,
-            max_waiting,
-            ..
-        } = *self.inner;
-        let mut state = self.inner.state.lock();
-        if state.jobs >= max_running.saturating_add(max_waiting) {
-            return Err(job);
-        }
-        if !self.inner.provide_thread(&mut state) {
-            return Err(job);
-        }
-        state.jobs += 1;
-        self.inner.push(state, job, true);
-        Ok(())
+        self.push(None, job, true)
+    }
+
+    /// Runs `job` of a connection as [`run`](Self::run) does. Its jobs are those of
+    /// [`Session::jobs`](crate::Session::jobs).
+    pub fn run_for(&self, jobs: &Arc<Jobs>, job: Job) -> Result<(), Job> {
+        self.push(Some(Arc::clone(jobs)), job, true)
     }
 
     /// Runs `job` on a thread, now or later, however many jobs wait. It does not count for
     /// [`run`](Self::run), so the caller must bound how many there are.
     #[doc(hidden)]
     pub fn run_always(&self, job: Job) {
-        let mut state = self.inner.state.lock();
         // Without a thread it waits for the one of a later job.
-        self.inner.provide_thread(&mut state);
-        self.inner.push(state, job, false);
+        let _ = self.push(None, job, false);
+    }
+
+    fn push(&self, jobs: Option<Arc<Jobs>>, job: Job, is_counted: bool) -> Result<(), Job> {
+        let inner = &self.inner;
+        let place = Arc::new(Place {
+            pool: Arc::clone(inner),
+            jobs,
+            is_counted,
+            away: AtomicUsize::new(0),
+        });
+        let mut state = inner.state.lock();
+        let waiting = state.queue.iter().filter(|(_, place)| place.is_counted);
+        let running = state.active().filter(|place| place.is_counted);
+        let is_full = running.count() + waiting.count()
+            >= inner.max_running.saturating_add(inner.max_waiting);
+        state.queue.push_back((job, place));
+        let is_refused = is_full && inner.next(&state) != Some(state.queue.len() - 1);
+        let has_thread = (is_refused && is_counted) || inner.rouse(&mut state);
+        match is_counted && (is_refused || !has_thread) {
+            true => state.queue.pop_back().map_or(Ok(()), |(job, _)| Err(job)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// The running jobs that do not wait for their peer.
+    fn active(&self) -> impl Iterator<Item = &Arc<Place>> {
+        self.running.iter().filter(|place| place.is_active())
     }
 }
 
 impl Inner {
-    /// Starts a thread for one more job if one is needed. Returns false if there is no thread at all.
-    fn provide_thread(self: &Arc<Self>, state: &mut State) -> bool {
-        if state.idle <= state.queue.len() && state.threads < self.max_running {
-            // The thread is started under the lock, so that no other job is queued for a thread that
-            // does not start.
-            let inner = Arc::clone(self);
-            let started = thread::Builder::new()
-                .name("antiphon-work".into())
-                .spawn(move || inner.work());
-            // If the system refuses it, an existing thread takes the job later.
-            state.threads += usize::from(started.is_ok());
+    /// The index of the job that may begin now: of the connection that runs the fewest.
+    fn next(&self, state: &State) -> Option<usize> {
+        let busy = state.running.len();
+        let free = self
+            .max_threads()
+            .checked_sub(busy)
+            .filter(|free| *free > 0)?;
+        let is_open = state.active().count() < self.max_running;
+        let may_begin = |held| held <= free && (is_open || self.is_shared && held == 0);
+        let places = state.queue.iter().enumerate();
+        let places = places.map(|(at, (_, place))| (at, place.held()));
+        let next = places.filter(|(_, held)| may_begin(*held));
+        next.min_by_key(|(_, held)| *held).map(|(at, _)| at)
+    }
+
+    fn max_threads(&self) -> usize {
+        self.max_running.saturating_add(MAX_MORE)
+    }
+
+    /// Wakes or starts a thread if a job may begin. Returns false if there is no thread at all.
+    fn rouse(self: &Arc<Self>, state: &mut State) -> bool {
+        if self.next(state).is_some() {
+            if state.idle > 0 {
+                self.work.notify_one();
+            } else if state.threads < self.max_threads() {
+                // The thread is started under the lock, so that no other job is queued for a thread that
+                // does not start.
+                let inner = Arc::clone(self);
+                let started = thread::Builder::new()
+                    .name("antiphon-work".into())
+                    .spawn(move || inner.work());
+                // If the system refuses it, an existing thread takes the job later.
+                state.threads += usize::from(started.is_ok());
+            }
         }
         state.threads > 0
     }
 
-    fn push(&self, mut state: MutexGuard<'_, State>, job: Job, is_counted: bool) {
-        state.queue.push_back(Queued { job, is_counted });
-        self.work.notify_one();
-    }
-
-    fn work(&self) {
+    fn work(self: Arc<Self>) {
         let mut state = self.state.lock();
         loop {
-            if let Some(Queued { job, is_counted }) = state.queue.pop_front() {
+            let next = self.next(&state);
+            if let Some((job, place)) = next.and_then(|at| state.queue.remove(at)) {
+                state.running.push(Arc::clone(&place));
+                let running = place.jobs.as_ref().map(|jobs| &jobs.running);
+                if let Some(running) = running {
+                    running.fetch_add(1, Ordering::Relaxed);
+                }
+                // Another job may begin too.
+                self.rouse(&mut state);
                 drop(state);
                 // If the job panics, what it owns is dropped: its responder has answered by now.
-                let _ = catch_unwind(AssertUnwindSafe(job));
+                let session = place.jobs.as_ref().map_or(0, |jobs| jobs.session);
+                let seat = Arc::clone(&place);
+                let run = || seated_on_thread(session, seat, job);
+                let _ = catch_unwind(AssertUnwindSafe(run));
                 state = self.state.lock();
-                state.jobs -= usize::from(is_counted);
+                if let Some(running) = running {
+                    running.fetch_sub(1, Ordering::Relaxed);
+                }
+                state.running.retain(|other| !Arc::ptr_eq(other, &place));
                 continue;
             }
             state.idle += 1;
@@ -132,7 +245,7 @@ impl Inner {
                 .unwrap_or_else(PoisonError::into_inner);
             state = guard;
             state.idle -= 1;
-            if waited.timed_out() && state.queue.is_empty() {
+            if waited.timed_out() && self.next(&state).is_none() {
                 state.threads -= 1;
                 return;
             }
@@ -141,9 +254,10 @@ impl Inner {
 }
 
 impl Default for Pool {
-    /// Makes a pool in which 64 jobs run and 1024 wait.
+    /// Makes a pool in which 64 jobs run and 1024 wait. A connection that runs none may begin one although
+    /// 64 run, on one of the further threads. An HTTP request is a connection of its own here.
     fn default() -> Self {
-        Self::new(64, 1024)
+        Self::with(64, 1024, true)
     }
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use antiphon::session::{Extend, Report, RequestDetails};
 use antiphon::{
-    DecodeError, FromCall, Json, OwnedError, OwnedJson, OwnedOutcome, RpcError, SendError,
+    DecodeError, FromCall, Json, OwnedError, OwnedJson, OwnedOutcome, RequestKey, RpcError,
+    SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,7 @@ use serde::de::DeserializeOwned;
 use crate::call::{Call, MakeCall};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
+use crate::guard::contained;
 use crate::peer::Peer;
 use crate::pending::{PendingCall, due, send};
 use crate::request::Request;
@@ -52,6 +54,8 @@ use crate::wait::Wait;
 pub struct Progress<T> {
     peer: Peer,
     token: Option<OwnedJson>,
+    /// The request, after whose answer nothing is sent; `None` if the token is of no request.
+    request: Option<RequestKey>,
     told: PhantomData<fn(&T)>,
 }
 
@@ -59,13 +63,20 @@ impl<T: Serialize> Progress<T> {
     /// Makes one that reports under a token that was agreed on before. With `None` it reports nothing.
     pub fn new(peer: Peer, token: Option<OwnedJson>) -> Self {
         let (peer, told) = (peer.to_unowned(), PhantomData);
-        Self { peer, token, told }
+        let request = None;
+        Self {
+            peer,
+            token,
+            request,
+            told,
+        }
     }
 
     /// Reports progress, and fails instead of waiting if the output is full.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there is no space now; otherwise the value has no JSON form, or the
+    /// [`SendError::Full`] if there is no space now; [`SendError::NotOpen`] if the request has been
+    /// answered, or was cancelled and needs no answer; otherwise the value has no JSON form, or the
     /// connection has ended.
     pub fn send(&self, value: &T) -> Result<(), SendError> {
         let style = self.peer.session().dialect().progress;
@@ -74,7 +85,19 @@ impl<T: Serialize> Progress<T> {
         };
         let params = style.params(token.as_json(), value);
         let params = params.map_err(SendError::Encode)?;
-        self.peer.try_notify(method, params.as_json())
+        self.peer
+            .try_notify_about(self.request, method, params.as_json())
+    }
+}
+
+impl<T: Serialize> Progress<T> {
+    /// Reports progress in a destructor: a panic of an interceptor is reported to the service.
+    #[doc(hidden)]
+    pub fn send_at_drop(&self, value: &T) {
+        contained(Some(&**self.peer.session()), || {
+            // If the peer does not read, the value is dropped.
+            let _ = self.send(value);
+        });
     }
 }
 
@@ -89,7 +112,12 @@ impl<S, T: Serialize> FromCall<Request, S> for Progress<T> {
     fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
         let params = request.raw_params();
         let token = params.and_then(|params| request.progress_style().token(params));
-        Ok(Self::new(request.peer(), token.map(Json::to_owned_json)))
+        let progress = Self::new(request.peer(), token.map(Json::to_owned_json));
+        let is_answered = !request.is_notification();
+        Ok(Self {
+            request: is_answered.then(|| request.key()),
+            ..progress
+        })
     }
 }
 
@@ -99,6 +127,7 @@ impl<T> Clone for Progress<T> {
         Self {
             peer: self.peer.clone(),
             token: self.token.clone(),
+            request: self.request,
             told: PhantomData,
         }
     }

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::finish::ToEnd;
+use crate::guard::{Contained, contained};
 use crate::later::{Given, LaterAnswer};
 use crate::on_pool::on_pool;
 use crate::peer::Peer;
@@ -35,7 +36,7 @@ pub struct Request {
     message: OwnedNotification,
     responder: Responder,
     /// The attributes of interceptors; empty without interceptors.
-    cx: OnceLock<Arc<Cx>>,
+    cx: OnceLock<Arc<Contained<Cx, Session>>>,
     /// The answer that comes later, for interceptors to observe; empty before
     /// [`defer`](Self::defer), and without interceptors.
     later: OnceLock<Arc<LaterAnswer>>,
@@ -250,12 +251,26 @@ impl Request {
             return told(self, Given::error(&ErrorObject::internal_error()));
         };
         let seen = self.without_answer();
-        later.tell(move |given| told(&seen, given));
+        later.tell(move |given| {
+            let session = Arc::clone(seen.responder.session());
+            contained(Some(&*session), move || told(&seen, given));
+        });
     }
 
     /// The context with the interceptors' attributes.
     pub(crate) fn kept(&self) -> Option<&Cx> {
-        self.cx.get().map(|cx| &**cx)
+        self.cx.get().map(|cx| &***cx)
+    }
+
+    /// Makes a context of the request for interceptors, whose values are dropped with care.
+    pub(crate) fn context(&self, is_known: bool) -> Contained<Cx, Session> {
+        let session = Arc::clone(self.responder.session());
+        Contained::new(Cx::new(self.now(), is_known), Some(session))
+    }
+
+    /// Runs code of interceptors in a destructor: see [`contained`].
+    pub(crate) fn contained(&self, run: impl FnOnce()) {
+        contained(Some(&**self.responder.session()), run);
     }
 
     /// How the connection's dialect reports progress.
@@ -264,7 +279,7 @@ impl Request {
     }
 
     /// Stores the context with the interceptors' attributes, and returns it.
-    pub(crate) fn keep(&self, cx: Cx) -> &Cx {
+    pub(crate) fn keep(&self, cx: Contained<Cx, Session>) -> &Cx {
         self.cx.get_or_init(|| Arc::new(cx))
     }
 

@@ -8,7 +8,8 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use antiphon::session::{Report, RequestDetails, Ticket};
@@ -18,9 +19,10 @@ use antiphon::{
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
+use crate::guard::contained;
 use crate::later::{Given, LaterAnswer};
 use crate::lock::Lock;
-use crate::session::{Conn, Session};
+use crate::session::{CancelFlag, Conn, Session};
 
 const CANCELLED: &str = "cancelled";
 const PANICKED: &str = "panicked";
@@ -39,6 +41,8 @@ pub struct Responder {
     ticket: Lock<Option<Ticket>>,
     /// The observer of the answer; `None` without interceptors.
     later: Option<Arc<LaterAnswer>>,
+    /// Remembers a cancel after another responder has answered; not set while there is no other.
+    flag: OnceLock<CancelFlag>,
 }
 
 impl Responder {
@@ -48,6 +52,7 @@ impl Responder {
             key: ticket.key(),
             ticket: Lock::new(Some(ticket)),
             later: None,
+            flag: OnceLock::new(),
         }
     }
 
@@ -59,6 +64,7 @@ impl Responder {
             key: RequestKey::NONE,
             ticket: Lock::new(None),
             later: None,
+            flag: OnceLock::new(),
         }
     }
 
@@ -68,7 +74,13 @@ impl Responder {
             key: self.key,
             ticket: Lock::new(ticket),
             later,
+            flag: Arc::clone(self.flag()).into(),
         }
+    }
+
+    fn flag(&self) -> &CancelFlag {
+        self.flag
+            .get_or_init(|| self.session.lock().cancel_flag(self.key))
     }
 
     /// Takes the right to answer out of this responder, which then answers nothing, into a new one.
@@ -247,6 +259,7 @@ impl Responder {
             if reply.is_cancelled() {
                 // If the connection has closed meanwhile, no answer is awaited.
                 let _ = reply.cancelled();
+                contained(Some(&*session), || drop(work));
                 return;
             }
             if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
@@ -254,7 +267,11 @@ impl Responder {
                 session.report(Report::Panicked(request));
             }
         };
-        if let Err(job) = session.options().pool.run(Box::new(job)) {
+        if let Err(job) = session
+            .options()
+            .pool
+            .run_for(session.jobs(), Box::new(job))
+        {
             let reply = slot.lock().take();
             if let Some(mut reply) = reply {
                 if let Some(ticket) = reply.take_ticket() {
@@ -279,12 +296,14 @@ impl Responder {
 
     /// A future that is ready when the peer cancels the request, or the connection ends.
     pub fn cancellation(&self) -> Cancellation {
-        Cancellation::new(&self.session, self.key)
+        Cancellation::new(&self.session, self.key, Arc::clone(self.flag()))
     }
 
     /// Whether the peer has cancelled the request, or the connection has ended.
     pub fn is_cancelled(&self) -> bool {
-        self.session.lock().is_cancelled(self.key)
+        let flag = self.flag.get();
+        flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
+            || self.session.lock().is_cancelled(self.key)
     }
 
     fn answer(

@@ -17,6 +17,7 @@
 //! | `threads` | the methods of a connection's threads |
 //! | `looking` | whether a reading thread has read all that arrived |
 //! | `direct` | the traits by which any thread of a connection can read or write, and need not wake another thread for it |
+//! | `running` | how many handlers may run |
 //! | `inlet`, `outlet` | when threads read and write in this way |
 
 mod direct;
@@ -24,6 +25,7 @@ mod inlet;
 mod line;
 mod looking;
 mod outlet;
+mod running;
 mod state;
 mod threads;
 mod turn;
@@ -45,14 +47,16 @@ use antiphon::{CallId, CloseReason, Closed, Config, Dialect, Framing, Input, Ins
 
 use crate::context::Context;
 use crate::dispatcher::{Begins, Dispatcher, Membership, call};
+use crate::guard::{Reports, caught};
 use crate::lock::Lock;
 use crate::options::ConnectionConfig;
+use crate::pool::Jobs;
 use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
 
 pub use direct::{Came, Inlet, Outlet, Receiver};
-pub(crate) use state::Conn;
+pub(crate) use state::{CancelFlag, Conn};
 pub use state::{Sleeper, State, Tag, Then, Work};
 pub use turn::{Brought, Moved, Next, Sent, WorkBatch};
 
@@ -69,6 +73,9 @@ pub struct Session {
     /// taken from the session and has not begun. It is read without the lock, because that
     /// would be one more lock for each request.
     is_closed: AtomicBool,
+    /// Whether the peer has ended its direction, or is gone: then handlers hold no permits of the server. It
+    /// is read without the lock, as `is_closed` is.
+    is_gone: AtomicBool,
     /// Whether the task was woken because there is a message to send, such as a call. The task reads it
     /// before its turn, without the lock.
     is_called: AtomicBool,
@@ -85,6 +92,8 @@ pub struct Session {
     progress_tokens: AtomicU64,
     /// How many handlers run to their end whose answer nobody awaits any more.
     unawaited: AtomicUsize,
+    /// The connection's jobs on the pool; not set before the first one.
+    jobs: OnceLock<Arc<Jobs>>,
     runtime: SharedRuntime,
     /// The dialect that was set in place of the configured one.
     dialect: OnceLock<Dialect>,
@@ -125,6 +134,7 @@ impl Session {
             locks: AtomicUsize::new(0),
             outlet: OnceLock::new(),
             is_closed: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
             options,
             context: Arc::new(context),
@@ -133,6 +143,7 @@ impl Session {
             adapter: OnceLock::new(),
             progress_tokens: AtomicU64::new(0),
             unawaited: AtomicUsize::new(0),
+            jobs: OnceLock::new(),
             runtime,
             dialect: OnceLock::new(),
         })
@@ -189,30 +200,6 @@ impl Session {
     pub(crate) fn progress_token(&self) -> String {
         let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
         format!("antiphon-{number}")
-    }
-
-    /// How many requests may run: the configured limit, less the handlers whose answer nobody awaits any
-    /// more.
-    pub(crate) fn max_running_requests(&self) -> usize {
-        let unawaited = self.unawaited.load(Ordering::Relaxed);
-        self.options.max_running_requests.saturating_sub(unawaited)
-    }
-
-    /// Counts a handler as one that runs, although nobody awaits its answer any more.
-    pub(crate) fn begin_unawaited(&self) {
-        self.unawaited.fetch_add(1, Ordering::Relaxed);
-        if let Some(dispatcher) = self.dispatcher() {
-            dispatcher.exceed();
-        }
-    }
-
-    /// Notes that a handler has ended that [`begin_unawaited`](Self::begin_unawaited) counted.
-    pub(crate) fn end_unawaited(&self) {
-        self.unawaited.fetch_sub(1, Ordering::Relaxed);
-        if let Some(dispatcher) = self.dispatcher() {
-            dispatcher.end(1);
-        }
-        self.may_begin();
     }
 
     /// The runtime that makes the timers and tasks of the connection.
@@ -317,6 +304,9 @@ impl Session {
     fn see_phase(&self, state: &mut State, phase: Phase) {
         if state.seen == Phase::Opening && state.conn.has_opened() {
             self.learn(state);
+        }
+        if !matches!(phase, Phase::Opening | Phase::Open | Phase::Draining) {
+            self.is_gone.store(true, Ordering::Relaxed);
         }
         if phase.closed().is_some() {
             self.is_closed.store(true, Ordering::Relaxed);
@@ -472,15 +462,31 @@ impl Session {
     pub fn let_work_go(&self) {
         loop {
             let work = self.lock().conn.poll_work(true);
-            // The work is dropped without the lock.
             if work.is_none() {
                 break;
             }
+            // The work is dropped without the lock.
+            caught(|| drop(work));
         }
         // No request begins any more, so the connection leaves the dispatcher now, and not when the
         // last owner of the session drops it.
         let membership = self.lock().membership.take();
         drop(membership);
+    }
+}
+
+/// Drops the values of the program, which may panic.
+impl Drop for Session {
+    fn drop(&mut self) {
+        let (attributes, adapter) = (take(self.attributes.get_mut()), self.adapter.take());
+        caught(|| drop(attributes));
+        caught(|| drop(adapter));
+    }
+}
+
+impl Reports for Session {
+    fn report_panic(&self) {
+        self.report(antiphon::session::Report::Panicked(None));
     }
 }
 
@@ -536,7 +542,9 @@ impl Guard<'_> {
         last(&mut state);
         let (wakes, called) = (take(&mut state.wakes), take(&mut state.called));
         drop(state);
-        wakes.into_iter().for_each(Waker::wake);
+        for waker in wakes {
+            caught(|| waker.wake());
+        }
         call(&called);
     }
 

@@ -99,7 +99,7 @@ pub fn raise_limits(config: &mut Config) {
     config.limits.max_open_requests = config
         .limits
         .max_open_requests
-        .max(2 * MAX_BATCH_ITEMS + 1088);
+        .max(2 * MAX_BATCH_ITEMS + 1280);
     // `fail` sends any data that came in one message back.
     config.limits.max_error_data_bytes = config.limits.max_error_data_bytes.max(MAX_MESSAGE_BYTES);
     config.limits.max_batch_reply_bytes = config

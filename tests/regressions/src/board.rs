@@ -361,7 +361,8 @@ impl Server {
     /// # Panics
     /// It cannot listen.
     pub fn start(on: On, options: ConnectionConfig) -> Self {
-        Self::start_as(on, options, false)
+        let board = Board::default();
+        Self::start_as(on, options, false, &board, board.clone(), board.clone())
     }
 
     /// Starts one that speaks HTTP.
@@ -369,20 +370,33 @@ impl Server {
     /// # Panics
     /// It cannot listen.
     pub fn start_http(on: On, options: ConnectionConfig) -> Self {
-        Self::start_as(on, options, true)
+        let board = Board::default();
+        Self::start_as(on, options, true, &board, board.clone(), board.clone())
     }
 
-    fn start_as(on: On, options: ConnectionConfig, is_http: bool) -> Self {
-        let (board, dispatcher) = (Board::default(), options.dispatcher.clone());
-        let (inside, stop) = (board.clone(), Arc::<AtomicBool>::default());
+    /// Starts one with services of the test's own, which share `board` with it: one for threads, and one
+    /// for tasks.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn start_as(
+        on: On,
+        options: ConnectionConfig,
+        is_http: bool,
+        board: &Board,
+        threads: impl antiphon_blocking::Service + Clone + Sync,
+        tasks: impl antiphon_net::Service + Clone,
+    ) -> Self {
+        let (board, dispatcher) = (board.clone(), options.dispatcher.clone());
+        let stop = Arc::<AtomicBool>::default();
         let (is_over, (told, address)) = (Arc::clone(&stop), mpsc::channel());
         let thread = thread::spawn(move || match on {
             On::Threads => {
                 let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
                 let address = server.local_addr().expect("an address");
                 let running = match is_http {
-                    true => server.start_http(options, move |_| inside.clone()),
-                    false => server.start(options, move |_| inside.clone()),
+                    true => server.start_http(options, move |_| threads.clone()),
+                    false => server.start(options, move |_| threads.clone()),
                 };
                 let _running = running.expect("a thread");
                 told.send(address).expect("somebody waits");
@@ -397,8 +411,8 @@ impl Server {
                         let server = server.expect("a port");
                         told.send(server.local_addr()).expect("somebody waits");
                         match is_http {
-                            true => server.start_http(options, inside),
-                            false => server.start(options, move |_| inside.clone()),
+                            true => server.start_http(options, tasks),
+                            false => server.start(options, move |_| tasks.clone()),
                         }
                     }
                     Rt::Smol | Rt::AsyncStd => {
@@ -406,8 +420,8 @@ impl Server {
                         let server = server.expect("a port");
                         told.send(server.local_addr()).expect("somebody waits");
                         match is_http {
-                            true => server.start_http(options, inside),
-                            false => server.start(options, move |_| inside.clone()),
+                            true => server.start_http(options, tasks),
+                            false => server.start(options, move |_| tasks.clone()),
                         }
                     }
                 };

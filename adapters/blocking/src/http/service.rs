@@ -142,14 +142,13 @@ where
     async fn notification(&self, peer: &Peer, notification: Notification) {
         // The channel closes with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
-        let told = peer
-            .session()
-            .options()
-            .pool
-            .run(self.job(peer, |service, peer| {
+        let told = peer.session().options().pool.run_for(
+            peer.session().jobs(),
+            self.job(peer, |service, peer| {
                 let _done = done;
                 service.notification(peer, notification);
-            }));
+            }),
+        );
         match told {
             // The messages after this notification wait until it has been served.
             Ok(()) => drop(is_done.recv().await),

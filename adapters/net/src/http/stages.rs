@@ -30,6 +30,7 @@ use antiphon::Instant;
 use async_lock::SemaphoreGuardArc;
 
 use super::io::{Watch, after};
+use crate::guard::caught;
 use crate::lock::Lock;
 use crate::runtime::SharedRuntime;
 use crate::transport::io::Io;
@@ -189,7 +190,7 @@ impl Drop for ClientWatch {
         }
         let asker = state.asker.take();
         drop(state);
-        asker.into_iter().for_each(Waker::wake);
+        caught(|| asker.into_iter().for_each(Waker::wake));
     }
 }
 

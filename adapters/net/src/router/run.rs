@@ -13,10 +13,12 @@ use super::serving::{OnThreads, Served, Tasks};
 use super::{Route, Routes, is_reserved};
 use crate::answer::Answer;
 use crate::context::Context;
+use crate::guard::Contained;
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
+use crate::session::Session;
 use crate::text::Text;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
@@ -62,7 +64,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             chain,
             request,
             asked: 0,
-            cx: Some(Cx::new(request.now(), found.is_some())),
+            cx: Some(request.context(found.is_some())),
         };
         let answer = asking.ask(found.handler_timeout).await;
         let (asked, cx) = asking.end();
@@ -221,7 +223,7 @@ struct Asking<'c> {
     /// How many interceptors have returned a decision.
     asked: usize,
     /// `None` after the asking has ended, with or without an answer.
-    cx: Option<Cx>,
+    cx: Option<Contained<Cx, Session>>,
 }
 
 impl Asking<'_> {
@@ -250,7 +252,7 @@ impl Asking<'_> {
         }
     }
 
-    fn end(mut self) -> (usize, Option<Cx>) {
+    fn end(mut self) -> (usize, Option<Contained<Cx, Session>>) {
         (self.asked, self.cx.take())
     }
 }
@@ -258,7 +260,7 @@ impl Asking<'_> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if let Some(cx) = &self.cx {
-            self.chain.given_up(self.asked, cx, self.request);
+            given_up(self.chain, self.asked, cx, self.request);
         }
     }
 }
@@ -275,7 +277,15 @@ struct Waiting<'c> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.chain.given_up(self.asked, self.cx, self.request);
+        given_up(self.chain, self.asked, self.cx, self.request);
+    }
+}
+
+/// Reports to the interceptors that the call was given up, each by itself: one that panics keeps no other
+/// from hearing of it.
+fn given_up(chain: &Chain<Request>, asked: usize, cx: &Cx, request: &Request) {
+    for place in (0..asked).rev() {
+        request.contained(|| chain.given_up_at(place, cx, request));
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use antiphon::session::{Phase, RequestDetails, Settled};
@@ -47,6 +48,10 @@ impl fmt::Debug for Tag {
     }
 }
 
+/// Whether a request was cancelled: for what may outlive the request, such as a
+/// [`Cancellation`](crate::Cancellation). It stays set.
+pub(crate) type CancelFlag = Arc<AtomicBool>;
+
 /// The data that the lock of a [`Session`](super::Session) guards.
 pub struct State {
     /// The core's session.
@@ -62,6 +67,8 @@ pub struct State {
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
     /// The progress that the peer reports of our calls.
     pub(crate) progress: Vec<(CallId, Arc<Told>)>,
+    /// The flags of requests, as long as others own them.
+    pub(super) flags: Vec<(RequestKey, CancelFlag)>,
     /// Which thread reads, if others than the reading thread may.
     pub(super) reading: Reading,
     /// Whether the reading thread has read everything, after a deadline has passed.
@@ -95,6 +102,7 @@ impl State {
             line: Line::default(),
             batches: Vec::new(),
             progress: Vec::new(),
+            flags: Vec::new(),
             reading: Reading::default(),
             looking: Looking::default(),
             left_over: Vec::new(),
@@ -120,6 +128,18 @@ impl State {
     /// Whether the peer has cancelled the request, or the connection has ended.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.conn.is_cancelled(request)
+    }
+
+    /// Returns the flag that says whether the request was cancelled, also after it has been answered.
+    pub(crate) fn cancel_flag(&mut self, request: RequestKey) -> CancelFlag {
+        self.flags.retain(|(_, flag)| Arc::strong_count(flag) > 1);
+        let mut known = self.flags.iter();
+        if let Some((_, flag)) = known.find(|(key, _)| *key == request) {
+            return Arc::clone(flag);
+        }
+        let flag = CancelFlag::new(AtomicBool::new(self.is_cancelled(request)));
+        self.flags.push((request, Arc::clone(&flag)));
+        flag
     }
 
     /// The error that broke the transport before the connection was meant to end, if there was one.
@@ -253,6 +273,11 @@ impl State {
     /// Wakes, after the turn, every thread and task that waits for a change: of the phase, a cancel,
     /// or a write.
     pub(super) fn rouse_watchers(&mut self) {
+        for (request, flag) in &self.flags {
+            if self.conn.is_cancelled(*request) {
+                flag.store(true, Ordering::Relaxed);
+            }
+        }
         self.wakes.extend(self.watchers.drain(..));
     }
 

@@ -23,6 +23,7 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, CommonState, Erro
 use rustls::{PeerIncompatible, ServerConfig};
 
 use crate::context::Context;
+use crate::guard::caught;
 
 /// Why a TLS connection was not made, or broke.
 ///
@@ -316,7 +317,7 @@ impl Drop for Watched {
         if let Some(context) = self.context.take() {
             let text = "the TLS handshake was not finished in time";
             let error = io::Error::new(io::ErrorKind::TimedOut, text);
-            self.on_failure.tell(&context, &error);
+            caught(|| self.on_failure.tell(&context, &error));
         }
     }
 }

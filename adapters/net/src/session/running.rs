@@ -1,0 +1,62 @@
+//! How many handlers of a connection may run, and what a running one takes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Session;
+use crate::dispatcher::Begins;
+use crate::pool::Jobs;
+use crate::seat::seated_on_thread;
+
+impl Session {
+    /// How many requests may run: the configured limit, less the handlers whose answer nobody awaits any
+    /// more.
+    pub(crate) fn max_running_requests(&self) -> usize {
+        let unawaited = self.unawaited.load(Ordering::Relaxed);
+        self.options.max_running_requests.saturating_sub(unawaited)
+    }
+
+    /// The address of the session, by which its handlers are known to their threads.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The connection's jobs, for [`Pool::run_for`](crate::Pool::run_for).
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        self.jobs.get_or_init(|| Jobs::new(self.address()))
+    }
+
+    /// Whether the peer has ended its direction, or is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
+    /// Runs a handler on this thread, with a permit of the server, which is given back while the handler
+    /// waits for its own peer.
+    pub fn run_with_permit<R>(&self, handler: impl FnOnce() -> R) -> R {
+        match self.dispatcher() {
+            Some(dispatcher) => {
+                let seat = Arc::new(dispatcher.clone());
+                seated_on_thread(self.address(), seat, handler)
+            }
+            None => handler(),
+        }
+    }
+
+    /// Counts a handler as one that runs, although nobody awaits its answer any more.
+    pub(crate) fn begin_unawaited(&self) {
+        self.unawaited.fetch_add(1, Ordering::Relaxed);
+        if let Some(dispatcher) = self.dispatcher() {
+            dispatcher.exceed();
+        }
+    }
+
+    /// Notes that a handler has ended that [`begin_unawaited`](Self::begin_unawaited) counted.
+    pub(crate) fn end_unawaited(&self) {
+        self.unawaited.fetch_sub(1, Ordering::Relaxed);
+        if let Some(dispatcher) = self.dispatcher() {
+            dispatcher.end(1);
+        }
+        self.may_begin();
+    }
+}
