@@ -90,7 +90,7 @@ impl CallLog for Log {
     }
 }
 
-fn options() -> HttpConfig {
+pub(crate) fn options() -> HttpConfig {
     let mut config = Config::new();
     config.limits.max_batch_items = 50;
     config.limits.max_message_bytes = 1_048_576;
