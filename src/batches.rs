@@ -10,6 +10,27 @@ use alloc::vec::Vec;
 use crate::config::BatchOrder;
 use crate::requests::NONE;
 
+/// The most bytes of an error with a short message and without data, besides its id. (A message whose
+/// characters are escaped may need some more.)
+pub(crate) const ERROR_BYTES: usize = 320;
+
+/// How many bytes the answer of a batch may have.
+#[derive(Clone, Copy)]
+pub(crate) struct Budget {
+    /// The size of the whole array at most.
+    pub(crate) max_bytes: usize,
+    /// The most bytes that can be owed for the other items: less than is certain.
+    pub(crate) max_owed: usize,
+}
+
+impl Budget {
+    /// No limit.
+    pub(crate) const NONE: Self = Self {
+        max_bytes: usize::MAX,
+        max_owed: 0,
+    };
+}
+
 /// The answer to one item of a batch: the position of the item, and where the answer ends in the
 /// batch's text.
 #[derive(Clone, Copy, Debug)]
@@ -170,14 +191,16 @@ impl Batches {
     }
 
     /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about
-    /// `room` bytes. If `write` fails or panics, or if the array of all answers would be larger
-    /// than `max_bytes`, nothing is added. Returns false for an answer that does not fit.
+    /// `room` bytes. If `write` fails or panics, or if the array of all answers would be over the
+    /// budget, nothing is added. Returns false for an answer that does not fit. `owed` returns how
+    /// many bytes must be left for the answers to the other items; it is asked only near the limit.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
         position: u32,
         room: usize,
-        max_bytes: usize,
+        budget: Budget,
+        owed: impl FnOnce() -> usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let Some(batch) = self.slots.get_mut(batch as usize) else {
@@ -186,11 +209,14 @@ impl Batches {
         batch.forget_unfinished();
         let start = batch.text.len();
         // One byte for the comma.
+        let max_bytes = budget.max_bytes;
         batch.make_room(room.saturating_add(1), max_bytes);
         write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
         // The array has two brackets, and the last answer has no comma.
         let answer_bytes = batch.text.len() + 2;
-        if answer_bytes > max_bytes || u32::try_from(answer_bytes).is_err() {
+        let is_near = answer_bytes > max_bytes.saturating_sub(budget.max_owed);
+        let is_over = is_near && answer_bytes > max_bytes.saturating_sub(owed());
+        if is_over || u32::try_from(answer_bytes).is_err() {
             batch.take_back(start);
             return Ok(false);
         }

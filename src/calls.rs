@@ -18,7 +18,7 @@
 //! because the connection ended. `connection` decides which of these it was.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
@@ -70,6 +70,63 @@ pub(crate) struct Calls<T> {
     searched: (u64, usize),
     /// The ids that callers chose. `None`, without an allocation, until there is one.
     foreign: Option<Box<Foreign>>,
+}
+
+/// The most cancelled calls that are remembered.
+const CANCELLED_MAX: usize = 4096;
+
+/// The calls that were cancelled at the peer, so that a late answer to one is expected. If there are
+/// more than [`CANCELLED_MAX`], the oldest are forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct CancelledCalls {
+    /// The numbers, in order.
+    numbers: Vec<u64>,
+    /// The ids, as they were sent, of calls whose callers chose them; the newest first.
+    names: VecDeque<Box<[u8]>>,
+}
+
+impl CancelledCalls {
+    /// The most heap that the numbers of so many open calls need, while the list grows too.
+    pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
+        2 * (Self::most(max_open_calls) + 2) * size_of::<u64>()
+    }
+
+    /// How many calls are remembered, if so many may be open.
+    const fn most(max_open_calls: usize) -> usize {
+        if max_open_calls < CANCELLED_MAX {
+            max_open_calls
+        } else {
+            CANCELLED_MAX
+        }
+    }
+
+    /// Remembers a call, with its id if its caller chose it, where so many may be open.
+    pub(crate) fn insert(&mut self, number: u64, name: Option<&[u8]>, max_open_calls: usize) {
+        let most = Self::most(max_open_calls);
+        if let Some(name) = name {
+            self.names.push_front(name.into());
+            return self.names.truncate(most);
+        }
+        if let Err(at) = self.numbers.binary_search(&number) {
+            self.numbers.insert(at, number);
+            if self.numbers.len() > most.max(1) {
+                // The oldest, unless that is the new one.
+                self.numbers.remove(usize::from(at == 0));
+            }
+        }
+    }
+
+    /// Forgets the call that an answer is for, by its id and by the number that the id spells.
+    /// Returns false if the call was not cancelled.
+    pub(crate) fn remove(&mut self, number: Option<u64>, id: &[u8]) -> bool {
+        let at = number.and_then(|number| self.numbers.binary_search(&number).ok());
+        if let Some(at) = at {
+            self.numbers.remove(at);
+            return true;
+        }
+        let at = self.names.iter().position(|name| **name == *id);
+        at.and_then(|at| self.names.remove(at)).is_some()
+    }
 }
 
 /// Ids that callers chose themselves: the call of each id, and the id of each call.

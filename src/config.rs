@@ -35,7 +35,10 @@ mod settings;
 #[non_exhaustive]
 pub struct Config {
     /// The number of this connection, which is part of its tokens and call ids. A token that is
-    /// used on another connection is then refused, instead of answering another request. Default 0.
+    /// used on another connection is refused, instead of answering another request. Default 0: each
+    /// connection gets a number that no other connection of the program has, from 2^31 on, see
+    /// [`Connection::number`](crate::Connection::number). Numbers of your own must be smaller, and
+    /// different.
     pub connection: u32,
     /// Whether invalid messages, and those over a limit, are answered. Default [`Role::Peer`].
     pub role: Role,

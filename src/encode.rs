@@ -37,6 +37,11 @@ use crate::target::{SMALL, rare};
 /// ```
 ///
 /// The trait is sealed: other types cannot implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no params, result or data: pass a reference to it",
+    label = "write `&` before it",
+    note = "what is sent is a reference to a value that implements `Serialize`, a `Json`, `()`, or an `Option` of these"
+)]
 pub trait Payload: sealed::Sealed {}
 
 impl<P: sealed::Sealed> Payload for P {}
@@ -44,6 +49,11 @@ impl<P: sealed::Sealed> Payload for P {}
 pub(crate) mod sealed {
     use super::{EncodeError, Json, Serialize, Vec, json};
 
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no params, result or data: pass a reference to it",
+        label = "write `&` before it",
+        note = "what is sent is a reference to a value that implements `Serialize`, a `Json`, `()`, or an `Option` of these"
+    )]
     pub trait Sealed {
         /// Writes the value, or nothing when there is none.
         fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError>;

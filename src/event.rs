@@ -384,9 +384,12 @@ pub struct UnmatchedResponse<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum UnmatchedKind<'a> {
-    /// An answer to a call of ours that has already ended: timed out, cancelled, or answered
+    /// An answer to a call of ours that has already ended: timed out, given up, or answered
     /// before. An id that the sequence of our ids has skipped counts as such a call's.
     Late(Outcome<'a>),
+    /// The answer to a call whose cancel was sent: the answer may have been under way, or be the
+    /// dialect's answer to a cancelled request. It is expected, and not counted as unmatched.
+    Cancelled(Outcome<'a>),
     /// An answer with an id that this connection did not generate. A late answer to a call whose id
     /// the caller chose is also reported so.
     Unknown(Outcome<'a>),
@@ -400,6 +403,7 @@ impl fmt::Display for UnmatchedKind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Late(outcome) => write!(f, "{LATE}{outcome}"),
+            Self::Cancelled(outcome) => write!(f, "{CANCELLED}{outcome}"),
             Self::Unknown(outcome) => write!(f, "{UNKNOWN}{outcome}"),
             Self::NullId(outcome) => {
                 let over = match outcome {
@@ -415,6 +419,7 @@ impl fmt::Display for UnmatchedKind<'_> {
 
 /// The text for each kind of unmatched response, before its outcome.
 pub(crate) const LATE: &str = "an answer to a call that is over: ";
+pub(crate) const CANCELLED: &str = "the answer to a call that was cancelled: ";
 pub(crate) const UNKNOWN: &str = "an answer with an id that was never sent: ";
 pub(crate) const NULL_ID: &str = "an answer without an id: ";
 pub(crate) const UNMATCHED_CANCEL: &str = "a cancel for a request that is not open";
@@ -492,8 +497,8 @@ pub enum ConnectionError {
     WriteTimedOut,
     /// The drain did not end within `drain_timeout`.
     DrainTimedOut,
-    /// The output is over `max_outbox_bytes`: the peer sends requests but does not read the
-    /// answers.
+    /// The output is over `max_outbox_bytes`: larger answers were given than the peer has read, or
+    /// it does not read at all while a call of this side is open.
     OutboxFull,
     /// More than `max_unmatched_responses` answers matched no call.
     TooManyUnmatched,

@@ -113,6 +113,7 @@ mod keepalive;
 mod lifecycle;
 mod message;
 mod method;
+mod number;
 mod origin;
 mod outbox;
 mod owned;

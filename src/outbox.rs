@@ -68,6 +68,8 @@ pub(crate) struct Outbox<S> {
     begun_call: u64,
     /// The end of the last frame with calls, in bytes ever queued.
     calls_end: u64,
+    /// The end of the last reply, in bytes ever queued.
+    replies_end: u64,
     /// The end of the last frame that calls may join, in bytes ever queued, and the number of its
     /// calls.
     joined: (u64, u16),
@@ -86,6 +88,7 @@ impl<S: Settings> Outbox<S> {
             gone_call: 0,
             begun_call: 0,
             calls_end: 0,
+            replies_end: 0,
             joined: (0, 0),
             keep_bytes: if keep_bytes < u32::MAX as usize {
                 keep_bytes as u32
@@ -172,6 +175,13 @@ impl<S: Settings> Outbox<S> {
                 last_call: last_call.unwrap_or(0),
             });
         }
+    }
+
+    /// Completes a frame with a reply to the peer.
+    #[inline(always)]
+    pub(crate) fn commit_reply(&mut self, frame: FrameStart) {
+        self.commit(frame, None);
+        self.replies_end = self.queued();
     }
 
     /// Joins the last frame, which has one call, and the frame before it into one batch, if the
@@ -410,6 +420,11 @@ impl<S: Settings> Outbox<S> {
     /// The number of waiting bytes.
     pub(crate) fn len(&self) -> usize {
         self.committed - self.head
+    }
+
+    /// The number of waiting bytes up to the last reply.
+    pub(crate) fn waiting_for_replies(&self) -> u64 {
+        self.replies_end.saturating_sub(self.done)
     }
 
     /// The number of bytes ever taken or dropped from the front.

@@ -235,8 +235,9 @@ pub(crate) fn first_bytes(said: &[u8], max_bytes: usize) -> String {
         .collect()
 }
 
-/// An [`Outcome`] that owns its parts.
-#[derive(Clone, Debug, PartialEq)]
+/// An [`Outcome`] that owns its parts. `Debug` prints the words of `Display`: what kind of outcome it is,
+/// and nothing of a result, which may be a secret.
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum OwnedOutcome {
     /// See [`Outcome::Ok`].
@@ -276,6 +277,12 @@ impl OwnedOutcome {
             Self::Unsent => Outcome::Unsent,
             Self::Aborted => Outcome::Aborted,
         })
+    }
+}
+
+impl fmt::Debug for OwnedOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedOutcome({self})")
     }
 }
 

@@ -191,6 +191,12 @@ impl Requests {
         self.open as usize
     }
 
+    /// Returns the ids of a batch's open requests.
+    pub(crate) fn ids_of_batch(&self, batch: u32) -> impl Iterator<Item = &[u8]> {
+        let of_batch = move |slot: &&OpenRequest| slot.is_open && slot.batch == batch;
+        self.slots.iter().filter(of_batch).map(OpenRequest::id)
+    }
+
     /// Opens a request and returns its slot and generation.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(crate) fn insert(

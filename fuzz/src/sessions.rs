@@ -164,7 +164,7 @@ impl Side {
             assert_eq!(self.session.poll_timeout(), None);
         }
         if self.session.phase().closed().is_some() {
-            assert!(self.session.may_read());
+            assert!(self.session.wants_input() || self.session.is_input_over());
         }
     }
 }

@@ -1,6 +1,13 @@
-use super::{Batches, OurBatch, OurBatches, Reply};
+use super::{Batches, Budget, OurBatch, OurBatches, Reply};
 use crate::config::BatchOrder;
 use alloc::vec::Vec;
+
+fn at_most(max_bytes: usize) -> Budget {
+    Budget {
+        max_bytes,
+        max_owed: 0,
+    }
+}
 
 /// Adds an answer to a batch whose array of answers may have at most 11 bytes.
 fn add(batches: &mut Batches, batch: u32, position: u32, text: &[u8]) -> bool {
@@ -8,7 +15,9 @@ fn add(batches: &mut Batches, batch: u32, position: u32, text: &[u8]) -> bool {
         out.extend_from_slice(text);
         Ok::<(), ()>(())
     };
-    batches.add(batch, position, 4, 11, write).unwrap()
+    batches
+        .add(batch, position, 4, at_most(11), || 0, write)
+        .unwrap()
 }
 
 // SRV-20 SRV-21
@@ -106,12 +115,16 @@ fn an_answer_that_is_taken_back_gives_its_room_back() {
         Err::<(), ()>(())
     };
     // Half of the capacity is in use, so it is kept.
-    assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
+    assert!(
+        batches
+            .add(batch, 1, 4, at_most(100), || 0, |out| fail(out, 4))
+            .is_err()
+    );
     let room = batches.slots[0].text.capacity();
     assert_eq!(room, 10);
     assert!(
         batches
-            .add(batch, 1, 4, 100, |out| fail(out, 4096))
+            .add(batch, 1, 4, at_most(100), || 0, |out| fail(out, 4096))
             .is_err()
     );
     assert!(batches.slots[0].text.capacity() <= room);
@@ -189,7 +202,10 @@ fn room_is_made_for_what_is_added_and_doubled_up_to_the_most_there_may_be() {
             out.resize(out.len() + room, b'x');
             Ok::<(), ()>(())
         };
-        assert_eq!(batches.add(batch, position, room, 100, write), Ok(true));
+        assert_eq!(
+            batches.add(batch, position, room, at_most(100), || 0, write),
+            Ok(true)
+        );
         batches.slots[0].text.capacity()
     };
     assert_eq!(add(0, 20), 21);

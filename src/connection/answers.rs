@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use super::Connection;
 use super::commands::{ENVELOPE_HINT, Rejected, SendError};
-use super::parts::Parts;
+use super::parts::{Parts, unread_items};
+use crate::batches::{Budget, ERROR_BYTES};
 use crate::codes;
 use crate::config::Settings;
 use crate::encode::{self, Payload, Style};
@@ -16,6 +17,20 @@ use crate::id::{Id, ReplyToken, RequestKey};
 use crate::json::OwnedJson;
 use crate::requests::{NONE, OpenRequest};
 use crate::target::rare;
+
+/// The longest message of an error that is sent in any case, in bytes.
+const SHORT_MESSAGE: usize = 192;
+
+/// What the answer to a request of a batch has to fit into.
+#[derive(Clone, Copy)]
+enum Fit {
+    /// The limit of the batch.
+    Result,
+    /// That limit and the output's, less what the batch's other requests need for errors.
+    Error,
+    /// Nothing: it is short.
+    Always,
+}
 
 /// The result or the error that answers a request.
 trait Answer {
@@ -54,11 +69,15 @@ impl<T, S: Settings> Connection<T, S> {
         result: impl Payload,
     ) -> Result<(), Rejected<ReplyToken>> {
         let hint = result.size_hint() + ENVELOPE_HINT;
-        let budget = self.config.limits.max_batch_reply_bytes;
-        self.answer(to, hint, budget, Success(result))
+        self.answer(to, hint, Fit::Result, Success(result))
     }
 
     /// Answers a request with an error. An error that was received is passed on unchanged.
+    ///
+    /// An error always fits: if the answer of its batch has no space for it within
+    /// `max_batch_reply_bytes`, or the output none within `max_outbox_bytes`, it is sent without its
+    /// data, and [`poll_data_dropped`](Self::poll_data_dropped) returns that. An error without data
+    /// and with a short message is sent even if results have used up the limit of the batch.
     ///
     /// # Errors
     /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
@@ -82,10 +101,53 @@ impl<T, S: Settings> Connection<T, S> {
         {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
-        // An error always fits into a batch: a request whose result was too large must still be
-        // answered.
+        self.is_data_dropped = false;
         let hint = error.size_hint() + ENVELOPE_HINT;
-        self.answer(to, hint, usize::MAX, error)
+        if error.data().is_some() && hint > self.free_output() {
+            rare();
+            return self.respond_shorter(to, error);
+        }
+        match self.answer(to, hint, Fit::Error, error) {
+            Err(rejected) if rejected.error == SendError::TooLarge => {
+                self.respond_shorter(rejected.value, error)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Answers with an error that does not fit: without its data, and if that does not fit either,
+    /// with the standard message of its code. That always fits, because a request whose answer was
+    /// too large must still be answered.
+    #[cold]
+    fn respond_shorter(
+        &mut self,
+        to: ReplyToken,
+        error: &ErrorObject<'_>,
+    ) -> Result<(), Rejected<ReplyToken>> {
+        let bare = ErrorObject::new(error.code(), error.message());
+        let shortest = ErrorObject::of(error.code());
+        let hint = bare.size_hint() + ENVELOPE_HINT;
+        let fit = match error.message().len() <= SHORT_MESSAGE {
+            true => Fit::Always,
+            false => Fit::Error,
+        };
+        let answered = self.answer(to, hint, fit, &bare).or_else(|rejected| {
+            let hint = shortest.size_hint() + ENVELOPE_HINT;
+            match rejected.error {
+                SendError::TooLarge => self.answer(rejected.value, hint, Fit::Always, &shortest),
+                _ => Err(rejected),
+            }
+        });
+        self.is_data_dropped = answered.is_ok();
+        answered
+    }
+
+    /// How many bytes the output, with the answers that are kept for open batches, has left below
+    /// its hard limit.
+    fn free_output(&self) -> usize {
+        let waiting = self.outbox.len() + self.gathered();
+        let max_bytes = self.config.limits.max_outbox_bytes;
+        max_bytes.saturating_sub(waiting)
     }
 
     /// Answers a request for an unknown method with −32601. The error's data names the method only
@@ -146,7 +208,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// # Ok::<(), antiphon::SendError>(())
     /// ```
     pub fn is_answer_kept(&self, request: RequestKey) -> bool {
-        let is_ours = request.connection == self.config.connection;
+        let is_ours = request.connection == self.number.get();
         let open = is_ours
             .then(|| self.requests.get(request.slot, request.generation))
             .flatten();
@@ -159,7 +221,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Returns the id of an open request as the peer wrote it, or `None` for one that is not open.
     /// For reports about a request whose token is lost.
     pub fn request_id(&self, request: RequestKey) -> Option<Id<'_>> {
-        let is_ours = request.connection == self.config.connection;
+        let is_ours = request.connection == self.number.get();
         let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
         open.flatten().map(OpenRequest::as_id)
     }
@@ -175,13 +237,12 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Writes the answer of an open request, into its batch or into the output, and ends the
-    /// request. `hint` is about how many bytes the answer has, `batch_budget` the largest size of
-    /// the whole answer of a batch.
+    /// request. `hint` is about how many bytes the answer has; `fit` says what it has to fit into.
     fn answer(
         &mut self,
         to: ReplyToken,
         hint: usize,
-        batch_budget: usize,
+        fit: Fit,
         answer: impl Answer,
     ) -> Result<(), Rejected<ReplyToken>> {
         self.forget_builder();
@@ -190,7 +251,7 @@ impl<T, S: Settings> Connection<T, S> {
             rare();
             return Err(Rejected::new(to, SendError::Closed));
         }
-        let is_ours = key.connection == self.config.connection;
+        let is_ours = key.connection == self.number.get();
         let request = is_ours
             .then(|| self.requests.get(key.slot, key.generation))
             .flatten();
@@ -201,8 +262,39 @@ impl<T, S: Settings> Connection<T, S> {
         let (batch, position, style) = (self.batch_of(request), request.position, request.style);
         if batch != NONE {
             let id = request.id();
-            let batches = &mut Parts::of(&mut self.parts).batches;
-            match batches.add(batch, position, hint, batch_budget, |out| {
+            let (limits, free) = (&self.config.limits, self.free_output());
+            let (requests, envelopes) = (&self.requests, &self.envelopes);
+            let Parts {
+                batches,
+                reading,
+                fates,
+                ..
+            } = Parts::of(&mut self.parts);
+            let max_bytes = limits.max_batch_reply_bytes;
+            let budget = match fit {
+                Fit::Always => Budget::NONE,
+                Fit::Result => Budget {
+                    max_bytes,
+                    max_owed: 0,
+                },
+                // All answers count against the limit of the output, too.
+                Fit::Error => Budget {
+                    max_bytes: max_bytes.min(batches.reply_bytes(batch).saturating_add(free)),
+                    max_owed: limits
+                        .max_batch_items
+                        .saturating_mul(limits.max_id_bytes.saturating_add(ERROR_BYTES)),
+                },
+            };
+            // The bytes of an error for each of the other items, which may all need an answer.
+            let owed = || {
+                let ids = requests.ids_of_batch(batch).map(<[u8]>::len);
+                let unread = unread_items(reading.as_ref(), fates, batch);
+                let unread = unread.filter_map(|position| envelopes.get(position));
+                let unread = unread.map(|item| item.span.range().len().min(limits.max_id_bytes));
+                let all: usize = ids.chain(unread).map(|id| id + ERROR_BYTES).sum();
+                all.saturating_sub(id.len() + ERROR_BYTES)
+            };
+            match batches.add(batch, position, hint, budget, owed, |out| {
                 answer.write(out, style, id)
             }) {
                 Ok(true) => {}
@@ -228,7 +320,7 @@ impl<T, S: Settings> Connection<T, S> {
                 rare();
                 return Err(Rejected::new(to, error));
             }
-            self.outbox.commit(frame, None);
+            self.outbox.commit_reply(frame);
         }
         self.requests.remove(key.slot);
         if batch != NONE {
@@ -260,7 +352,7 @@ impl<T, S: Settings> Connection<T, S> {
             if self.config.dialect.escape_braces {
                 encode::escape_braces(self.outbox.body(), start);
             }
-            self.outbox.commit(frame, None);
+            self.outbox.commit_reply(frame);
         }
         batches.end(batch, self.config.limits.max_batch_reply_bytes);
     }
@@ -268,14 +360,18 @@ impl<T, S: Settings> Connection<T, S> {
     /// Ends the connection if the output, with the answers that are kept for open batches, is over
     /// the hard limit.
     pub(super) fn after_reply(&mut self) {
-        let gathered = match &self.parts {
-            Some(parts) if self.reads_in_parts() => parts.batches.gathered(),
-            _ => 0,
-        };
-        let waiting = self.outbox.len() + gathered;
+        let waiting = self.outbox.len() + self.gathered();
         if waiting > self.config.limits.max_outbox_bytes {
             rare();
             self.fail(ConnectionError::OutboxFull);
+        }
+    }
+
+    /// How many bytes of answers are kept for open batches.
+    fn gathered(&self) -> usize {
+        match &self.parts {
+            Some(parts) if self.reads_in_parts() => parts.batches.gathered(),
+            _ => 0,
         }
     }
 }

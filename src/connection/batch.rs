@@ -187,7 +187,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         self.items += 1;
         self.calls += 1;
         let call = CallId {
-            connection: self.conn.config.connection,
+            connection: self.conn.number.get(),
             number,
         };
         Ok(Handle {

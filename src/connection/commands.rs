@@ -213,7 +213,7 @@ impl<T, S: Settings> Connection<T, S> {
             self.join_call(number);
         }
         CallId {
-            connection: self.config.connection,
+            connection: self.number.get(),
             number,
         }
     }
@@ -314,13 +314,13 @@ impl<T, S: Settings> Connection<T, S> {
             || (S::BATCHES && self.config.limits.max_joined_calls > 1)
     }
 
-    /// Sends a notification. After an orderly end of the input it is still sent while a request is
-    /// open, because a handler's notifications may belong to its answer.
+    /// Sends a notification. After an orderly end of the input, and in a drain, it is still sent while
+    /// a request is open, because a handler's notifications may belong to its answer.
     ///
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        if self.phase.is_finishing() && self.has_requests() {
+        if self.phase.lets_requests_finish() && self.has_requests() {
             rare();
             self.may_push()?;
             check_method(method)?;
@@ -344,7 +344,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Result<(), SendError> {
         self.forget_builder();
         let deadline = deadline.map_or(NEVER, Instant::as_nanos);
-        let is_ours = call.connection == self.config.connection;
+        let is_ours = call.connection == self.number.get();
         let moved = is_ours && self.calls.set_deadline(call.number, deadline);
         if moved {
             Ok(())
@@ -354,11 +354,12 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Ends a call without waiting for its answer, and returns its tag. A cancel is sent if
-    /// `cancel_send` defines one. An answer that still comes is reported as unmatched. Returns
-    /// `None` if the call is not open.
+    /// `cancel_send` defines one. An answer that still comes is unmatched: after a cancel that was
+    /// sent it is expected ([`UnmatchedKind::Cancelled`](crate::UnmatchedKind::Cancelled)), otherwise
+    /// it is late. Returns `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();
-        if call.connection != self.config.connection {
+        if call.connection != self.number.get() {
             return None;
         }
         if self.config.dialect.cancel_send != CancelStyle::None && self.calls.is_open(call.number) {
@@ -387,7 +388,7 @@ impl<T, S: Settings> Connection<T, S> {
         reason: Option<&str>,
     ) -> Result<(), SendError> {
         self.forget_builder();
-        if call.connection != self.config.connection || !self.calls.is_open(call.number) {
+        if call.connection != self.number.get() || !self.calls.is_open(call.number) {
             return Err(SendError::NotOpen);
         }
         if self.send_cancel(call.number, reason) {
@@ -443,6 +444,10 @@ impl<T, S: Settings> Connection<T, S> {
             return false;
         }
         self.outbox.commit(frame, None);
+        let name = self.calls.name_of(number);
+        let max_open_calls = self.config.limits.max_open_calls;
+        let parts = Parts::of(&mut self.parts);
+        parts.cancelled.insert(number, name, max_open_calls);
         true
     }
 

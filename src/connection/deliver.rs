@@ -6,6 +6,7 @@
 
 use super::Connection;
 use super::parts::{Fate, Parts, Rest};
+use crate::batches::Budget;
 use crate::calls::Calls;
 use crate::config::{InvalidRequestId, NullIdError, Role, Settings};
 use crate::encode::{self, Style};
@@ -158,7 +159,7 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn key(&self, slot: u32) -> RequestKey {
         let request = self.requests.at(slot);
         RequestKey {
-            connection: self.config.connection,
+            connection: self.number.get(),
             slot,
             generation: request.map_or(0, OpenRequest::generation),
         }
@@ -167,7 +168,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline]
     pub(super) fn token(&self, slot: u32, generation: u32) -> ReplyToken {
         let key = RequestKey {
-            connection: self.config.connection,
+            connection: self.number.get(),
             slot,
             generation,
         };
@@ -333,7 +334,7 @@ impl<T, S: Settings> Connection<T, S> {
                 let write = |out: &mut _| encode::success(out, style, id, ());
                 let batches = &mut Parts::of(&mut self.parts).batches;
                 let room = id.len() + 64;
-                let _ = batches.add(place.batch, place.position, room, usize::MAX, write);
+                let _ = batches.add(place.batch, place.position, room, Budget::NONE, || 0, write);
             }
             _ => self.queue_reply(id.len() + 64, |out| {
                 let _ = encode::success(out, style, id, ());
@@ -374,7 +375,12 @@ impl<T, S: Settings> Connection<T, S> {
         let is_acknowledgement = self.config.dialect.version.allows_v1()
             && id.is_some_and(|id| id.is_null())
             && matches!(outcome, Outcome::Ok(result) if result.is_null());
-        let kind = match id.filter(|id| !id.is_null()) {
+        let id_of_call = id.filter(|id| !id.is_null());
+        if id_of_call.is_some_and(|id| self.was_cancelled(id)) {
+            let kind = UnmatchedKind::Cancelled(outcome);
+            return Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin });
+        }
+        let kind = match id_of_call {
             None => UnmatchedKind::NullId(outcome),
             Some(id) if self.was_ours(id) => UnmatchedKind::Late(outcome),
             Some(_) => UnmatchedKind::Unknown(outcome),
@@ -384,6 +390,15 @@ impl<T, S: Settings> Connection<T, S> {
             self.fail(ConnectionError::TooManyUnmatched);
         }
         Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin })
+    }
+
+    /// Whether this is the id of a call whose cancel was sent. True once for each call.
+    fn was_cancelled(&mut self, id: Id<'_>) -> bool {
+        let Some(parts) = self.parts.as_mut().filter(|_| Calls::<T>::POSSIBLE) else {
+            return false;
+        };
+        let number = self.config.dialect.id_scheme.read(id.json());
+        parts.cancelled.remove(number, id.json().as_bytes())
     }
 
     /// Whether this id was generated for a call of ours, or would have been for a number that was

@@ -11,6 +11,7 @@ use core::mem;
 use super::Connection;
 use super::deliver::Place;
 use super::parts::{Fate, Parts};
+use crate::batches::Budget;
 use crate::codes;
 use crate::config::{CancelMatch, LimitErrors, Role, Settings};
 use crate::encode::{self, Style};
@@ -280,8 +281,15 @@ fn add_failure(
     error: &ErrorObject<'_>,
 ) {
     let batches = &mut Parts::of(parts).batches;
-    let _ = batches.add(batch, position, 128, usize::MAX, |out| {
-        encode::failure(out, style, id, error);
-        Ok::<(), core::convert::Infallible>(())
-    });
+    let _ = batches.add(
+        batch,
+        position,
+        128,
+        Budget::NONE,
+        || 0,
+        |out| {
+            encode::failure(out, style, id, error);
+            Ok::<(), core::convert::Infallible>(())
+        },
+    );
 }

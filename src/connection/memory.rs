@@ -2,8 +2,8 @@
 
 use super::parts::Fate;
 use crate::batches::{Batches, OurBatches};
-use crate::calls::Calls;
-use crate::config::{Config, NullIdError};
+use crate::calls::{Calls, CancelledCalls};
+use crate::config::{CancelStyle, Config, NullIdError};
 use crate::json::Envelope;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
@@ -49,6 +49,10 @@ impl Config {
             NullIdError::Report | NullIdError::FailAll if self.limits.max_joined_calls <= 1 => 0,
             _ => OurBatches::max_heap_bytes(self.limits.max_open_calls),
         };
+        let cancelled = match self.dialect.cancel_send {
+            CancelStyle::None => 0,
+            _ => CancelledCalls::max_heap_bytes(self.limits.max_open_calls),
+        };
         let kept = [
             output,
             parts,
@@ -58,6 +62,7 @@ impl Config {
             // The envelopes of the batch that is being read.
             max_items.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
             our_batches,
+            cancelled,
             // Ranges of calls whose messages could not be sent.
             self.limits
                 .max_open_calls

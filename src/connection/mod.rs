@@ -39,6 +39,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
@@ -49,6 +50,7 @@ use crate::event::{CloseReason, Closed, ConnectionError, Event};
 use crate::frame::{Cutter, Framing};
 use crate::input::{Input, InputKind};
 use crate::json::Envelope;
+use crate::number::Number;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
 use crate::target::{SMALL, rare};
@@ -125,6 +127,11 @@ pub struct Connection<T = (), S = Config> {
     failed: Option<Box<Failed>>,
     unmatched_responses: u64,
     malformed: u64,
+    /// Goes into tokens and call ids.
+    number: Number,
+    /// Whether the last error was sent without its data, until
+    /// [`poll_data_dropped`](Self::poll_data_dropped) returns it.
+    is_data_dropped: bool,
 }
 
 /// Ranges of call numbers. A range has the numbers above its first value, up to its second.
@@ -191,6 +198,8 @@ impl<T, S: Settings> Connection<T, S> {
             deadlines: OwnDeadlines::NONE,
             unmatched_responses: 0,
             malformed: 0,
+            number: Number::new(config.connection),
+            is_data_dropped: false,
             phase: Phase::Open,
         }
     }
@@ -374,6 +383,13 @@ impl<T, S: Settings> Connection<T, S> {
         &self.config
     }
 
+    /// The number of this connection, which is in its tokens and call ids:
+    /// [`Config::connection`], or one that differs from those of all other connections of the
+    /// program.
+    pub fn number(&self) -> u32 {
+        self.number.get()
+    }
+
     /// The number of bytes ever queued. To flush, note this number and wait until
     /// [`transmit_done`](Self::transmit_done) has reached it. When the connection ends it falls by
     /// the calls that are removed from the output, so a flush must also check for the end.
@@ -404,11 +420,20 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Whether the driver should read on. False after the connection has ended; and if more than
     /// `soft_max_outbox_bytes` wait to be written and no call is open: the peer has to read first,
-    /// because new requests would only add output.
+    /// because new requests would only add output. Meanwhile `message_timeout` does not run.
     pub fn wants_input(&self) -> bool {
         !self.phase.has_ended()
             && (self.outbox.len() <= self.config.limits.soft_max_outbox_bytes
                 || self.calls.open() > 0)
+    }
+
+    /// Whether the peer has to read first: no call is open, and the replies that wait, with what waits
+    /// before them, have more than `soft_max_outbox_bytes` bytes. Notifications alone do not count,
+    /// because their sender stops at that limit by itself: if two peers that notify each other both
+    /// stopped reading, neither would go on.
+    pub(crate) fn is_unread(&self) -> bool {
+        let soft_max = self.config.limits.soft_max_outbox_bytes as u64;
+        self.outbox.waiting_for_replies() > soft_max && self.calls.open() == 0
     }
 
     /// The number of valid responses so far that matched no call. Acknowledgements of 1.0
@@ -432,6 +457,13 @@ impl<T, S: Settings> Connection<T, S> {
     /// ```
     pub fn poll_batch_items(&mut self) -> Option<usize> {
         self.parts.as_mut()?.batch_items.take()
+    }
+
+    /// Whether the last error was sent without its data, because they did not fit: the answer of
+    /// its batch had no space for them, or the output was nearly full. Its code was sent, and its
+    /// message; if that did not fit either, the standard message of the code. Returns it once.
+    pub fn poll_data_dropped(&mut self) -> bool {
+        mem::take(&mut self.is_data_dropped)
     }
 
     /// The number of messages so far that were malformed.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::batches::{Batches, OurBatches};
+use crate::calls::CancelledCalls;
 use crate::event::RefusedCause;
 use crate::frame::{Cut, FramingError};
 use crate::input::Input;
@@ -80,6 +81,8 @@ pub(super) struct Parts {
     pub(super) batch_items: Option<usize>,
     pub(super) batches: Batches,
     pub(super) our_batches: OurBatches,
+    /// The calls whose cancel was sent, and that may still be answered.
+    pub(super) cancelled: CancelledCalls,
 }
 
 impl Parts {
@@ -94,6 +97,23 @@ impl Parts {
     fn make() -> Box<Self> {
         Box::default()
     }
+}
+
+/// Returns the positions of those items of a batch that are not delivered yet and are no valid
+/// requests: it is not known yet whether they are answered.
+pub(super) fn unread_items(
+    reading: Option<&Reading>,
+    fates: &[Fate],
+    batch: u32,
+) -> impl Iterator<Item = usize> {
+    let next = match reading.map(|reading| reading.rest) {
+        Some(Rest::Items { next, batch: read }) if read == batch => next,
+        _ => fates.len(),
+    };
+    let unread = fates.iter().enumerate().skip(next);
+    unread
+        .filter(|(_, fate)| **fate == Fate::Deliver)
+        .map(|(position, _)| position)
 }
 
 /// A message that has been delivered in part.

@@ -95,9 +95,13 @@ impl Phase {
         matches!(self, Self::Shut { .. })
     }
 
-    /// Whether the input ends, or has ended, in order, so that handlers may still notify.
-    pub(super) const fn is_finishing(self) -> bool {
-        matches!(self, Self::InputEnded | Self::Finishing { .. })
+    /// Whether the connection drains, or its input ends or has ended in order: open requests are
+    /// still answered, and their handlers may still notify.
+    pub(super) const fn lets_requests_finish(self) -> bool {
+        matches!(
+            self,
+            Self::InputEnded | Self::Draining | Self::DrainingAtEnd | Self::Finishing { .. }
+        )
     }
 
     /// Whether `Event::Closed` has been returned.

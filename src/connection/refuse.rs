@@ -120,7 +120,7 @@ impl<T, S: Settings> Connection<T, S> {
         if self.config.dialect.escape_braces {
             encode::escape_braces(self.outbox.body(), start);
         }
-        self.outbox.commit(frame, None);
+        self.outbox.commit_reply(frame);
         self.after_reply();
     }
 

@@ -112,7 +112,7 @@ impl<T, S: Settings> Connection<T, S> {
             self.end_in_batch(number);
         }
         let call = CallId {
-            connection: self.config.connection,
+            connection: self.number.get(),
             number,
         };
         Some((call, tag))
@@ -148,7 +148,8 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Acts on the deadlines of the connection itself.
     fn check_deadlines(&mut self, now: u64) {
-        if !self.phase.has_ended() && self.cutter.is_mid_frame(S::FRAMING) {
+        // While the driver does not read, the peer's bytes may wait although it sent them in time.
+        if self.wants_input() && self.cutter.is_mid_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.timeouts.message_timeout);
             }

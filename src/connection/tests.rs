@@ -453,6 +453,7 @@ fn items_of_a_batch_are_the_same_by_the_short_cut_as_without_it() {
                 (config.framing, config.dialect.version) =
                     (Framing::Messages, VersionPolicy::V1AndV2);
                 config.dialect.null_params = crate::config::NullParams::TreatAsAbsent;
+                config.connection = 1;
                 let mut conn: Connection<u32> = Connection::new(config);
                 conn.call("first", (), None, 10).unwrap();
                 conn.call("second", (), None, 20).unwrap();
@@ -538,7 +539,7 @@ fn every_call_is_spelled_by_its_number_whatever_came_between() {
             // Most steps end a call of the middle, so free and open numbers are mixed.
             if step % 4 > 0 {
                 let open = numbers[numbers.len() / 2];
-                let connection = 0;
+                let connection = conn.number();
                 conn.cancel(crate::id::CallId {
                     connection,
                     number: open,

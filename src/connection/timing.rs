@@ -45,6 +45,11 @@ impl<T, S: Settings> Connection<T, S> {
         self.now = self.now.max(now.min(LATEST));
     }
 
+    /// Restarts the time limit of output that waits.
+    pub(crate) fn restart_write_time(&mut self) {
+        self.deadlines.write = NEVER;
+    }
+
     /// Restarts the time limit of a message of which only a part has arrived. For a driver that has
     /// not read for a while.
     pub fn restart_frame_time(&mut self) {

@@ -339,14 +339,14 @@ impl<S: 'static> LocalRouter<S> {
     /// served.
     pub fn opened<T, C: Settings>(&self, conn: &Connection<T, C>) {
         if let Some(chain) = &self.chain {
-            chain.opened(conn.config().connection);
+            chain.opened(conn.number());
         }
     }
 
     /// Reports to the interceptors that a connection has ended, and drops what they have stored for it. To
     /// be called for each connection; otherwise what they store remains.
     pub fn closed<T, C: Settings>(&mut self, conn: &Connection<T, C>) {
-        let connection = conn.config().connection;
+        let connection = conn.number();
         if let Some(chain) = &self.chain {
             chain.closed(connection);
         }
@@ -375,7 +375,8 @@ impl<S: 'static> LocalRouter<S> {
             Some(_) => {
                 let RequestRef { method, params, .. } = &request;
                 let call = (&**method, *params, Some(request.id));
-                self.intercepted(conn.config(), conn.now(), call, request.origin, &mut result)
+                let config = numbered(conn);
+                self.intercepted(&config, conn.now(), call, request.origin, &mut result)
             }
         };
         if let Err(failure) = &mut served {
@@ -427,7 +428,7 @@ impl<S: 'static> LocalRouter<S> {
             Some(_) => {
                 let (call, mut result) = ((&**method, *params, None), Vec::new());
                 self.intercepted(
-                    conn.config(),
+                    &numbered(conn),
                     conn.now(),
                     call,
                     notification.origin,
@@ -594,6 +595,13 @@ impl<S> fmt::Debug for LocalRouter<S> {
         let names = self.registry.infos().map(MethodInfo::name);
         f.debug_set().entries(names).finish()
     }
+}
+
+/// Returns the configuration of a connection with the connection's number.
+fn numbered<T, C: Settings>(conn: &Connection<T, C>) -> Config {
+    let mut config = *conn.config();
+    config.connection = conn.number();
+    config
 }
 
 #[cfg(test)]

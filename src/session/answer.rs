@@ -29,7 +29,8 @@ impl<W> Session<W> {
     /// code and message alone, and a report says so: [`Report::DataDropped`].
     ///
     /// # Errors
-    /// See [`respond`](Self::respond).
+    /// See [`respond`](Self::respond). It is no error if the data of `error` had to be left out: see
+    /// [`Report::DataDropped`].
     pub fn respond_err(
         &mut self,
         ticket: Ticket,
@@ -47,6 +48,7 @@ impl<W> Session<W> {
                 }
             })
         })?;
+        is_dropped |= self.conn.poll_data_dropped();
         if let Some(about) = about.filter(|_| is_dropped) {
             self.report(Report::DataDropped(about));
         }

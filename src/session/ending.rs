@@ -11,7 +11,7 @@
 
 use core::time::Duration;
 
-use super::machine::{Session, Writing, is_unread};
+use super::machine::{Session, Writing, is_lost};
 use super::phase::Phase;
 use super::report::{Fault, Report};
 use super::wire::Wire;
@@ -205,7 +205,7 @@ impl<W> Session<W> {
     pub(super) fn note_closed(&mut self, why: Closed) {
         let since = self.phase.ended_at().unwrap_or(self.now);
         self.phase = Phase::Closing { why, since };
-        if is_unread(why) {
+        if is_lost(why) {
             // The peer will never take the bytes that are being written.
             self.writing = Writing::Failed;
         }

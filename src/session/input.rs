@@ -12,7 +12,7 @@ use super::phase::Phase;
 use super::queue::Settled;
 use super::report::{Report, RequestDetails};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
-use crate::event::{CloseReason, Event, NotificationRef, ResponseRef};
+use crate::event::{CloseReason, Event, NotificationRef, ResponseRef, UnmatchedKind};
 use crate::http::{Opening, opening};
 use crate::input::Input;
 use crate::websocket::Heartbeat;
@@ -252,6 +252,9 @@ impl<W> Session<W> {
             }
             Event::Malformed(malformed) => self.queue.push_report(Report::malformed(malformed)),
             Event::Refused(refused) => self.queue.push_report(Report::refused(refused)),
+            // The answer to a call that was cancelled at the peer is expected.
+            Event::UnmatchedResponse(unmatched)
+                if matches!(unmatched.kind, UnmatchedKind::Cancelled(_)) => {}
             Event::UnmatchedResponse(unmatched) => {
                 self.queue.push_report(Report::unmatched(unmatched))
             }
@@ -291,10 +294,16 @@ impl<W> Session<W> {
         }
     }
 
-    /// Whether reading is paused: too much waits for the service, and no call is open.
+    /// Whether reading is paused: too much waits for the service or for the peer, and no call is open.
     pub(super) fn is_paused(&self) -> bool {
         let is_reading = matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
-        is_reading && self.queue.is_full() && self.conn.calls_open() == 0
+        is_reading && (self.queue.is_full() && self.conn.calls_open() == 0 || self.is_unread())
+    }
+
+    /// Whether the peer has to read first. Then no request begins, because its answer would only add to
+    /// those that wait.
+    pub(super) fn is_unread(&self) -> bool {
+        self.conn.is_unread()
     }
 
     /// Restarts the peer's time limits if reading was paused until now.

@@ -15,11 +15,12 @@ use super::queue::{Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails};
 use super::ticket::{Method, Ticket};
 use super::unserved::Unserved;
-use super::wire::{Handshake, Wire};
+use super::wire::{FramingMismatch, Handshake, Wire};
 use crate::config::{Config, Dialect};
 use crate::connection::{Batch, Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::event::{CloseReason, Closed, ConnectionError};
+use crate::frame::Framing;
 use crate::id::{CallId, Id, RequestKey};
 use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedRequest};
@@ -111,7 +112,17 @@ pub(super) enum Writing {
 
 impl<W> Session<W> {
     /// Begins a session over `wire`. Timeouts are counted from `now`.
-    pub fn new(config: SessionConfig, wire: Wire, now: Instant) -> Self {
+    ///
+    /// The framing follows the wire: over [`Wire::Messages`] and [`Wire::Layered`] it is
+    /// [`Framing::Messages`], whatever the configuration says. A [`Wire::Stream`] needs another framing;
+    /// with this one messages could not be told apart, so the session is over at once, and
+    /// [`fault`](Self::fault) and a report have the reason.
+    pub fn new(mut config: SessionConfig, wire: Wire, now: Instant) -> Self {
+        let is_contradiction =
+            matches!(wire, Wire::Stream) && config.config.framing == Framing::Messages;
+        if !matches!(wire, Wire::Stream) {
+            config.config.framing = Framing::Messages;
+        }
         let mut conn = Connection::new(config.config);
         conn.handle_time(now);
         let mut queue = Queue::new(&config);
@@ -122,7 +133,7 @@ impl<W> Session<W> {
                 (Phase::Open, Some(Handshake::new()))
             }
         };
-        Self {
+        let mut session = Self {
             conn,
             is_at_start: config.refuse_http && matches!(wire, Wire::Stream),
             linger: config.linger,
@@ -147,10 +158,15 @@ impl<W> Session<W> {
             now,
             granted: None,
             has_heard: false,
+        };
+        if is_contradiction {
+            session.abort(Some(FramingMismatch.into()));
         }
+        session
     }
 
-    /// Returns the service's next work, in the order of arrival; a request only if `may_begin_request`.
+    /// Returns the service's next work, in the order of arrival; a request only if `may_begin_request`,
+    /// and not while the peer has to read first (see [`wants_input`](Self::wants_input)).
     /// It must not be called while a notification is being served; under [`Order::Free`] it may be
     /// called then if work [waits](Self::has_work). If it returns `None` and no work waits, the service
     /// counts as idle. Until then the connection does not learn that the input has ended, unless a call
@@ -168,7 +184,10 @@ impl<W> Session<W> {
             Phase::Over(_) => self.queue.pop(),
             // `Work::Opened` comes first, after the handshake.
             Phase::Opening => None,
-            _ => self.queue.pop_in_order(may_begin_request, self.is_held()),
+            _ => {
+                let may_begin = may_begin_request && !self.is_unread();
+                self.queue.pop_in_order(may_begin, self.is_held())
+            }
         };
         self.is_serving = !self.queue.is_empty() || next.is_some();
         self.resume_after(was_paused);
@@ -202,15 +221,19 @@ impl<W> Session<W> {
         !self.queue.is_empty()
     }
 
-    /// How many requests wait for the service.
+    /// How many requests wait for the service. None while the peer has to read first: then they wait
+    /// for the peer.
     pub fn requests_waiting(&self) -> usize {
-        self.queue.requests()
+        match self.is_unread() {
+            true => 0,
+            false => self.queue.requests(),
+        }
     }
 
     /// Whether the next work is a request that may begin.
     pub fn is_request_next(&self) -> bool {
         let is_open = !matches!(self.phase, Phase::Opening | Phase::Over(_));
-        is_open && self.queue.is_request_next() && !self.is_held()
+        is_open && self.queue.is_request_next() && !self.is_held() && !self.is_unread()
     }
 
     /// Whether no request or notification may begin, because under [`Order::Serial`] it waits until a
@@ -437,24 +460,28 @@ impl<W> Session<W> {
         self.phase
     }
 
-    /// Whether the driver should read. False while too much waits for the service and no call of
-    /// ours is open.
-    pub fn may_read(&self) -> bool {
-        !self.is_paused()
+    /// Whether the driver should read now. False if no call of ours is open, and too much waits for the
+    /// service, or the answers that wait to be written, with what waits before them, have more than
+    /// `soft_max_outbox_bytes` bytes: then the peer has to read first. (Notifications that wait are no
+    /// reason: their sender stops at that limit by itself.) Meanwhile none of the peer's time limits
+    /// runs. False, too, once [`is_input_over`](Self::is_input_over).
+    pub fn wants_input(&self) -> bool {
+        !self.is_paused() && !self.is_input_over()
     }
 
-    /// Whether input is still of use. For a while after the end, which [`SessionConfig::linger`]
-    /// sets, it is read and dropped, so that a peer that is still writing notices the end. Through
-    /// a layer it is read for as long as the peer's close is awaited.
-    pub fn wants_input(&self) -> bool {
+    /// Whether input is of no use any more, so that the driver stops reading for good. For a while after
+    /// the end, which [`SessionConfig::linger`] sets, input is read and dropped, so that a peer that is
+    /// still writing notices the end. Through a layer it is read for as long as the peer's close is
+    /// awaited.
+    pub fn is_input_over(&self) -> bool {
         match self.phase {
-            Phase::InputEnded { .. } | Phase::Over(_) => false,
+            Phase::InputEnded { .. } | Phase::Over(_) => true,
             Phase::Closing { why, since } => {
                 let is_lingering = self.now < since + self.linger;
                 let is_layered = matches!(self.wire, Wire::Layered(_));
-                !is_unread(why) && (is_layered || is_lingering)
+                is_lost(why) || !(is_layered || is_lingering)
             }
-            _ => true,
+            _ => false,
         }
     }
 
@@ -462,7 +489,7 @@ impl<W> Session<W> {
     /// not read.
     pub fn linger(&self) -> Duration {
         match self.phase.closed() {
-            Some(why) if is_unread(why) => Duration::ZERO,
+            Some(why) if is_lost(why) => Duration::ZERO,
             _ => self.linger,
         }
     }
@@ -536,9 +563,9 @@ impl<W> Session<W> {
     }
 }
 
-/// Whether the session ended because the peer does not read. Then nothing more can be sent, and the
+/// Whether the session ended because output could not be written. Then nothing more can be sent, and the
 /// peer's input is of no use.
-pub(super) fn is_unread(why: Closed) -> bool {
+pub(super) fn is_lost(why: Closed) -> bool {
     matches!(
         why,
         Closed::Failed(ConnectionError::OutboxFull | ConnectionError::WriteTimedOut)

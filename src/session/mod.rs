@@ -45,4 +45,4 @@ pub use progress::Extend;
 pub use queue::{Settled, Work};
 pub use report::{Fault, Report, RequestDetails, Severity, UnmatchedDetails};
 pub use ticket::Ticket;
-pub use wire::{Handshake, Layer, LayerEnd, LayerEvent, Wire};
+pub use wire::{FramingMismatch, Handshake, Layer, LayerEnd, LayerEvent, Wire};

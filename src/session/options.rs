@@ -48,7 +48,7 @@ pub struct SessionConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// [`Session::may_read`](super::Session::may_read) is false until there is space, and nothing
+    /// [`Session::wants_input`](super::Session::wants_input) is false until there is space, and nothing
     /// is lost. Messages that were already read are kept, so the limits may be exceeded by that
     /// much.
     ///

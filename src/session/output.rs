@@ -32,6 +32,7 @@ impl<W> Session<W> {
         if !self.has_transmit() {
             return false;
         }
+        let was_paused = self.is_paused();
         match &mut self.wire {
             Wire::Stream => {
                 self.conn.take_transmit(into);
@@ -63,6 +64,7 @@ impl<W> Session<W> {
             }
         }
         self.writing = Writing::Busy(self.now);
+        self.resume_after(was_paused);
         true
     }
 
@@ -70,6 +72,8 @@ impl<W> Session<W> {
     /// write timeout starts again now.
     pub fn handle_write_progress(&mut self, now: Instant) {
         self.handle_time(now);
+        // Output that waits behind this write waits for the same peer, which has read.
+        self.conn.restart_write_time();
         if let Writing::Busy(since) = &mut self.writing {
             *since = now;
         }

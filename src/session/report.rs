@@ -11,8 +11,8 @@ use crate::admission::LimitReached;
 use crate::connection::SendError;
 use crate::error_object::OwnedError;
 use crate::event::{
-    LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, UNKNOWN,
-    UNMATCHED_CANCEL, UnmatchedKind, UnmatchedResponse,
+    CANCELLED, LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause,
+    UNKNOWN, UNMATCHED_CANCEL, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::OwnedId;
 use crate::json::{DecodeError, Reason};
@@ -105,7 +105,8 @@ pub enum Report {
     /// error*.
     AnswerRefused(RequestDetails, SendError),
     /// An error was sent without its data, because they did not fit: they were over
-    /// `max_error_data_bytes`.
+    /// `max_error_data_bytes`, the answer of the batch would have been over `max_batch_reply_bytes`, or the
+    /// output over `max_outbox_bytes`.
     DataDropped(RequestDetails),
     /// A handler panicked. If it served a request, that was answered *internal error*.
     Panicked(Option<RequestDetails>),
@@ -209,6 +210,9 @@ impl fmt::Display for RequestDetails {
 pub enum UnmatchedDetails {
     /// An answer to a call that had ended.
     Late(OwnedOutcome),
+    /// The answer to a call that was cancelled at the peer. A session does not report it, because it is
+    /// expected.
+    Cancelled(OwnedOutcome),
     /// An answer with an id that was never sent.
     Unknown(OwnedOutcome),
     /// An answer without an id, or with a null id.
@@ -295,6 +299,7 @@ impl From<UnmatchedKind<'_>> for UnmatchedDetails {
     fn from(kind: UnmatchedKind<'_>) -> Self {
         match kind {
             UnmatchedKind::Late(outcome) => Self::Late(outcome.into_owned()),
+            UnmatchedKind::Cancelled(outcome) => Self::Cancelled(outcome.into_owned()),
             UnmatchedKind::Unknown(outcome) => Self::Unknown(outcome.into_owned()),
             UnmatchedKind::NullId(outcome) => Self::NullId(outcome.into_owned()),
             UnmatchedKind::Cancel => Self::Cancel,
@@ -306,6 +311,7 @@ impl fmt::Display for UnmatchedDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Late(outcome) => write!(f, "{LATE}{outcome}"),
+            Self::Cancelled(outcome) => write!(f, "{CANCELLED}{outcome}"),
             Self::Unknown(outcome) => write!(f, "{UNKNOWN}{outcome}"),
             Self::NullId(outcome) => {
                 let over = match outcome {
@@ -461,6 +467,7 @@ mod tests {
         for outcome in [Outcome::TimedOut, Outcome::Err(over), Outcome::Err(other)] {
             for kind in [
                 UnmatchedKind::Late(outcome.clone()),
+                UnmatchedKind::Cancelled(outcome.clone()),
                 UnmatchedKind::Unknown(outcome.clone()),
                 UnmatchedKind::NullId(outcome.clone()),
                 UnmatchedKind::Cancel,

@@ -11,18 +11,30 @@ use crate::event::Closed;
 use crate::time::Instant;
 use crate::websocket::Heartbeat;
 
-/// The form of the transport.
+/// The form of the transport. It decides the framing, see [`Session::new`](super::Session::new).
 #[derive(Debug)]
 pub enum Wire {
     /// A stream of bytes, split into messages by the configured framing.
     Stream,
-    /// Whole messages, as in a queue or an HTTP exchange. Needs
-    /// [`Framing::Messages`](crate::Framing::Messages).
+    /// Whole messages, as in a queue or an HTTP exchange.
     Messages,
-    /// A stream of bytes in which another protocol carries whole messages. Needs
-    /// [`Framing::Messages`](crate::Framing::Messages).
+    /// A stream of bytes in which another protocol carries whole messages.
     Layered(Box<dyn Layer>),
 }
+
+/// The fault of a session over a stream whose framing is whole messages: see
+/// [`Session::new`](super::Session::new).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FramingMismatch;
+
+impl fmt::Display for FramingMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a stream of bytes needs a framing other than `Framing::Messages`")
+    }
+}
+
+impl core::error::Error for FramingMismatch {}
 
 /// A protocol between messages and bytes, with its own handshake and close, such as WebSocket. Like
 /// a session it does no I/O: bytes go in, events come out.

@@ -176,7 +176,8 @@ fn after_the_end_only_an_orderly_one_lets_a_handler_still_tell() {
     let mut conn = asked();
     conn.handle_eof();
     conn.drain();
-    assert_eq!(conn.notify("m", ()), Err(SendError::Closed));
+    // In a drain a handler may still say what belongs to its answer.
+    assert_eq!(conn.notify("m", ()), Ok(()));
 
     let mut conn = asked();
     conn.handle_eof();

@@ -11,6 +11,7 @@ mod commands;
 mod deviations;
 mod edges;
 mod end_of_input;
+mod faults;
 mod interceptors;
 mod invariants;
 mod limits;

@@ -67,7 +67,8 @@ fn a_server_that_cannot_call_says_the_same_as_one_that_does_not() {
 {"#;
     for framing in [Framing::Newline, Framing::Concatenated, Framing::Detect] {
         for config in [Config::new(), Config::lsp(), Config::ethereum()] {
-            let config = config.framing(framing);
+            let mut config = config.framing(framing);
+            config.connection = 1;
             let (out, told) = serve::<Infallible>(config, lines);
             assert!(out.starts_with(br#"{"jsonrpc":"2.0","result":[1.0],"id":1}"#));
             assert!(

@@ -282,6 +282,7 @@ impl Player {
             Event::UnmatchedResponse(unmatched) => {
                 let (kind, outcome) = match &unmatched.kind {
                     UnmatchedKind::Late(outcome) => ("late", Some(outcome)),
+                    UnmatchedKind::Cancelled(outcome) => ("cancelled", Some(outcome)),
                     UnmatchedKind::Unknown(outcome) => ("unknown", Some(outcome)),
                     UnmatchedKind::NullId(outcome) => ("null-id", Some(outcome)),
                     UnmatchedKind::Cancel => ("cancel", None),

@@ -279,6 +279,9 @@ pub(crate) struct Model {
     pub(crate) delivered: Option<usize>,
     eof: bool,
     draining: bool,
+    /// The calls whose cancel was sent: their numbers, or the ids that their callers chose.
+    cancelled: std::collections::BTreeSet<u64>,
+    cancelled_ids: Vec<String>,
     /// Why the connection has ended.
     ended: Option<Closed>,
     /// Requests cannot be answered any more.
@@ -310,6 +313,8 @@ impl Model {
             delivered: None,
             eof: false,
             draining: false,
+            cancelled: std::collections::BTreeSet::new(),
+            cancelled_ids: Vec::new(),
             ended: None,
             closed: false,
             told: false,
@@ -384,11 +389,14 @@ impl Model {
         }
     }
 
-    /// Why a notification is refused. After an orderly end of input it still goes while a request
-    /// is to be answered.
+    /// Why a notification is refused. After an orderly end of input and in a drain it still goes
+    /// while a request is to be answered.
     pub(crate) fn may_notify(&self) -> Result<(), SendError> {
-        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
-        let open = in_order && self.eof && !self.draining && !self.closed;
+        let in_order = match self.ended {
+            None => self.eof || self.draining,
+            Some(why) => why == Closed::EndOfInput && !self.draining,
+        };
+        let open = in_order && !self.closed;
         if !(open && self.requests_open() > 0) {
             return self.may_queue();
         }
@@ -477,8 +485,35 @@ impl Model {
             let body =
                 format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
             self.queue(body, Vec::new());
+            self.note_cancelled(number);
         }
         can
+    }
+
+    /// Remembers a call whose answer is expected although it is over: at most as many as may be open,
+    /// of those with an id that the caller chose the newest, of the others those with the highest
+    /// numbers.
+    fn note_cancelled(&mut self, number: u64) {
+        let most = self.rules.max_open_calls;
+        let call = &self.calls[&number];
+        if call.chosen {
+            self.cancelled_ids.insert(0, call.id.clone());
+            self.cancelled_ids.truncate(most);
+        } else if self.cancelled.insert(number) && self.cancelled.len() > most.max(1) {
+            let others = self.cancelled.iter().filter(|other| **other != number);
+            let lowest = *others.min().expect("there is another");
+            self.cancelled.remove(&lowest);
+        }
+    }
+
+    /// Whether this is the id of a call that was cancelled, which is then forgotten.
+    fn take_cancelled(&mut self, id: &str) -> bool {
+        let is_it = |number: &&u64| key(&self.rules.spell(**number)) == key(id);
+        if let Some(number) = self.cancelled.iter().find(is_it).copied() {
+            return self.cancelled.remove(&number);
+        }
+        let at = self.cancelled_ids.iter().position(|chosen| chosen == id);
+        at.map(|at| self.cancelled_ids.remove(at)).is_some()
     }
 
     pub(crate) fn set_deadline(
@@ -1080,6 +1115,9 @@ impl Model {
         }
         if let Some(reason) = broken(body) {
             return format!("malformed Response({reason:?}) answered None id {id}");
+        }
+        if key(id) != Key::Null && self.take_cancelled(id) {
+            return format!("unmatched cancelled {} id {id}", shown(body));
         }
         let used = |n: u64| key(&self.rules.spell(n)) == key(id);
         let kind = match key(id) {

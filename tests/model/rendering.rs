@@ -51,6 +51,7 @@ pub(crate) fn render(event: &Event<'_, u64>, name: &mut dyn FnMut(RequestKey) ->
         Event::UnmatchedResponse(unmatched) => {
             let kind = match &unmatched.kind {
                 UnmatchedKind::Late(late) => format!("late {}", outcome(late)),
+                UnmatchedKind::Cancelled(late) => format!("cancelled {}", outcome(late)),
                 UnmatchedKind::Unknown(unknown) => format!("unknown {}", outcome(unknown)),
                 UnmatchedKind::NullId(null) => format!("null {}", outcome(null)),
                 UnmatchedKind::Cancel => "cancel".to_string(),

@@ -24,13 +24,13 @@ pub fn reconnect<S: Service>(
 ) -> io::Result<ReconnectingClient> {
     let (options, parts) = (options.into(), Arc::new((connect, make)));
     let seen = options.clone();
-    let make = move |roster: Arc<Roster>| -> Making {
+    let make = move |_: Arc<Roster>| -> Making {
         let (parts, options) = (Arc::clone(&parts), options.clone());
         Box::pin(async move {
             let (connect, make) = &*parts;
             let mut link = connect()?;
             let options = options.with_token(&*Threads::shared()).await?;
-            link.context.connection = roster.next_number();
+            link.context.draw_number();
             let (peer, driver) = drive(link, options, make());
             let driver: Driven = Box::pin(driver);
             Ok((peer, driver))

@@ -140,7 +140,7 @@ fn read_on(session: &Session, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(reader);
     while intake.read(session, false) != Came::End {
         session.wait_readable(|| is(&threads.stop));
-        if is(&threads.stop) || !session.wants_input() {
+        if is(&threads.stop) || session.is_input_over() {
             return;
         }
     }
@@ -225,7 +225,7 @@ fn read_beside(session: &Session, threads: &Threads, socket: Arc<dyn Socket>) {
     });
     while inlet.read(session, false) != Came::End {
         session.wait_readable(|| is(&threads.stop));
-        if is(&threads.stop) || !session.wants_input() {
+        if is(&threads.stop) || session.is_input_over() {
             return;
         }
         inlet = session.lend_input(inlet, || is(&threads.stop));
@@ -263,7 +263,7 @@ fn receive_on(session: &Session, threads: &Threads, mut receive: Receive) {
             Ok(Some(message)) => session.receive(&message),
         };
         session.wait_readable(|| is(&threads.stop));
-        if is(&threads.stop) || !session.wants_input() {
+        if is(&threads.stop) || session.is_input_over() {
             return;
         }
     }

@@ -6,8 +6,12 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// How many numbers of connections have been drawn.
+static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Facts that the transport knows about a connection, or about an HTTP exchange. Empty where it
 /// knows nothing: standard streams have no address.
@@ -22,9 +26,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Context {
-    /// Which connection it is of all that a server has accepted, or a reconnecting client has made,
-    /// from 1. For other connections the configuration's [`connection`](antiphon::Config::connection),
-    /// which is 0 by default.
+    /// The number of the connection: the configuration's
+    /// [`connection`](antiphon::Config::connection), or else one that no other connection of the
+    /// program's adapters has. They are counted from 1. The connections of servers and of reconnecting
+    /// clients are always counted, because many have one configuration.
     pub connection: u32,
     /// Whether the other side has opened the connection, to a listener of ours.
     pub is_accepted: bool,
@@ -51,6 +56,13 @@ impl Context {
     /// Makes an empty context.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Gives the connection a number that no other has.
+    pub fn draw_number(&mut self) {
+        // Number 0 is not used: it says that a connection has no number.
+        let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        self.connection = number.wrapping_add(1).max(1);
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].

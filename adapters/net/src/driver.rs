@@ -69,7 +69,7 @@ pub fn drive_session<S: Service>(
         io: Some(io),
         output: Output::default(),
         is_input_over: false,
-        may_read: true,
+        wants_input: true,
         reads: 0,
         timer: None,
         stage: Stage::Open,
@@ -94,7 +94,7 @@ pub struct Driver {
     output: Output,
     is_input_over: bool,
     /// Whether the session wanted input after the last turn.
-    may_read: bool,
+    wants_input: bool,
     /// How many reads in a row have returned something, or were interrupted.
     reads: u32,
     timer: Option<Box<dyn Timer>>,
@@ -213,8 +213,8 @@ impl Driver {
         let mut may_ask = true;
         for _ in 0..MAX_STEPS {
             let now = self.session.now();
-            let wants_input = self.may_read && !self.is_input_over;
-            let is_asked = wants_input && may_ask;
+            let reads_on = self.wants_input && !self.is_input_over;
+            let is_asked = reads_on && may_ask;
             let input = match is_asked {
                 true => self.read(cx, scratch),
                 false => Poll::Pending,
@@ -226,7 +226,7 @@ impl Driver {
             } else {
                 0
             };
-            let is_all_read = (is_asked && !is_read) || !wants_input;
+            let is_all_read = (is_asked && !is_read) || !reads_on;
             let next = self.session.turn(
                 Moved {
                     now,
@@ -246,9 +246,9 @@ impl Driver {
             );
             self.handlers.begin(cx, &self.session, &mut self.batch);
             self.write(cx);
-            let (wake_at, may_read) = match next {
-                Next::Busy { may_read } => {
-                    self.may_read = may_read;
+            let (wake_at, wants_input) = match next {
+                Next::Busy { wants_input } => {
+                    self.wants_input = wants_input;
                     continue;
                 }
                 Next::Over => {
@@ -256,10 +256,13 @@ impl Driver {
                     self.stage = Stage::Closing(until);
                     return Poll::Ready(());
                 }
-                Next::Sleep { wake_at, may_read } => (wake_at, may_read),
+                Next::Sleep {
+                    wake_at,
+                    wants_input,
+                } => (wake_at, wants_input),
             };
-            let is_resumed = may_read && !self.may_read;
-            self.may_read = may_read;
+            let is_resumed = wants_input && !self.wants_input;
+            self.wants_input = wants_input;
             if self.poll_sleep(cx, wake_at).is_ready() {
                 // Input that arrived before the timer fired is read before a deadline takes effect.
                 may_ask = true;

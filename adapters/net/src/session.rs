@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wire};
-use antiphon::{CallId, CloseReason, Closed, Config, Dialect, Framing, Input, Instant, SendError};
+use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::dispatcher::{Begins, Dispatcher, Membership, call};
@@ -101,8 +101,9 @@ pub struct Session {
 
 impl Session {
     /// Begins a connection over a transport that knows the facts in `context`. The connection has the
-    /// number of `context`, or that of the configuration if `context` has 0. If the transport
-    /// `is_of_messages`, the framing is whole messages, whatever the options say.
+    /// number of `context`; if that is 0, the number of the configuration; and if that is 0 too, one of
+    /// its own. If the transport `is_of_messages`, the framing is whole messages, whatever the options say.
+    /// Over a stream it must not be whole messages: then the connection ends at once.
     pub fn new(
         options: impl Into<Arc<ConnectionConfig>>,
         is_of_messages: bool,
@@ -111,15 +112,15 @@ impl Session {
     ) -> Arc<Self> {
         let options = options.into();
         let mut config = session_config(&options, context.is_accepted);
-        if is_of_messages {
-            config.config.framing = Framing::Messages;
+        if context.connection == 0 {
+            context.connection = options.config.connection;
         }
-        match context.connection {
-            0 => context.connection = options.config.connection,
-            number => config.config.connection = number,
+        if context.connection == 0 {
+            context.draw_number();
         }
+        config.config.connection = context.connection;
         let now = runtime.now();
-        let (wire, failed) = wire(&options, &config.config, &context, now);
+        let (wire, failed) = wire(&options, &context, is_of_messages, now);
         let mut conn = Conn::new(config, wire, now);
         if failed.is_some() {
             conn.abort(failed.map(Into::into));
@@ -273,7 +274,7 @@ impl Session {
         if phase != state.seen {
             self.see_phase(state, phase);
         }
-        let is_paused = !state.conn.may_read();
+        let is_paused = !state.conn.wants_input();
         if is_paused != state.was_paused {
             state.was_paused = is_paused;
             state.rouse(Sleeper::Reader);
@@ -566,13 +567,13 @@ impl fmt::Debug for Guard<'_> {
 /// Returns how messages become bytes. If the WebSocket cannot be made, also returns why not.
 fn wire(
     options: &ConnectionConfig,
-    config: &Config,
     context: &Context,
+    is_of_messages: bool,
     now: Instant,
 ) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
-        return match WebSocket::new(Arc::clone(websocket), config, now) {
+        return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
             Ok(websocket) => {
                 let is_http = context.check_http1();
                 (Wire::Layered(Box::new(websocket)), is_http.err())
@@ -581,9 +582,9 @@ fn wire(
         };
     }
     let _ = (options, context, now);
-    match config.framing {
-        Framing::Messages => (Wire::Messages, None),
-        _ => (Wire::Stream, None),
+    match is_of_messages {
+        true => (Wire::Messages, None),
+        false => (Wire::Stream, None),
     }
 }
 

@@ -22,7 +22,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::session::LayerEvent;
+use antiphon::session::{LayerEvent, Session, SessionConfig, Wire};
 use antiphon::websocket::{CloseCode, Refusal};
 use antiphon::{Config, Instant, KeepAlive, KeepAliveAction};
 use tungstenite::http::{HeaderMap, StatusCode};
@@ -139,6 +139,36 @@ impl WebSocket {
             pong: None,
             end: None,
         })
+    }
+
+    /// Begins a session over a WebSocket: a client's or a server's, as `options` say. `config` need not be
+    /// made [for WebSockets](Config::for_websocket).
+    ///
+    /// ```
+    /// use antiphon::session::Session;
+    /// use antiphon::{Config, Instant};
+    /// use antiphon_websocket::{WebSocket, WebSocketConfig};
+    ///
+    /// let options = WebSocketConfig::client("ws://localhost/rpc")?;
+    /// let mut client: Session<()> = WebSocket::session(options, Config::new(), Instant::ZERO)?;
+    /// // The handshake is the first output.
+    /// let mut output = Vec::new();
+    /// assert!(client.take_transmit(&mut output));
+    /// assert!(output.starts_with(b"GET /rpc HTTP/1.1\r\n"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`new`](Self::new).
+    pub fn session<W>(
+        options: impl Into<Arc<WebSocketConfig>>,
+        config: impl Into<SessionConfig>,
+        now: Instant,
+    ) -> io::Result<Session<W>> {
+        let mut config = config.into();
+        config.config = config.config.for_websocket();
+        let layer = Self::new(options.into(), &config.config, now)?;
+        Ok(Session::new(config, Wire::Layered(Box::new(layer)), now))
     }
 
     /// Closes the WebSocket; no message can be sent any more. While it is open, a close frame is

@@ -11,9 +11,9 @@ fn reading_pauses_while_too_much_waits_and_nothing_is_lost() {
     for _ in 0..3 {
         line(&mut session, N);
     }
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     assert_eq!(work(&mut session), ["notification n"; 3]);
-    assert!(session.may_read());
+    assert!(session.wants_input());
 }
 
 // USE-02
@@ -26,7 +26,7 @@ fn with_a_call_open_reading_goes_on_until_far_too_much_waits() {
     for _ in 0..3 {
         line(&mut session, N);
     }
-    assert!(session.may_read());
+    assert!(session.wants_input());
     line(&mut session, N);
     assert_eq!(outcomes(&mut session).len(), 1);
     let seen = work(&mut session);
@@ -46,7 +46,7 @@ fn what_is_dropped_is_counted_and_a_request_is_answered_busy() {
         line(&mut session, N);
     }
     line(&mut session, M1);
-    assert!(session.may_read());
+    assert!(session.wants_input());
     assert!(output(&mut session).contains("-32002"));
     let seen = work(&mut session);
     assert_eq!(seen[..2], ["notification n"; 2]);
@@ -93,11 +93,11 @@ fn the_size_of_a_batch_comes_before_its_items_and_counts_as_a_message() {
     config.max_queued_messages = 1;
     let mut session = idle(config);
     line(&mut session, M1);
-    assert!(session.may_read());
+    assert!(session.wants_input());
     line(&mut session, &format!("[{M2}]"));
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     assert_eq!(work(&mut session), ["request m", "batch of 1", "request m"]);
-    assert!(session.may_read());
+    assert!(session.wants_input());
 }
 
 /// A session whose queue has these limits; `when_full` sets whether it pauses reading or drops.
@@ -113,11 +113,11 @@ fn limited(when_full: WhenFull, messages: usize, bytes: usize) -> Session<u32> {
 fn reading_pauses_on_the_limit_of_bytes_and_not_before() {
     let mut session = limited(WhenFull::Pause, 100, N.len());
     line(&mut session, N);
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     let mut session = limited(WhenFull::Pause, 100, N.len() + 1);
     for _ in 0..3 {
         line(&mut session, N);
-        assert!(session.may_read());
+        assert!(session.wants_input());
         assert_eq!(work(&mut session), ["notification n"]);
     }
 }
@@ -129,16 +129,16 @@ fn the_bytes_of_a_request_count_until_it_is_answered() {
     // The second request is over the limit, but was read already, so it is kept.
     line(&mut session, M2);
     let (one, two) = (request(&mut session), request(&mut session));
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     session.respond(one, &1).unwrap();
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     session.respond(two, &1).unwrap();
-    assert!(session.may_read());
+    assert!(session.wants_input());
     line(&mut session, M1);
     let ticket = request(&mut session);
     session.abandon(ticket);
     work(&mut session);
-    assert!(session.may_read());
+    assert!(session.wants_input());
 }
 
 #[test]
@@ -148,20 +148,20 @@ fn the_bytes_of_reports_count_until_they_are_taken() {
     let mut session = limited(WhenFull::Pause, 100, 2048);
     for _ in 0..3 {
         line(&mut session, &long);
-        assert!(!session.may_read());
+        assert!(!session.wants_input());
         assert_eq!(work(&mut session).len(), 1);
-        assert!(session.may_read());
+        assert!(session.wants_input());
     }
     let mut session = limited(WhenFull::Pause, 100, 2049);
     line(&mut session, &long);
-    assert!(session.may_read());
+    assert!(session.wants_input());
     // A report counts as a message until it is taken.
     let mut session = limited(WhenFull::Pause, 2, 10_000);
     for _ in 0..3 {
         line(&mut session, "x");
-        assert!(session.may_read());
+        assert!(session.wants_input());
         line(&mut session, "x");
-        assert!(!session.may_read());
+        assert!(!session.wants_input());
         assert_eq!(work(&mut session).len(), 2);
     }
 }
@@ -178,7 +178,7 @@ fn a_refused_request_counts_with_its_method_and_its_id() {
             &mut session,
             r#"{"jsonrpc":"2.0","method":"twenty letters long.","id":1234567890}"#,
         );
-        session.may_read()
+        session.wants_input()
     };
     assert_eq!((refused(30), refused(31)), (false, true));
 }
@@ -187,18 +187,18 @@ fn a_refused_request_counts_with_its_method_and_its_id() {
 fn the_reason_of_a_cancel_counts_and_a_cancel_that_waits_is_found_once() {
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"no more"}}"#;
     let reason = r#""no more""#.len();
-    for (more, may_read) in [(0, false), (1, true)] {
+    for (more, wants_input) in [(0, false), (1, true)] {
         let mut session = limited(WhenFull::Pause, 100, M1.len() + reason + more);
         line(&mut session, M1);
         let ticket = request(&mut session);
         line(&mut session, cancel);
-        assert_eq!(session.may_read(), may_read);
+        assert_eq!(session.wants_input(), wants_input);
         let work = session.poll_work(true);
         let Some(Work::Cancelled(key, Some(text))) = work else {
             panic!("{work:?}");
         };
         assert_eq!((key, text.as_str()), (ticket.key(), r#""no more""#));
-        assert!(session.may_read());
+        assert!(session.wants_input());
         // The cancel was taken, so nothing overtakes the waiting request.
         line(&mut session, M2);
         line(&mut session, N);

@@ -29,7 +29,7 @@ fn a_frame_is_not_late_by_the_time_for_which_nothing_was_read() {
     let mut session = idle(config);
     line(&mut session, N);
     session.handle_input(b"{");
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     for second in 1..10 {
         session.handle_timeout(at(1000 * second));
     }
@@ -84,7 +84,7 @@ fn a_frame_has_its_time_anew_when_reading_goes_on() {
     let mut session = idle(config);
     line(&mut session, N);
     session.handle_input(b"{");
-    assert!(!session.may_read());
+    assert!(!session.wants_input());
     session.handle_time(at(9900));
     assert_eq!(work(&mut session).len(), 1);
     assert_eq!(session.poll_timeout(), Some(at(10_900)));

@@ -225,6 +225,12 @@ impl antiphon_blocking::Service for Board {
                 (0..TURNS).for_each(|_| thread::yield_now());
                 return Ok(["counted"].into());
             }
+            "drains" => {
+                peer.drain();
+                let told = peer.notify("progress", ()).wait();
+                board.note(format!("progress: {told:?}"));
+                return Ok(["drained"].into());
+            }
             "forgets" => drop(request.defer()),
             "panics" => panic!("it was asked to"),
             _ => return Err(request.unknown_method()),
@@ -295,6 +301,12 @@ impl antiphon_net::Service for Board {
                     yield_once().await;
                 }
                 Ok(["counted"].into())
+            }
+            "drains" => {
+                peer.drain();
+                let told = peer.notify("progress", ()).await;
+                self.note(format!("progress: {told:?}"));
+                Ok(["drained"].into())
             }
             "forgets" => {
                 drop(request.defer());

@@ -102,8 +102,13 @@ fn a_server_on_standard_streams_leaves_at_once_while_its_client_keeps_its_end_op
 fn small(framing: Framing) -> ConnectionConfig {
     let mut config = Config::new();
     config.framing = framing;
-    config.limits.soft_max_outbox_bytes = 1 << 20;
+    // Under Content-Length reading goes on below 4 MiB, so that a malformed header is still read.
+    config.limits.soft_max_outbox_bytes = match framing {
+        Framing::Newline => 1 << 20,
+        _ => 4 << 20,
+    };
     config.limits.max_outbox_bytes = 4 << 20;
+    config.timeouts.write_timeout = Some(Duration::from_secs(2));
     let mut options = ConnectionConfig::from(config);
     options.linger = Duration::from_millis(500);
     options
@@ -158,9 +163,9 @@ fn flood(stream: &mut TcpStream, piece: &[u8], max_bytes: u64) -> (u64, io::Resu
     (taken, Ok(()))
 }
 
-// USE-02 USE-04
+// USE-02 USE-04 USE-45
 #[test]
-fn a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit_and_not_read_on() {
+fn a_peer_that_asks_and_never_reads_is_not_read_on_and_ended_by_the_write_timeout() {
     on_each_runtime(|runtime| {
         let server = Program::start("as_program", &["small", runtime]);
         let address = server.logged("listening ");
@@ -180,6 +185,12 @@ fn a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit_and_not_read_on() {
         assert!(
             is_cut,
             "{error} after {taken} bytes and {:?}",
+            began.elapsed()
+        );
+        // The write timeout is 2 s, and the linger half a second.
+        assert!(
+            began.elapsed() >= Duration::from_secs(2),
+            "{:?}",
             began.elapsed()
         );
         // Much more than the limits and the buffers of the sockets, much less than was offered.

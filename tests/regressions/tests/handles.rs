@@ -127,6 +127,34 @@ fn the_configured_number_of_a_connection_was_not_in_its_context() {
     assert_eq!(peer.context().connection, 5);
 }
 
+// USE-46
+#[test]
+fn connections_that_were_driven_alone_all_had_the_number_0() {
+    let on_threads = || {
+        let (near, _far) = antiphon_blocking::Link::pair();
+        let (peer, _driver) = antiphon_blocking::drive(near, Config::new(), ());
+        peer.context().connection
+    };
+    let mut numbers = vec![on_threads(), on_threads()];
+    for rt in RUNTIMES {
+        for _ in 0..2 {
+            let (tell, told) = mpsc::channel();
+            rt.run(|runtime| async move {
+                let (near, _far) = antiphon_net::duplex(4096);
+                let link = antiphon_net::Link::new(near);
+                let options = ConnectionConfig::from(Config::new());
+                let (peer, _driver) = antiphon_net::drive_on(link, options, Arc::new(()), &runtime);
+                tell.send(peer.context().connection)
+                    .expect("the test waits");
+            });
+            numbers.push(told.recv_timeout(LONG).expect("a number"));
+        }
+    }
+    let all: HashSet<u32> = numbers.iter().copied().collect();
+    assert_eq!(all.len(), numbers.len(), "each its own: {numbers:?}");
+    assert!(!all.contains(&0), "{numbers:?}");
+}
+
 /// Params that use the connection while they are being written into it.
 struct Meddling<F>(F);
 

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use antiphon::Config;
+use antiphon::{Config, Framing};
 use antiphon_net::ConnectionConfig;
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::frames::{OPENING, PING, PONG, TEXT, masked, read, read_head};
 use antiphon_regressions::raw::Raw;
-use antiphon_regressions::served::EVERYWHERE;
+use antiphon_regressions::served::{EVERYWHERE, Listener, Served};
 
 const KIB: usize = 1024;
 
@@ -201,5 +201,115 @@ fn pings_that_came_while_reading_was_paused_are_answered_afterwards() {
         );
         let notes = server.board.notes();
         assert!(!notes.iter().any(|note| note.contains("report")), "{on:?}");
+    }
+}
+
+/// A server with nothing but defaults, but for the configuration of the protocol.
+fn served(on: antiphon_regressions::served::On, config: Config) -> (Served, Raw) {
+    let server = Served::start(on, Listener::Tcp(config.into()));
+    let peer = Raw::connect(server.address());
+    (server, peer)
+}
+
+// USE-45
+#[test]
+fn a_client_that_sent_many_requests_and_read_a_second_later_was_cut_off() {
+    for on in EVERYWHERE {
+        let (_server, mut peer) = served(on, Config::new());
+        let (text, times) = ("x".repeat(KIB), 20_000);
+        let lines = (0..times).map(move |id| {
+            let line = format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{text}\"],\"id\":{id}}}\n"
+            );
+            line.into_bytes()
+        });
+        let (_, sending) = flood_with(peer.sender(), lines);
+        thread::sleep(Duration::from_secs(1));
+        for answered in 0..times {
+            let line = peer.line();
+            assert!(line.contains("result"), "{on:?} after {answered}: {line}");
+        }
+        sending.join().expect("it does not panic");
+    }
+}
+
+// USE-45
+#[test]
+fn long_answers_to_a_client_that_read_later_were_lost_with_their_connection() {
+    for on in EVERYWHERE {
+        let (_server, mut peer) = served(on, Config::new());
+        // 50 answers of 900 KB: nearly three times the hard limit of the output.
+        let (text, times) = ("x".repeat(900 * KIB), 50);
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{text}\"],\"id\":1}}\n"
+        );
+        let (_, sending) = flood(peer.sender(), line, times);
+        thread::sleep(Duration::from_millis(500));
+        for answered in 0..times {
+            let line = peer.line();
+            assert!(line.contains("result"), "{on:?} after {answered}");
+        }
+        sending.join().expect("it does not panic");
+    }
+}
+
+// USE-31
+#[test]
+fn a_batch_of_large_errors_passed_the_limit_of_its_answer_or_ended_the_connection() {
+    for on in EVERYWHERE {
+        for items in [100, 400] {
+            let config = Config::new().max_batch_items(items);
+            let (server, mut peer) = served(on, config);
+            let requests: Vec<String> = (0..items)
+                .map(|id| {
+                    format!(r#"{{"jsonrpc":"2.0","method":"fail","params":[60000],"id":{id}}}"#)
+                })
+                .collect();
+            peer.send_line(&format!("[{}]", requests.join(",")));
+            let line = peer.line();
+            let max_bytes = config.limits.max_batch_reply_bytes;
+            assert!(line.len() <= max_bytes + 1, "{on:?}: {} bytes", line.len());
+            let answers: Vec<serde_json::Value> = serde_json::from_str(&line).expect("a batch");
+            assert_eq!(answers.len(), items);
+            for answer in &answers {
+                assert_eq!(answer["error"]["code"], 1, "{on:?} {answer}");
+                assert_eq!(answer["error"]["message"], "failed", "{on:?}");
+            }
+            let whole = answers
+                .iter()
+                .filter(|answer| answer["error"]["data"].is_string());
+            assert!((60..70).contains(&whole.count()), "{on:?}");
+            server.report("an error was sent without its data");
+            // The connection goes on.
+            peer.send_line(&request("echo", 1));
+            assert!(peer.line().contains("result"), "{on:?}");
+        }
+    }
+}
+
+// CON-09
+#[test]
+fn what_a_handler_said_of_its_progress_in_a_drain_was_dropped_although_its_answer_was_sent() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, Config::new().into());
+        let mut peer = server.connect();
+        peer.send_line(&request("drains", 1));
+        let lines = [peer.line(), peer.line()];
+        assert!(lines[0].contains("progress"), "{on:?} {lines:?}");
+        assert!(lines[1].contains("drained"), "{on:?} {lines:?}");
+        server.board.wait_note("progress: Ok(())", 1);
+    }
+}
+
+// USE-47
+#[test]
+fn a_server_for_whole_messages_wrote_them_into_a_stream_without_a_boundary() {
+    for on in EVERYWHERE {
+        let (server, peer) = served(on, Config::new().framing(Framing::Messages));
+        // The server may have ended the connection already.
+        let _ = peer.sender().write_all(request("echo", 1).as_bytes());
+        server.report("Framing::Messages");
+        assert_eq!(server.ran(), 0, "{on:?}");
+        peer.end();
     }
 }

@@ -145,6 +145,7 @@ on_tasks!(on_futures, antiphon_async_std);
 
 on_every_runtime! {
     nobody_was_told_which_request_was_left_without_an_answer;
+    the_answer_to_a_cancelled_call_was_reported_as_unmatched;
 }
 
 // USE-17
@@ -334,4 +335,94 @@ mod notifications {
         });
         check_notifications(&reports);
     }
+}
+
+/// Never answers by itself: `slow` waits until it is cancelled.
+#[derive(Clone, Copy)]
+struct Slow;
+
+impl antiphon_blocking::Service for Slow {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &Request,
+    ) -> Result<Answer, OwnedError> {
+        if request.method() != "slow" {
+            return Ok(1.into());
+        }
+        request.defer().spawn(|reply| {
+            reply.cancellation().wait(LONG);
+            // The peer may be gone.
+            let _ = reply.cancelled();
+        });
+        Ok(Answer::deferred())
+    }
+}
+
+impl antiphon_net::Service for Slow {
+    async fn request(
+        &self,
+        _: &antiphon_net::Peer,
+        request: &Request,
+    ) -> Result<Answer, OwnedError> {
+        if request.method() == "slow" {
+            std::future::pending::<()>().await;
+        }
+        Ok(1.into())
+    }
+}
+
+/// A dialect in which a call whose time is over is cancelled at the peer.
+fn cancelling() -> Config {
+    Config::lsp().cancel_on_timeout(true)
+}
+
+const SOON: Duration = Duration::from_millis(20);
+
+// CAN-05
+#[test]
+fn the_answer_to_a_cancelled_call_was_reported_as_unmatched_on_threads() {
+    use antiphon_blocking::{Link, connect};
+    let (told, reports) = channel();
+    let (near, far) = Link::pair();
+    let _server = connect(far, cancelling(), Slow).expect("a thread");
+    let peer = connect(near, cancelling(), Wrong(told)).expect("a thread");
+    let ended = peer.call::<u8>("slow", ()).timeout(SOON).wait();
+    ended.expect_err("it is slow");
+    let report = reports.recv_timeout(Duration::from_millis(300));
+    assert!(report.is_err(), "{report:?}");
+    assert_eq!(peer.call::<u8>("well", ()).wait().expect("it goes on"), 1);
+}
+
+macro_rules! cancelled_on_tasks {
+    ($name:ident, $adapter:ident) => {
+        async fn $name() {
+            use $adapter::{Link, connect};
+            let (told, reports) = channel();
+            let (near, far) = Link::pair();
+            let _server = connect(far, cancelling(), Slow);
+            let peer = connect(near, cancelling(), Wrong(told));
+            let ended = peer.call::<u8>("slow", ()).timeout(SOON).await;
+            ended.expect_err("it is slow");
+            // The answer to the cancel comes before those to these calls.
+            for _ in 0..20 {
+                assert_eq!(peer.call::<u8>("well", ()).await.expect("it goes on"), 1);
+            }
+            let report = reports.try_recv();
+            assert!(report.is_err(), "{report:?}");
+        }
+    };
+}
+
+cancelled_on_tasks!(cancelled_on_tokio, antiphon_tokio);
+cancelled_on_tasks!(cancelled_on_futures, antiphon_async_std);
+
+// CAN-05
+fn the_answer_to_a_cancelled_call_was_reported_as_unmatched(rt: Rt) {
+    rt.run(|_| async move {
+        match rt {
+            Rt::Tokio | Rt::TokioLocal => cancelled_on_tokio().await,
+            Rt::Smol | Rt::AsyncStd => cancelled_on_futures().await,
+        }
+    });
 }

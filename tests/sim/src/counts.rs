@@ -394,6 +394,7 @@ pub fn refused(cause: RefusedCause) -> &'static str {
 pub fn unmatched(kind: &UnmatchedKind<'_>) -> &'static str {
     match kind {
         UnmatchedKind::Late(_) => "unmatched: late",
+        UnmatchedKind::Cancelled(_) => "unmatched: cancelled",
         UnmatchedKind::Unknown(_) => "unmatched: unknown",
         UnmatchedKind::NullId(_) => "unmatched: null id",
         UnmatchedKind::Cancel => "unmatched: cancel",

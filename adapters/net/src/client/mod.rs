@@ -91,13 +91,13 @@ impl ReconnectingClient {
     ) -> Result<Self, InvalidStrategy> {
         let (service, inside) = (Arc::new(service), Arc::clone(runtime));
         let seen = options.clone();
-        let make = move |roster: Arc<Roster>| -> Making {
+        let make = move |_: Arc<Roster>| -> Making {
             let (connecting, options) = (connect.connect(), options.clone());
             let (service, runtime) = (Arc::clone(&service), Arc::clone(&inside));
             Box::pin(async move {
                 let mut link = connecting.await?;
                 let options = options.with_token(&*runtime).await?;
-                link.context.connection = roster.next_number();
+                link.context.draw_number();
                 let (peer, driver) = drive(link, options, service, &runtime);
                 let running: Driven = Box::pin(driver);
                 Ok((peer, running))
@@ -107,8 +107,7 @@ impl ReconnectingClient {
     }
 
     /// Like [`start`](Self::start), for an adapter that makes the connections itself. `make` makes one
-    /// connection and sets its options. It is passed the client's [`Roster`], from which it gets the
-    /// number of the connection ([`Roster::next_number`]). Of `options` only the interceptors and the
+    /// connection and sets its options. It is passed the client's [`Roster`]. Of `options` only the interceptors and the
     /// `call_timeout` are used, for the client's calls.
     ///
     /// # Errors
@@ -370,7 +369,7 @@ pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
 struct Member {
     roster: Arc<Roster>,
     /// The index of the connection in the roster, from 0. This is not the connection's number
-    /// ([`Roster::next_number`]): a connection that replaces a lost one has the same index and a new
+    /// ([`Context::connection`](crate::Context::connection)): a connection that replaces a lost one has the same index and a new
     /// number.
     number: usize,
     runtime: SharedRuntime,

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -165,8 +165,6 @@ pub struct Roster {
     inside: Lock<Inside>,
     options: ReconnectConfig,
     entropy: Entropy,
-    /// How many connections have been made so far.
-    made: AtomicU32,
     /// Whether the server has sent a message over any connection: then the client was configured right
     /// once, and a fault that seems to last may pass.
     was_heard: AtomicBool,
@@ -238,20 +236,8 @@ impl Roster {
             }),
             entropy: Entropy::new(options.retry.seed),
             options,
-            made: AtomicU32::new(0),
             was_heard: AtomicBool::new(false),
         })
-    }
-
-    /// Returns the number for a connection that has just been made, for
-    /// [`Context::connection`](crate::Context::connection). It counts all connections that the client has
-    /// made, from 1. (The `number` that other functions take is an index: see
-    /// [`ConnectionChange::connection`].)
-    pub fn next_number(&self) -> u32 {
-        self.made
-            .fetch_add(1, Ordering::Relaxed)
-            .wrapping_add(1)
-            .max(1)
     }
 
     /// The client's options.

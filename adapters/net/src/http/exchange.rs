@@ -28,7 +28,7 @@ pub(super) fn peer(
 ) -> Peer {
     // The request came to a server.
     context.is_accepted = true;
-    let session = Session::new(Arc::clone(options), false, context, Arc::clone(runtime));
+    let session = Session::new(Arc::clone(options), true, context, Arc::clone(runtime));
     Peer::unowned(session)
 }
 

@@ -140,7 +140,6 @@ impl<L: Arrived> Server<L> {
         connections: Arc<Connections>,
         (_listening, mut ending): (Listening, Ending),
     ) {
-        let mut number = 0_u32;
         let mut pause: Option<Task> = None;
         loop {
             let accepted = poll_fn(|cx| {
@@ -164,10 +163,9 @@ impl<L: Arrived> Server<L> {
                     continue;
                 }
             };
-            // Number 0 is not used: it says that a connection has no number.
-            number = number.wrapping_add(1).max(1);
             let context = link.context_mut();
-            context.connection = number;
+            context.draw_number();
+            let number = context.connection;
             context.is_accepted = true;
             let address = context.peer_addr;
             match connections.enter(number, address.map(|address| address_key(address.ip()))) {

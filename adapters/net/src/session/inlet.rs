@@ -48,7 +48,7 @@ impl Session {
     /// Reads once, if no thread does, instead of waiting until `deadline`. Returns true if something
     /// arrived or the read was interrupted.
     fn read_instead<'s>(&'s self, mut state: Guard<'s>, deadline: Instant) -> (Guard<'s>, bool) {
-        let is_open = state.conn.phase().is_listening() && state.conn.may_read();
+        let is_open = state.conn.phase().is_listening() && state.conn.wants_input();
         let has_time =
             || deadline == Instant::FAR_FUTURE || deadline >= self.now() + FAR_FOR_A_READ;
         if !is_open || !has_time() {

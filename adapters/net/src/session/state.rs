@@ -95,7 +95,7 @@ impl State {
     pub(super) fn new(conn: Conn, membership: Option<Membership>) -> Self {
         Self {
             seen: conn.phase(),
-            was_paused: !conn.may_read(),
+            was_paused: !conn.wants_input(),
             conn,
             membership,
             called: Called::new(),

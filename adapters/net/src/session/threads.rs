@@ -22,15 +22,15 @@ impl Session {
         self.end_turn(state);
     }
 
-    /// Whether more must be read. Some time after the end input is of no use, and this is false.
-    pub fn wants_input(&self) -> bool {
-        self.lock().conn.wants_input()
+    /// Whether nothing more must be read: some time after the end input is of no use.
+    pub fn is_input_over(&self) -> bool {
+        self.lock().conn.is_input_over()
     }
 
     /// Blocks the thread that reads until it may read on, or `is_over`.
     pub fn wait_readable(&self, is_over: impl Fn() -> bool) {
         let mut state = self.lock();
-        while !state.conn.may_read() && !is_over() {
+        while !state.conn.wants_input() && !state.conn.is_input_over() && !is_over() {
             state = self.sleep(Sleeper::Reader, state, Instant::FAR_FUTURE);
         }
     }

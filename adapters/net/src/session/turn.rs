@@ -77,16 +77,16 @@ pub struct WorkBatch {
 pub enum Next {
     /// Another turn: work or output was taken, or more work can be taken.
     Busy {
-        /// Whether more input is accepted and of use.
-        may_read: bool,
+        /// Whether the task should read.
+        wants_input: bool,
     },
-    /// The task sleeps until its waker is woken, until there is something to read if `may_read`,
+    /// The task sleeps until its waker is woken, until there is something to read if `wants_input`,
     /// and until `wake_at`.
     Sleep {
         /// [`Instant::FAR_FUTURE`] for never.
         wake_at: Instant,
-        /// Whether more input is accepted and of use.
-        may_read: bool,
+        /// Whether the task should read.
+        wants_input: bool,
     },
     /// Nothing more is read or written: the task ends the stream, and drops the transport.
     Over,
@@ -133,13 +133,16 @@ impl Session {
         }
         let may_serve =
             !batch.work.is_empty() || (requests.is_some() && state.conn.wants_service());
-        let may_read = state.conn.may_read() && state.conn.wants_input();
+        let wants_input = state.conn.wants_input();
         if may_write || may_serve {
-            return Next::Busy { may_read };
+            return Next::Busy { wants_input };
         }
         let wake_at = state.next_alarm(now, is_drained);
         state.fall_asleep(Sleeper::Task, waker);
-        Next::Sleep { wake_at, may_read }
+        Next::Sleep {
+            wake_at,
+            wants_input,
+        }
     }
 
     /// Moves the service's next work to the end of `batch`, in order: at most `requests` requests,

@@ -29,7 +29,10 @@ impl Side {
     pub(crate) fn new(options: impl Into<ConnectionConfig>) -> Self {
         let clock = Arc::new(Hand::default());
         let shared: SharedRuntime = clock.clone();
-        let session = Session::new(options.into(), false, antiphon_net::Context::new(), shared);
+        let options = options.into();
+        let is_of_messages = options.config.framing == antiphon::Framing::Messages;
+        let context = antiphon_net::Context::new();
+        let session = Session::new(options, is_of_messages, context, shared);
         Self { session, clock }
     }
 
@@ -94,7 +97,7 @@ impl Side {
     }
 
     pub(crate) fn may_read(&self) -> bool {
-        self.session.lock().conn.may_read()
+        self.session.lock().conn.wants_input()
     }
 
     /// Takes what is to be written next. The time limit for writing it begins now.

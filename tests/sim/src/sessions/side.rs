@@ -138,7 +138,12 @@ impl Side {
     }
 
     pub(super) fn wants_input(&self) -> bool {
-        self.session.wants_input()
+        !self.session.is_input_over()
+    }
+
+    /// Whether reading is not paused.
+    pub(super) fn may_read(&self) -> bool {
+        self.session.wants_input() || self.session.is_input_over()
     }
 
     /// Whether nothing is going on here, and nothing is left to do.
@@ -191,10 +196,10 @@ impl Side {
         self.check_queue()?;
         let (live, most) = (self.live, self.max_live);
         Check::MemoryBounded.that(live <= most, || format!("{live} bytes, not {most}"))?;
-        let may_read = self.session.may_read() && !self.is_planted_pause();
+        let may_read = self.may_read() && !self.is_planted_pause();
         if !may_read {
             let is_right = self.session.calls_open() == 0
-                && self.when_full == WhenFull::Pause
+                && (self.when_full == WhenFull::Pause || self.session.is_full())
                 && matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
             let calls = self.session.calls_open();
             Check::PausesRightly.that(is_right, || format!("{calls} calls in {:?}", self.phase))?;
@@ -219,7 +224,7 @@ impl Side {
         let is_last = matches!(self.phase, Phase::LastWords { .. });
         let is_listening =
             is_last || matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
-        if !is_listening || !self.session.may_read() {
+        if !is_listening || !self.may_read() {
             return Ok(());
         }
         let most = match self.session.calls_open() > 0 || is_last {
@@ -287,7 +292,7 @@ impl Side {
         }
         let is_empty = self.book.open.is_empty() && self.session.calls_open() == 0;
         let is_quiet = !self.session.has_transmit() && self.session.poll_timeout().is_none();
-        Check::OverIsOver.that(is_empty && is_quiet && !self.session.wants_input(), || {
+        Check::OverIsOver.that(is_empty && is_quiet && self.session.is_input_over(), || {
             format!("{:?} are open, quiet: {is_quiet}", self.book.open)
         })
     }

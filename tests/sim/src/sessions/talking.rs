@@ -163,10 +163,10 @@ impl Side {
         now: u64,
         rng: &mut Random,
     ) -> Result<bool, Broken> {
-        if !self.session.wants_input() {
+        if self.session.is_input_over() {
             return Ok(false);
         }
-        if !self.session.may_read() {
+        if !self.may_read() {
             self.counts.add("fault: reading paused");
             return Ok(false);
         }
