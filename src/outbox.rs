@@ -178,7 +178,7 @@ impl<S: Settings> Outbox<S> {
     }
 
     /// Completes a frame with a reply to the peer.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn commit_reply(&mut self, frame: FrameStart) {
         self.commit(frame, None);
         self.replies_end = self.queued();

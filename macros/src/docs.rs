@@ -119,8 +119,8 @@ fn trim_stars(lines: &mut Vec<&str>) {
     let column = |line: &&str| starred(line).then(|| line.len() - line.trim_start().len());
     let filled = |line: &&str| !line.trim().is_empty();
     let body = lines.get(first..).unwrap_or_default();
-    let begin = body.iter().position(|line| filled(&line));
-    let end = body.iter().rposition(|line| filled(&line));
+    let begin = body.iter().position(&filled);
+    let end = body.iter().rposition(filled);
     let (Some(begin), Some(end)) = (begin, end) else {
         return;
     };
@@ -136,7 +136,7 @@ fn trim_stars(lines: &mut Vec<&str>) {
         .and_then(|line| line.get(..column))
         .unwrap_or_default();
     for line in lines {
-        if let Some(rest) = line.strip_prefix(&before) {
+        if let Some(rest) = line.strip_prefix(before) {
             let has_star = rest == "*" || rest.starts_with("* ") || rest.starts_with("**");
             *line = rest.get(usize::from(has_star)..).unwrap_or_default();
         }

@@ -8,13 +8,11 @@ use core::fmt;
 use core::time::Duration;
 
 use super::options::{Order, SessionConfig};
-use super::order::InOrder;
 use super::phase::Phase;
 use super::progress::{Extend, Progress, Watched};
-use super::queue::{Next, Queue, Settled, Work};
-use super::report::{Fault, Report, RequestDetails};
+use super::queue::{InOrder, Next, Queue, Settled, Work};
+use super::report::{Fault, Report, RequestDetails, Unserved};
 use super::ticket::{Method, Ticket};
-use super::unserved::Unserved;
 use super::wire::{FramingMismatch, Handshake, Wire};
 use crate::config::{Config, Dialect};
 use crate::connection::{Batch, Connection, Rejected, SendError};

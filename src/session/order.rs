@@ -5,7 +5,7 @@
 
 use super::machine::Session;
 use super::options::Order;
-use super::queue::Work;
+use super::queue::{Holder, Work};
 use super::report::{Report, RequestDetails};
 use super::ticket::Method;
 use crate::config::EndStyle;
@@ -18,27 +18,6 @@ use core::time::Duration;
 ///
 /// [`Config::lsp`]: crate::Config::lsp
 const MAX_SHUTDOWN_WAIT: Duration = Duration::from_millis(1500);
-
-/// How long a handler may hold up the messages after it without a report.
-const MAX_HOLD: Duration = Duration::from_secs(5);
-
-/// The handler that holds up the messages after it, and messages that may overtake it.
-#[derive(Default)]
-pub(super) struct InOrder {
-    holder: Option<Holder>,
-    /// A `shutdown` that has not begun, and when it overtakes other work.
-    shutdown: Option<(RequestKey, Instant)>,
-    has_exited: bool,
-}
-
-/// A handler that must end before other work begins.
-struct Holder {
-    method: Method,
-    /// `None` for a notification.
-    request: Option<RequestKey>,
-    since: Instant,
-    is_reported: bool,
-}
 
 impl<W> Session<W> {
     /// Returns work that has waited long enough, even while other work is being handled: under
@@ -125,12 +104,5 @@ impl<W> Session<W> {
         let dues = shutdown.into_iter().chain(holder);
         // What is due by now is returned by the next `poll_overdue`.
         dues.filter(|due| *due > self.now).min()
-    }
-}
-
-impl Holder {
-    /// When it is to be reported; `None` after that.
-    fn due(&self) -> Option<Instant> {
-        (!self.is_reported).then(|| self.since + MAX_HOLD)
     }
 }

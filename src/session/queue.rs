@@ -7,14 +7,19 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 use core::mem;
+use core::time::Duration;
 
 use super::options::{SessionConfig, WhenFull};
 use super::report::Report;
-use super::ticket::Ticket;
+use super::ticket::{Method, Ticket};
 use crate::event::{NotificationRef, RequestRef};
 use crate::id::{CallId, RequestKey};
 use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
+use crate::time::Instant;
+
+/// How long a handler may hold up the messages after it without a report.
+const MAX_HOLD: Duration = Duration::from_secs(5);
 
 /// One piece of work for the service.
 #[derive(Debug)]
@@ -47,6 +52,31 @@ pub struct Settled<W> {
     pub waiter: W,
     /// How it ended.
     pub outcome: OwnedOutcome,
+}
+
+/// The handler that holds up the messages after it, and messages that may overtake it.
+#[derive(Default)]
+pub(super) struct InOrder {
+    pub(super) holder: Option<Holder>,
+    /// A `shutdown` that has not begun, and when it overtakes other work.
+    pub(super) shutdown: Option<(RequestKey, Instant)>,
+    pub(super) has_exited: bool,
+}
+
+/// A handler that must end before other work begins.
+pub(super) struct Holder {
+    pub(super) method: Method,
+    /// `None` for a notification.
+    pub(super) request: Option<RequestKey>,
+    pub(super) since: Instant,
+    pub(super) is_reported: bool,
+}
+
+impl Holder {
+    /// When it is to be reported; `None` after that.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.is_reported).then(|| self.since + MAX_HOLD)
+    }
 }
 
 /// An entry of the queue.

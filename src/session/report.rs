@@ -1,5 +1,6 @@
 //! What went wrong in a session, for a log. The peer is sent less of it, or nothing.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -160,6 +161,13 @@ pub enum Severity {
     Warning,
     /// Something in this program has to be mended.
     Error,
+}
+
+/// The names that have been reported, and how many messages have come besides.
+#[derive(Default)]
+pub(super) struct Unserved {
+    pub(super) names: Vec<Box<str>>,
+    pub(super) more: u64,
 }
 
 /// The request that a report is about.

@@ -1,8 +1,5 @@
 //! Reports of requests and notifications that nobody serves.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use super::machine::Session;
 use super::report::{Report, RequestDetails};
 use super::ticket::Ticket;
@@ -12,13 +9,6 @@ const MAX_NAMES: usize = 16;
 
 /// The longest part of a name that is kept and reported, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-
-/// The names that have been reported, and how many messages have come besides.
-#[derive(Default)]
-pub(super) struct Unserved {
-    names: Vec<Box<str>>,
-    more: u64,
-}
 
 impl<W> Session<W> {
     /// Reports that nobody serves `method`: that of the request of `ticket`, or of a notification. See

@@ -275,7 +275,7 @@ fn pipelined(
         if is_done && session.requests_open() == 0 {
             break;
         }
-        now = now + Duration::from_millis(10);
+        now += Duration::from_millis(10);
     }
     (session, read, most)
 }

@@ -80,7 +80,6 @@ fn connection(framing: Framing, role: Role) -> Connection<u64> {
     config.limits.max_message_bytes = 4096;
     config.limits.max_batch_items = 4;
     config.limits.max_open_requests = 3;
-    let mut config = config;
     config.connection = 1;
     let mut conn = Connection::new(config);
     for tag in 0..6 {

@@ -227,7 +227,7 @@ fn ask_on_threads(asked: &[Asked]) -> Vec<Value> {
     let _server = connect(far, Config::new(), router).expect("a thread");
     let peer = connect(near, Config::new(), ()).expect("a thread");
     let asked = asked.iter();
-    let answers = asked.map(|(method, params)| answer(peer.call(*method, params).wait()));
+    let answers = asked.map(|(method, params)| answer(peer.call(method, params).wait()));
     answers.collect()
 }
 

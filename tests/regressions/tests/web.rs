@@ -248,7 +248,7 @@ fn a_batch_whose_errors_were_too_large_was_told_as_success() {
     for on in EVERYWHERE {
         for (body, config) in [
             (format!("[{calls}]"), Config::new()),
-            (format!("[{calls},{calls},{calls},{calls}]"), config.clone()),
+            (format!("[{calls},{calls},{calls},{calls}]"), config),
         ] {
             let server = http(on, config);
             let (status, answer) = answered(&server, HOST, &body);
