@@ -33,6 +33,24 @@ impl UnknownParams {
     }
 }
 
+/// The params of a call.
+pub(super) struct Given<'j> {
+    pub(super) params: Option<Json<'j>>,
+    pub(super) unknown: UnknownParams,
+}
+
+impl Given<'_> {
+    /// Passes the params to `run`, without those that none of these parameters has, if they are ignored.
+    pub(super) fn known<'n, R>(
+        &self,
+        names: impl Iterator<Item = &'n str> + Clone,
+        run: impl FnOnce(Option<Json<'_>>) -> R,
+    ) -> R {
+        let known = self.unknown.without_unknown(self.params, names);
+        run(known.as_ref().map(OwnedJson::as_json).or(self.params))
+    }
+}
+
 /// The params of a request, sorted by the parameters of its method.
 ///
 /// An array has the arguments by position, an object by name, in any order. Params that are

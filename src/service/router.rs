@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::{fmt, mem};
 
+use super::args::Given;
 use super::attributes::Attributes;
 use super::cx::{AnyRequest, Cx};
 use super::describe::{MethodInfo, ParamInfo};
@@ -76,24 +77,6 @@ struct Served<S> {
 
 /// Runs the method at an index of a service; the index is 0 for a single method.
 type Run<S> = dyn Fn(usize, Given<'_>, &S, &mut ResultText) -> Result<(), Failure> + Send + Sync;
-
-/// The params of a call.
-struct Given<'j> {
-    params: Option<Json<'j>>,
-    unknown: UnknownParams,
-}
-
-impl Given<'_> {
-    /// Passes the params to `run`, without those that none of these parameters has, if they are ignored.
-    fn known<'n, R>(
-        &self,
-        names: impl Iterator<Item = &'n str> + Clone,
-        run: impl FnOnce(Option<Json<'_>>) -> R,
-    ) -> R {
-        let known = self.unknown.without_unknown(self.params, names);
-        run(known.as_ref().map(OwnedJson::as_json).or(self.params))
-    }
-}
 
 impl LocalRouter {
     /// Makes a router without methods and without state.

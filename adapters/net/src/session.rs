@@ -46,7 +46,7 @@ use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wir
 use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
 
 use crate::context::Context;
-use crate::dispatcher::{Begins, Dispatcher, Membership, call};
+use crate::dispatcher::{Membership, call};
 use crate::guard::{Reports, caught};
 use crate::lock::Lock;
 use crate::options::ConnectionConfig;
@@ -167,12 +167,6 @@ impl Session {
             self.act(|state| state.conn.set_dialect(dialect));
         }
         is_first
-    }
-
-    /// The dispatcher, which limits the requests of the server that accepted the connection; `None` if
-    /// no server did.
-    pub fn dispatcher(&self) -> Option<&Dispatcher> {
-        self.context.is_accepted.then_some(&self.options.dispatcher)
     }
 
     /// Facts that the transport knows: more after a handshake, if there is one.
@@ -488,12 +482,6 @@ impl Drop for Session {
 impl Reports for Session {
     fn report_panic(&self) {
         self.report(antiphon::session::Report::Panicked(None));
-    }
-}
-
-impl Begins for Session {
-    fn may_begin(&self) {
-        self.lock().rouse(Sleeper::Service);
     }
 }
 

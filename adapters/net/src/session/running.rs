@@ -3,12 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Session;
-use crate::dispatcher::Begins;
+use super::{Session, Sleeper};
+use crate::dispatcher::{Begins, Dispatcher};
 use crate::pool::Jobs;
 use crate::seat::seated_on_thread;
 
 impl Session {
+    /// The dispatcher, which limits the requests of the server that accepted the connection; `None` if
+    /// no server did.
+    pub fn dispatcher(&self) -> Option<&Dispatcher> {
+        self.context.is_accepted.then_some(&self.options.dispatcher)
+    }
+
     /// How many requests may run: the configured limit, less the handlers whose answer nobody awaits any
     /// more.
     pub(crate) fn max_running_requests(&self) -> usize {
@@ -58,5 +64,11 @@ impl Session {
             dispatcher.end(1);
         }
         self.may_begin();
+    }
+}
+
+impl Begins for Session {
+    fn may_begin(&self) {
+        self.lock().rouse(Sleeper::Service);
     }
 }
