@@ -71,7 +71,13 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
 #[test]
 fn what_waits_is_counted_over_all_connections() {
     let mut scheduler = Scheduler::<()>::new(0, 10);
-    let (mut one, mut other) = (scheduler.join(), scheduler.join());
+    let (mut one, mut other, mut busy) = (scheduler.join(), scheduler.join(), scheduler.join());
+    // As long as a permit is free, requests wait for their own connection only.
+    assert_eq!(scheduler.set_waiting(&mut one, 20), 0);
+    assert_eq!(scheduler.set_waiting(&mut other, 5), 0);
+    assert_eq!(scheduler.set_waiting(&mut other, 0), 0);
+    // With a limit of 0 one request may still run.
+    assert_eq!(scheduler.begin(&mut busy, 1, || ()), 1);
     assert_eq!(scheduler.set_waiting(&mut one, 8), 0);
     assert_eq!(scheduler.set_waiting(&mut other, 5), 3);
     assert_eq!(scheduler.waiting(), 10);
@@ -80,8 +86,6 @@ fn what_waits_is_counted_over_all_connections() {
     assert_eq!(scheduler.set_waiting(&mut other, 20), 11);
     scheduler.leave(&mut one, &mut Vec::new());
     assert_eq!(scheduler.waiting(), 9);
-    // With a limit of 0 one request may still run.
-    assert_eq!(scheduler.begin(&mut other, 1, || ()), 1);
 }
 
 /// Simulates requests of two connections over 1000 steps; each request runs for ten steps. The second

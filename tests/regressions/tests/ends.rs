@@ -151,16 +151,19 @@ fn serve_small(runtime: &str, framing: Framing) -> u8 {
 }
 
 /// Writes until the other side resets the connection, takes nothing for too long, or has taken `max_bytes`. Returns how
-/// much was taken, and the error.
+/// much was taken within the first second, and the error.
 fn flood(stream: &mut TcpStream, piece: &[u8], max_bytes: u64) -> (u64, io::Result<()>) {
-    let mut taken = 0;
+    let (began, mut taken, mut early) = (Instant::now(), 0, 0);
     while taken < max_bytes {
         match stream.write(piece) {
             Ok(n) => taken += n as u64,
-            Err(error) => return (taken, Err(error)),
+            Err(error) => return (early, Err(error)),
+        }
+        if began.elapsed() < Duration::from_secs(1) {
+            early = taken;
         }
     }
-    (taken, Ok(()))
+    (early, Ok(()))
 }
 
 // USE-02 USE-04 USE-45
@@ -176,7 +179,7 @@ fn a_peer_that_asks_and_never_reads_is_not_read_on_and_ended_by_the_write_timeou
             "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{text}\"],\"id\":1}}\n"
         );
         let began = Instant::now();
-        let (taken, ended) = flood(&mut stream, line.as_bytes(), 2 << 30);
+        let (taken, ended) = flood(&mut stream, line.as_bytes(), 8 << 30);
         let error = ended.expect_err("it swallows everything");
         let is_cut = matches!(
             error.kind(),
@@ -193,8 +196,9 @@ fn a_peer_that_asks_and_never_reads_is_not_read_on_and_ended_by_the_write_timeou
             "{:?}",
             began.elapsed()
         );
-        // Much more than the limits and the buffers of the sockets, much less than was offered.
-        assert!(taken < 200 << 20, "{taken} bytes");
+        // Much more than the limits and the buffers of the sockets, much less than a second of reading takes. (After the
+        // write timeout everything is read and discarded for the time of the linger.)
+        assert!(taken < 100 << 20, "{taken} bytes");
     });
 }
 
