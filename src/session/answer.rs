@@ -267,6 +267,7 @@ impl<W> Session<W> {
         let was_paused = self.is_paused();
         self.cancelled.retain(|cancelled| *cancelled != request);
         self.queue.release(bytes);
+        self.lags |= self.is_unread();
         self.resume_after(was_paused);
     }
 

@@ -297,7 +297,8 @@ impl<W> Session<W> {
     /// Whether reading is paused: too much waits for the service or for the peer, and no call is open.
     pub(super) fn is_paused(&self) -> bool {
         let is_reading = matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
-        is_reading && (self.queue.is_full() && self.conn.calls_open() == 0 || self.is_unread())
+        let is_behind = self.queue.is_full() || self.lags && self.queue.requests() > 0;
+        is_reading && (is_behind && self.conn.calls_open() == 0 || self.is_unread())
     }
 
     /// Whether the peer has to read first. Then no request begins, because its answer would only add to

@@ -68,6 +68,9 @@ pub struct Session<W> {
     /// Whether the bytes so far may still begin an HTTP request.
     pub(super) is_at_start: bool,
     pub(super) queue: Queue<W>,
+    /// Whether requests may wait because the peer had to read first. They begin before more is read, or
+    /// a peer that reads slowly would be told that its requests are too many.
+    pub(super) lags: bool,
     /// Whether the service may be busy: the last [`poll_work`](Self::poll_work) gave it work, or
     /// left work in the queue. True before the first `poll_work`.
     pub(super) is_serving: bool,
@@ -136,6 +139,7 @@ impl<W> Session<W> {
             is_at_start: config.refuse_http && matches!(wire, Wire::Stream),
             linger: config.linger,
             order: config.order,
+            lags: false,
             ordered: InOrder::default(),
             unserved: config.report_unserved.then(Unserved::default),
             wire,
@@ -188,6 +192,7 @@ impl<W> Session<W> {
             }
         };
         self.is_serving = !self.queue.is_empty() || next.is_some();
+        self.lags = self.lags && self.queue.requests() > 0;
         self.resume_after(was_paused);
         let work = match next {
             Some(Next::Request(request)) => {

@@ -331,6 +331,8 @@ fn http_and_reconnecting_clients_send_the_chosen_id() {
     };
     let client = antiphon_blocking::reconnect(connect, options, Config::new(), || ());
     let client = client.expect("a client");
+    let opened = client.wait_open(LONG).wait();
+    opened.expect("a connection");
     let text: String = client.call("id", ()).id("r").wait().expect("an answer");
     assert_eq!(text, "\"r\"");
 }
