@@ -19,7 +19,7 @@ on_every_runtime! {
     both_write_more_than_the_pipes_hold;
     a_reader_that_stops_is_given_up;
     a_peer_that_never_answers_costs_each_call_its_timeout;
-    sixty_four_handlers_may_all_call_back_at_once;
+    two_hundred_handlers_may_all_call_back_at_once;
     beyond_the_limit_requests_are_refused_and_answers_still_flow;
     handlers_beyond_the_limit_wait_and_so_does_what_came_behind_them;
     a_handler_that_panics_costs_its_own_request;
@@ -209,7 +209,7 @@ fn a_peer_that_never_answers_costs_each_call_its_timeout(rt: Rt) {
 }
 
 // SRV-22 TST-11
-fn sixty_four_handlers_may_all_call_back_at_once(rt: Rt) {
+fn two_hundred_handlers_may_all_call_back_at_once(rt: Rt) {
     rt.run(|runtime| async move {
         let service = Arc::<Server>::default();
         let far = (options(Config::new()), Arc::clone(&service));
@@ -221,7 +221,9 @@ fn sixty_four_handlers_may_all_call_back_at_once(rt: Rt) {
         for (n, back) in join_all(calls).await.into_iter().enumerate() {
             assert_eq!(back.unwrap(), [n as u64]);
         }
-        assert_eq!(service.most.load(Ordering::SeqCst), 64);
+        // Those that wait for their own peer do not count as running: USE-28.
+        let most = service.most.load(Ordering::SeqCst);
+        assert!((65..=200).contains(&most), "{most}");
     });
 }
 
