@@ -353,6 +353,8 @@ impl<S: Settings> Outbox<S> {
         let mut kept = Vec::new();
         let mut from = self.head;
         let mut dropped = 0;
+        let mut dropped_before_replies = 0;
+        let (mut calls_end, replies_end) = (0, self.replies_end);
         let (head, done) = (self.head, self.done);
         let place = |at: u64| head + at.saturating_sub(done) as usize;
         self.parts.retain_mut(|part| {
@@ -360,12 +362,20 @@ impl<S: Settings> Outbox<S> {
                 kept.extend_from_slice(&self.buf[from..place(part.begin)]);
                 from = place(part.end);
                 dropped += part.end - part.begin;
+                if part.end <= replies_end {
+                    dropped_before_replies = dropped;
+                }
                 return false;
             }
             part.begin -= dropped;
             part.end -= dropped;
+            if part.has_calls() {
+                calls_end = part.end;
+            }
             true
         });
+        self.calls_end = calls_end;
+        self.replies_end -= dropped_before_replies;
         kept.extend_from_slice(&self.buf[from..self.committed]);
         self.buf = kept;
         self.head = 0;

@@ -117,6 +117,29 @@ fn unsent_calls_can_be_dropped_from_between_answers() {
 }
 
 #[test]
+fn dropped_calls_do_not_count_as_waiting_for_replies() {
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+    let reply = |outbox: &mut Outbox<Config>| {
+        let frame = outbox.begin(5);
+        outbox.body().extend_from_slice(b"reply");
+        outbox.commit_reply(frame);
+    };
+    put(&mut outbox, b"one", Some(1));
+    reply(&mut outbox);
+    put(&mut outbox, b"two", Some(2));
+    reply(&mut outbox);
+    put(&mut outbox, b"three", Some(3));
+    outbox.consume(1);
+    assert_eq!(outbox.waiting_for_replies(), 3 + 6 + 4 + 6);
+    outbox.drop_unsent_calls();
+    assert_eq!(outbox.peek(), Some(&b"ne\nreply\nreply\n"[..]));
+    assert_eq!(outbox.waiting_for_replies(), 3 + 6 + 6);
+    assert!(!outbox.ends_in_calls());
+    outbox.consume(100);
+    assert_eq!(outbox.waiting_for_replies(), 0);
+}
+
+#[test]
 fn what_was_dropped_does_not_fail_with_a_later_frame() {
     let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
     put(&mut outbox, b"one", Some(1));
