@@ -131,14 +131,19 @@ impl<T, S: Settings> Connection<T, S> {
             true => Fit::Always,
             false => Fit::Error,
         };
+        // An error that is short as it is loses nothing.
+        let mut is_shortened = error.data().is_some();
         let answered = self.answer(to, hint, fit, &bare).or_else(|rejected| {
             let hint = shortest.size_hint() + ENVELOPE_HINT;
             match rejected.error {
-                SendError::TooLarge => self.answer(rejected.value, hint, Fit::Always, &shortest),
+                SendError::TooLarge => {
+                    is_shortened = true;
+                    self.answer(rejected.value, hint, Fit::Always, &shortest)
+                }
                 _ => Err(rejected),
             }
         });
-        self.is_data_dropped = answered.is_ok();
+        self.is_data_dropped = answered.is_ok() && is_shortened;
         answered
     }
 

@@ -459,9 +459,10 @@ impl<T, S: Settings> Connection<T, S> {
         self.parts.as_mut()?.batch_items.take()
     }
 
-    /// Whether the last error was sent without its data, because they did not fit: the answer of
-    /// its batch had no space for them, or the output was nearly full. Its code was sent, and its
-    /// message; if that did not fit either, the standard message of the code. Returns it once.
+    /// Whether the last error was sent without its data, or with the standard message of its code
+    /// instead of its own, because they did not fit: the answer of its batch had no space for them, or
+    /// the output was nearly full. Its code was sent in any case. Returns it once; false for an error
+    /// that was sent as it was.
     pub fn poll_data_dropped(&mut self) -> bool {
         mem::take(&mut self.is_data_dropped)
     }

@@ -75,7 +75,7 @@ fn errors_with_much_data_passed_the_limit_of_their_batch() {
 fn requests_behind_results_that_filled_the_batch_are_answered() {
     let config = Config::new().max_batch_reply_bytes(100_000);
     let long = "x".repeat(9000);
-    let (out, _) = answer_batch(config, 100, |conn, token, _| {
+    let (out, dropped) = answer_batch(config, 100, |conn, token, _| {
         if let Err(rejected) = conn.respond(token, &long) {
             assert_eq!(rejected.error, SendError::TooLarge);
             let error = ErrorObject::internal_error();
@@ -91,6 +91,7 @@ fn requests_behind_results_that_filled_the_batch_are_answered() {
         .iter()
         .filter(|answer| answer.get("result").is_some());
     assert_eq!(results.count(), 11);
+    assert_eq!(dropped, 0, "errors without data lose none");
 }
 
 // USE-31
