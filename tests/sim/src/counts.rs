@@ -58,6 +58,7 @@ pub const CATALOGUE: &[(&str, &[&str])] = &[
             "handler: long answer",
             "handler: too large",
             "handler: unknown method",
+            "handler: data dropped",
             "handler: after cancel",
             "handler: cancelled code",
             "handler: foreign connection",
@@ -172,6 +173,7 @@ pub const CATALOGUE: &[(&str, &[&str])] = &[
         "unmatched",
         &[
             "unmatched: late",
+            "unmatched: cancelled",
             "unmatched: unknown",
             "unmatched: null id",
             "unmatched: cancel",

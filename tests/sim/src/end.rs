@@ -268,7 +268,8 @@ impl End {
         self.book.calls.insert(mark, call);
     }
 
-    /// Answers a request with a result or an error, and gives it back if that is refused.
+    /// Answers a request with a result or an error, and gives it back if that is refused. An error may
+    /// lose its data, but only if the connection says so, and has a reason.
     ///
     /// # Errors
     /// If an invariant breaks.
@@ -280,7 +281,7 @@ impl End {
     ) -> Result<Option<Held>, Broken> {
         let Held {
             token,
-            mark,
+            mut mark,
             method,
         } = held;
         let key = token.key();
@@ -290,7 +291,26 @@ impl End {
             Ok(result) => (ItemKind::Ok, self.run(|conn| conn.respond(token, result))),
             Err(error) => {
                 let kind = ItemKind::Err(error.code());
-                (kind, self.run(|conn| conn.respond_err(token, &error)))
+                let may_lose = self.may_lose_data(key, before, &error);
+                let result = match self.plant {
+                    Some(Plant::DataLost) => {
+                        let bare = ErrorObject::new(error.code(), error.message());
+                        self.run(|conn| conn.respond_err(token, &bare))
+                    }
+                    _ => self.run(|conn| conn.respond_err(token, &error)),
+                };
+                let is_lost =
+                    self.conn.poll_data_dropped() || self.plant == Some(Plant::DataLostAtWill);
+                if is_lost {
+                    Check::Getters.that(may_lose && result.is_ok(), || {
+                        format!("{error:?} is said to have lost its data: {result:?}")
+                    })?;
+                    counts.add("handler: data dropped");
+                    mark = None;
+                }
+                let again = self.conn.poll_data_dropped();
+                Check::Getters.that(!again, || "data were dropped twice".into())?;
+                (kind, result)
             }
         };
         let planted = full && self.plant == Some(Plant::LaneBlocked);
@@ -320,6 +340,22 @@ impl End {
                 }))
             }
         }
+    }
+
+    /// Whether an error may be sent without its data: it has some, and its batch has little space for
+    /// answers, or the output has.
+    fn may_lose_data(&self, key: RequestKey, before: State, error: &ErrorObject<'_>) -> bool {
+        /// More than the rest of an error needs here.
+        const MARGIN: u64 = 400;
+        let Some(data) = error.data() else {
+            return false;
+        };
+        let limits = &self.config.limits;
+        let is_in_batch = self.book.debts.get(&key).is_some_and(|debt| debt.batch);
+        // How much is kept for open batches is not known, but nothing is if no answer waits for another.
+        let is_kept = !self.book.batch_answers.is_empty() || !self.honest_peer;
+        let waiting = before.queued - before.done + data.len() as u64 + MARGIN;
+        is_in_batch || is_kept || waiting > limits.max_outbox_bytes as u64
     }
 
     /// An answer was accepted: the debt is paid, and cannot be paid again.

@@ -36,6 +36,10 @@ plants! {
     SettledTwice => SettlesOnce,
     /// A driver writes an answer twice.
     AnswerTwice => AnsweredOnce,
+    /// An error leaves without its data, and the connection does not say so.
+    DataLost => AnsweredOnce,
+    /// The connection says of every error that it has lost its data.
+    DataLostAtWill => Getters,
     /// An answer's id leaves with another spelling.
     IdRespelled => IdsVerbatim,
     /// The answers to two requests change places.

@@ -198,6 +198,23 @@ impl Book {
         Ok(())
     }
 
+    /// How many bytes of messages have left the session, as the connection counts them.
+    pub(super) fn taken(&self) -> u64 {
+        self.said.heard
+    }
+
+    /// Whether the next thing to begin may be a request: true, too, if that is not known.
+    pub(super) fn may_be_request_next(&self) -> bool {
+        let is_over = |arrived: &Arrived| {
+            let asked = arrived.id.as_ref().and_then(|id| self.asked.get(id));
+            asked.is_some_and(|asked| asked.answers > 0 || asked.is_cancelled)
+        };
+        let mut later = self.arrived.range(self.last_begun + 1..);
+        let next = later.find(|(_, arrived)| !is_over(arrived));
+        let is_request = next.is_some_and(|(_, arrived)| arrived.id.is_some());
+        self.is_deaf || self.may_drop || is_request
+    }
+
     /// Checks, when all is at rest and the session goes on, that everything that has arrived was
     /// answered, cancelled, begun or dropped.
     pub(super) fn nothing_is_lost(&self) -> Checked {

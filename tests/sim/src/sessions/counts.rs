@@ -13,6 +13,7 @@ pub const CATALOGUE: &[&str] = &[
     "order: serial",
     "order: begun while a notification is served",
     "order: held by a request",
+    "order: held by answers that wait",
     "link: pair",
     "link: star",
     "phase: opening",

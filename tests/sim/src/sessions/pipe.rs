@@ -123,6 +123,8 @@ pub(super) struct Ears {
     wire: WireKind,
     observer: Observer,
     pending: Vec<u8>,
+    /// How many bytes of messages there were, with the framing of a stream, but without a layer's.
+    pub(super) heard: u64,
 }
 
 impl Ears {
@@ -135,6 +137,7 @@ impl Ears {
             wire,
             observer: Observer::new(framing),
             pending: Vec::new(),
+            heard: 0,
         }
     }
 
@@ -142,12 +145,19 @@ impl Ears {
     pub(super) fn hear(&mut self, bytes: &[u8]) -> Result<Vec<Item>, String> {
         let mut frames = Vec::new();
         match self.wire {
-            WireKind::Stream(_) => self.observer.feed(bytes, &mut frames)?,
-            WireKind::Messages => frames.push(read(bytes)?),
+            WireKind::Stream(_) => {
+                self.heard += bytes.len() as u64;
+                self.observer.feed(bytes, &mut frames)?;
+            }
+            WireKind::Messages => {
+                self.heard += bytes.len() as u64;
+                frames.push(read(bytes)?);
+            }
             WireKind::Layered => {
                 self.pending.extend_from_slice(bytes);
                 while let Some((kind, len)) = layer::cut(&self.pending) {
                     if kind == layer::MESSAGE {
+                        self.heard += (len - layer::HEADER) as u64;
                         frames.push(read(&self.pending[layer::HEADER..len])?);
                     }
                     self.pending.drain(..len);

@@ -25,6 +25,8 @@ plants! {
     OrderStricter => NothingHeld,
     /// The session is told that the shell has a place for a request when it has none.
     PlaceInvented => BegunWhenAllowed,
+    /// A session begins requests although the peer has to read answers first.
+    UnreadIgnored => BegunWhenAllowed,
     /// An application begins a request for which its server has no permit.
     PermitInvented => ServerBounded,
     /// The session is not told the time.

@@ -98,6 +98,7 @@ impl Side {
         let has_room = self.running.len() < MAX_HANDLERS;
         let may_begin = has_room && self.may_begin();
         let asked = may_begin || self.plant == Some(Plant::PlaceInvented);
+        let [is_unread, may_be_unread] = self.is_unread();
         let mut seen = self.poll_work(asked)?;
         let is_notification = matches!(seen, Seen::Notification(Some(_)));
         if is_notification && self.plant == Some(Plant::WorkSwapped) {
@@ -111,7 +112,7 @@ impl Side {
         }
         match seen {
             Seen::Nothing => {
-                self.check_held(asked)?;
+                self.check_held(asked, may_be_unread)?;
                 return Ok(false);
             }
             Seen::Opened => self.counts.add("work: opened"),
@@ -140,6 +141,9 @@ impl Side {
                 self.serving += usize::from(!is_healed && rng.chance(50));
             }
             Seen::Request(number, ticket) => {
+                Check::BegunWhenAllowed.that(self.is_over() || !is_unread, || {
+                    format!("the peer has to read first: {}", self.summary())
+                })?;
                 self.begin(number, ticket, may_begin, is_healed, rng)?
             }
         }
@@ -166,9 +170,9 @@ impl Side {
         })
     }
 
-    /// Checks, when nothing was handed out, that what is queued has to wait: for a place, or for the
-    /// end of something that was handed out earlier.
-    fn check_held(&mut self, asked: bool) -> Checked {
+    /// Checks, when nothing was handed out, that what is queued has to wait: for a place, for the end of
+    /// something that was handed out earlier, or, if it is a request, for the peer to read.
+    fn check_held(&mut self, asked: bool, may_be_unread: bool) -> Checked {
         let needs_place = self.session.is_request_next() && !asked;
         if !self.session.has_work() || needs_place || self.phase == Phase::Opening {
             return Ok(());
@@ -178,7 +182,11 @@ impl Side {
             self.counts.add("order: held by a request");
         }
         let is_postponed = self.running.iter().any(|running| running.is_postponed);
-        Check::NothingHeld.that(is_serial || is_postponed, || {
+        let is_unread = may_be_unread && self.book.may_be_request_next();
+        if is_unread {
+            self.counts.add("order: held by answers that wait");
+        }
+        Check::NothingHeld.that(is_serial || is_postponed || is_unread, || {
             format!("{:?}: {}", self.order, self.summary())
         })
     }
@@ -358,7 +366,7 @@ impl Side {
         }
         if is_cancelled && rng.chance(60) {
             self.counts.add("handler: cancelled code");
-            let _ = self.tell(|session| session.respond_cancelled(ticket))?;
+            let _ = self.tell_answer(|session| session.respond_cancelled(ticket))?;
             return Ok(());
         }
         if is_cancelled {
@@ -377,7 +385,7 @@ impl Side {
         // JSON has no objects with pairs as keys.
         let odd = BTreeMap::from([((1, 2), 3)]);
         // Each may be refused: the request may be over.
-        let _ = self.tell(|session| match plan {
+        let _ = self.tell_answer(|session| match plan {
             Plan::Error => session.respond_err(ticket, &ErrorObject::invalid_params()),
             Plan::UnknownMethod => session.respond_unknown_method(ticket, "m"),
             Plan::Unserialisable => session.respond(ticket, &odd),

@@ -48,6 +48,10 @@ pub(super) struct Side {
     pub(super) writing: Option<(Vec<u8>, usize)>,
     /// How many bytes have been written.
     pub(super) written: u64,
+    /// Up to where the output has answers, in bytes from its start: what handlers have answered for
+    /// certain; and the end of all that was not a call, a notification or a cancel of this side.
+    pub(super) answers_end: [u64; 2],
+    pub(super) soft_max_outbox_bytes: u64,
     /// Where messages end that have not been written, in bytes from the start of the output.
     pub(super) marks: Vec<u64>,
     /// How many bytes of memory the session holds, and how many it may hold.
@@ -72,6 +76,10 @@ impl Side {
             _ => order,
         };
         let (when_full, max_queued_messages) = (config.when_full, config.max_queued_messages);
+        let soft_max_outbox_bytes = config.config.limits.soft_max_outbox_bytes as u64;
+        if plant == Some(Plant::UnreadIgnored) {
+            config.config.limits.soft_max_outbox_bytes = config.config.limits.max_outbox_bytes;
+        }
         let mut max_live = max_memory_bytes(&config);
         if plant == Some(Plant::LimitsLess) {
             max_live = 3000;
@@ -111,6 +119,8 @@ impl Side {
             serving: 0,
             writing: None,
             written: 0,
+            answers_end: [0; 2],
+            soft_max_outbox_bytes,
             marks: Vec::new(),
             live: used.left,
             max_live,
@@ -158,17 +168,52 @@ impl Side {
 
     // Telling the session
 
-    /// Tells the session something, and checks what holds after everything.
+    /// Tells the session something, and checks what holds after everything. Output that this makes may
+    /// be answers.
     pub(super) fn tell<R>(
         &mut self,
         act: impl FnOnce(&mut Session<u64>) -> R,
     ) -> Result<R, Broken> {
+        let before = self.session.transmit_queued();
         let result = self.ask(act);
+        let after = self.session.transmit_queued();
+        if after != before {
+            self.answers_end[1] = after;
+        }
         self.check()?;
         Ok(result)
     }
 
-    /// Tells the session something without checks: the caller updates the book first.
+    /// Answers a request by telling the session so.
+    pub(super) fn tell_answer<R>(
+        &mut self,
+        act: impl FnOnce(&mut Session<u64>) -> R,
+    ) -> Result<R, Broken> {
+        let before = self.session.transmit_queued();
+        let result = self.tell(act)?;
+        let after = self.session.transmit_queued();
+        if after != before {
+            self.answers_end[0] = after;
+        }
+        Ok(result)
+    }
+
+    /// Whether the peer has to read before a request may begin: for certain, and perhaps.
+    pub(super) fn is_unread(&self) -> [bool; 2] {
+        let queued = self.session.transmit_queued();
+        // After a failed write nothing waits any more.
+        let may_wait = self.book.open.is_empty() && self.session.is_written(queued).is_some();
+        let is_unread = |end: u64| {
+            let waiting = end.min(queued).saturating_sub(self.book.taken());
+            may_wait && waiting > self.soft_max_outbox_bytes
+        };
+        let [certain, perhaps] = self.answers_end.map(is_unread);
+        // At the end, calls that were not sent are taken out of the output, perhaps from before answers.
+        [certain && self.phase.closed().is_none(), perhaps]
+    }
+
+    /// Tells the session something without checks: the caller updates the book first. Output that this
+    /// makes is no answer.
     pub(super) fn ask<R>(&mut self, act: impl FnOnce(&mut Session<u64>) -> R) -> R {
         let session = &mut self.session;
         let (result, used) = measured(|| act(session));

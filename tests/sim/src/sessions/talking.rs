@@ -45,7 +45,7 @@ impl Side {
     }
 
     pub(super) fn notify(&mut self, number: u64) -> Checked {
-        let notified = self.tell(|session| session.notify("n", &[number]).is_ok())?;
+        let notified = self.ask(|session| session.notify("n", &[number]).is_ok());
         if notified {
             self.marks.push(self.session.transmit_queued());
         }
@@ -118,8 +118,8 @@ impl Side {
                 if let Some(open) = self.book.open.get_mut(&number) {
                     open.is_unwanted = true;
                 }
-                let _ =
-                    self.tell(|session| (session.ask_cancel(call), session.ask_cancel(call)))?;
+                let _ = self.ask(|session| (session.ask_cancel(call), session.ask_cancel(call)));
+                self.check()?;
             }
             _ => {}
         }
@@ -138,7 +138,8 @@ impl Side {
             self.settled.push((waiter, Ending::Aborted));
         }
         self.check()?;
-        let again = self.tell(|session| session.cancel(call))?;
+        let again = self.ask(|session| session.cancel(call));
+        self.check()?;
         Check::SettlesOnce.that(again.is_none(), || format!("{number} is given up twice"))
     }
 
