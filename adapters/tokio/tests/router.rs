@@ -159,6 +159,7 @@ async fn what_a_notification_comes_to_is_reported_and_never_answered() {
         "invalid params: `line`: invalid type: integer, expected a string at line 1 column 1: log (notification)",
         "a handler failed: told to nobody (7): fail (notification)",
         "a handler failed: Division by zero (-32602): refuse (notification)",
+        "nobody serves it: none (notification)",
         "a handler failed: No such file or directory (os error 2): file (notification)",
     ];
     assert_eq!(*log, expected);
@@ -410,6 +411,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
         "a handler failed: No such file",
         "invalid params: a parameter is missing: `n`: n (id 1)",
         "a handler failed: ",
+        "nobody serves it: none (id 1) after",
     ];
     for (said, start) in log.iter().zip(starts) {
         assert!(said.starts_with(start), "{log:?}");

@@ -310,7 +310,12 @@ fn the_server_of_tools_negotiates_describes_tells_progress_and_keeps_a_log() {
     let expected = expected.map(|(tool, bytes, end)| {
         format!("mcp_tools: \"{tool}\" with {bytes} bytes\nmcp_tools: \"{tool}\" {end}")
     });
-    let log: Vec<String> = log.iter().collect();
+    let mut log: Vec<String> = log.iter().collect();
+    let last = log.pop().expect("a report");
+    assert!(
+        last.starts_with("mcp_tools: nobody serves it: no/such (id 9)"),
+        "{last}"
+    );
     assert_eq!(log.join("\n"), expected.join("\n"));
 }
 
