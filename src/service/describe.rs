@@ -144,7 +144,7 @@ impl MethodInfo {
         self
     }
 
-    /// Sets its parameters to the fields of a struct that is all params, as [`Params`](super::Params) reads it. If
+    /// Sets its parameters to the fields of a struct that is all params, as [`Params`](crate::Params) reads it. If
     /// `T` is no struct, the parameters are not known.
     ///
     /// ```
