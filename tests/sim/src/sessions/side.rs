@@ -243,8 +243,10 @@ impl Side {
         Check::MemoryBounded.that(live <= most, || format!("{live} bytes, not {most}"))?;
         let may_read = self.may_read() && !self.is_planted_pause();
         if !may_read {
+            // What waited because the peer had to read begins before more is read.
+            let is_behind = self.session.is_full() || self.session.requests_waiting() > 0;
             let is_right = self.session.calls_open() == 0
-                && (self.when_full == WhenFull::Pause || self.session.is_full())
+                && (self.when_full == WhenFull::Pause || is_behind)
                 && matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
             let calls = self.session.calls_open();
             Check::PausesRightly.that(is_right, || format!("{calls} calls in {:?}", self.phase))?;
