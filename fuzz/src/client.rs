@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    CallId, Config, Connection, ErrorObject, Event, Id, Input, Instant, Json, UnmatchedKind,
-    VersionPolicy,
+    CallId, CancelStyle, Config, Connection, ErrorObject, Event, Id, Input, Instant, Json,
+    UnmatchedKind, VersionPolicy,
 };
 
 use crate::bytes::Bytes;
@@ -13,7 +13,9 @@ use crate::events::tell;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let config = config(&mut bytes);
+    let mut config = config(&mut bytes);
+    // Two connections that are compared have one number.
+    config.connection = 1;
     let calls = [bytes.byte(), bytes.byte(), bytes.byte()];
     let steps = [bytes.byte(), bytes.byte()].map(|step| usize::from(step) + 1);
     let stream = bytes.rest();
@@ -87,6 +89,11 @@ fn give_up(conn: &mut Connection<u64>, how: u8, open: &mut Open) {
     }
 }
 
+/// Whether [`give_up`] may send a cancel.
+fn may_send_cancel(config: Config, how: u8) -> bool {
+    how & 0x60 != 0 && config.dialect.cancel_send != CancelStyle::None && !config.exchange
+}
+
 /// Whether the planted fault drops this event: an answer that fits no call and came in pieces.
 fn is_lost(event: &Event<'_, u64>, in_pieces: bool) -> bool {
     let Event::UnmatchedResponse(unmatched) = event else {
@@ -113,6 +120,7 @@ fn receive(
     give_up(&mut conn, calls[0], &mut open);
     assert_eq!(conn.calls_open(), open.len());
     let (mut unmatched, mut malformed, mut ends) = (0, 0, 0);
+    let mut cancels = u64::from(may_send_cancel(config, calls[0]));
     let mut said = Vec::new();
     let (mut from, mut to) = (0, 0);
     for turn in 0.. {
@@ -129,6 +137,13 @@ fn receive(
                     assert_eq!(tag, Some(response.tag), "a call settles once");
                 }
                 Event::Request(request) => answer(&mut conn, request),
+                // What answers a cancel that was sent is expected, once for the one call.
+                Event::UnmatchedResponse(unmatched)
+                    if matches!(unmatched.kind, UnmatchedKind::Cancelled(_)) =>
+                {
+                    assert_eq!(cancels, 1, "no cancel was sent: {unmatched:?}");
+                    cancels = 0;
+                }
                 // Neither a cancel nor the acknowledgement of a notification counts as unmatched.
                 Event::UnmatchedResponse(unmatched)
                     if matches!(unmatched.kind, UnmatchedKind::Cancel) => {}

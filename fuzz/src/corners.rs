@@ -53,6 +53,7 @@ fn setters() {
         .v1_named_params(wanted.dialect.v1_named_params)
         .v1_other_versions(wanted.dialect.v1_other_versions)
         .null_params(wanted.dialect.null_params)
+        .unknown_params(wanted.dialect.unknown_params)
         .lenient_responses(wanted.dialect.lenient_responses)
         .allow_null_id(wanted.dialect.allow_null_id)
         .null_ids(wanted.dialect.null_ids)
@@ -66,13 +67,16 @@ fn setters() {
         .batch_order(wanted.dialect.batch_order)
         .limit_errors(wanted.dialect.limit_errors)
         .error_profile(wanted.dialect.error_profile)
+        .failures(wanted.dialect.failures)
         .check_app_codes(wanted.dialect.check_app_codes)
         .echo_method_names(wanted.dialect.echo_method_names)
+        .system_extensions(wanted.dialect.system_extensions)
         .cancel_send(wanted.dialect.cancel_send)
         .cancel_receive(wanted.dialect.cancel_receive)
         .cancel_match(wanted.dialect.cancel_match)
         .cancel_on_timeout(wanted.dialect.cancel_on_timeout)
         .cancel_answer(wanted.dialect.cancel_answer)
+        .end(wanted.dialect.end)
         .progress(wanted.dialect.progress)
         .id_scheme(wanted.dialect.id_scheme)
         .escape_braces(wanted.dialect.escape_braces)
@@ -813,6 +817,8 @@ fn known_when_built() {
     const fn few(framing: Framing) -> Config {
         let mut config = Config::new();
         (config.framing, config.dialect.batches) = (framing, false);
+        // Two connections that are compared have one number.
+        config.connection = 1;
         config.dialect.cancel_receive = CancelStyle::None;
         config
     }

@@ -537,6 +537,7 @@ fn unmatched(kind: &UnmatchedDetails) -> &'static str {
         UnmatchedDetails::Late(_) => "late",
         UnmatchedDetails::Unknown(_) => "unknown",
         UnmatchedDetails::NullId(_) => "null",
+        UnmatchedDetails::Cancelled(_) => "cancelled",
         _ => "cancel",
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    Config, Connection, Cut, ErrorObject, Event, Framer, Framing, Input, Json, Outcome, OwnedError,
-    OwnedJson,
+    Config, Connection, Cut, EncodeErrorKind, ErrorObject, Event, Framer, Framing, Input, Json,
+    Outcome, OwnedError, OwnedJson,
 };
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct, SerializeTupleVariant, Serializer};
@@ -177,6 +177,27 @@ impl<'a> Any<'a> {
             _ => true,
         }
     }
+
+    /// Whether every number of a plain value is finite.
+    fn is_finite(&self) -> bool {
+        match self {
+            Any::F32(number) => number.is_finite(),
+            Any::F64(number) => number.is_finite(),
+            Any::Some(inner) | Any::Newtype(inner) | Any::NewtypeVariant(inner) => {
+                inner.is_finite()
+            }
+            Any::Seq(all)
+            | Any::TupleVariant(all)
+            | Any::TupleStruct(all)
+            | Any::Tuple(all)
+            | Any::Struct(all)
+            | Any::StructVariant(all) => all.iter().all(Self::is_finite),
+            Any::Map(all) => all
+                .iter()
+                .all(|(key, value)| key.is_finite() && value.is_finite()),
+            _ => true,
+        }
+    }
 }
 
 /// Writes itself in pieces.
@@ -307,6 +328,11 @@ fn like_serde_json(value: &Any<'_>) -> Option<OwnedJson> {
                 text = text.replace("\\u001f", "\u{1f}");
             }
             assert_eq!(text, theirs);
+            assert!(value.is_finite(), "a number without a form was written");
+        }
+        // serde_json writes null for it.
+        (Err(error), Ok(_)) if error.kind() == EncodeErrorKind::NotFinite => {
+            assert!(!value.is_finite(), "all its numbers have a form");
         }
         (Err(error), Err(_)) => {
             assert!(!format!("{error} {error:?} {:?}", error.kind()).is_empty());

@@ -328,13 +328,16 @@ impl World {
             }
             Event::Refused(refused) => assert!(refused.answered.is_some()),
             Event::UnmatchedResponse(unmatched) => match unmatched.kind {
-                UnmatchedKind::Late(_) => {
+                UnmatchedKind::Late(_) | UnmatchedKind::Cancelled(_) => {
+                    let is_expected = matches!(unmatched.kind, UnmatchedKind::Cancelled(_));
+                    let may_cancel = self.config.dialect.cancel_send != CancelStyle::None;
+                    assert!(!is_expected || may_cancel, "no cancel was sent");
                     let id = unmatched
                         .id
                         .expect("what comes late has an id")
                         .text()
                         .to_string();
-                    assert!(here.given_up.contains(&id), "{id} is answered twice");
+                    assert!(here.given_up.remove(&id), "{id} is answered twice");
                 }
                 UnmatchedKind::Cancel => {}
                 kind => panic!("an answer to nothing: {kind:?}"),

@@ -114,6 +114,9 @@ impl Alone {
                         .reports
                         .push(format!("{:?} {id:?}", refused.cause));
                 }
+                // A session makes no report of the answer to a cancel that was sent.
+                Event::UnmatchedResponse(unmatched)
+                    if matches!(unmatched.kind, UnmatchedKind::Cancelled(_)) => {}
                 Event::UnmatchedResponse(unmatched) => {
                     let kind = match unmatched.kind {
                         UnmatchedKind::Late(_) => "late",
