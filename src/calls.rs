@@ -116,6 +116,11 @@ impl CancelledCalls {
         }
     }
 
+    /// Whether a call was cancelled whose id its caller did not choose.
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        self.numbers.binary_search(&number).is_ok()
+    }
+
     /// Forgets the call that an answer is for, by its id and by the number that the id spells.
     /// Returns false if the call was not cancelled.
     pub(crate) fn remove(&mut self, number: Option<u64>, id: &[u8]) -> bool {

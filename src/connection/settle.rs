@@ -21,7 +21,10 @@ impl<T, S: Settings> Connection<T, S> {
         let now = self.judged.as_nanos();
         if !self.phase.has_ended() {
             if let Some(number) = self.calls.due(now) {
-                if self.config.dialect.cancel_on_timeout {
+                // A cancel that the caller has sent before is enough.
+                let parts = self.parts.as_ref();
+                let is_asked = parts.is_some_and(|parts| parts.cancelled.contains(number));
+                if self.config.dialect.cancel_on_timeout && !is_asked {
                     self.send_cancel(number, None);
                 }
                 return self.settle(number, Outcome::TimedOut);

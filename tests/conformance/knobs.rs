@@ -141,7 +141,8 @@ macro_rules! cancel_style {
 
 /// The fields of `Config` that routers read, and that do nothing to a connection without one:
 /// `tests/api/router.rs` has their cases.
-pub(crate) const OF_ROUTERS: [&str; 4] = [
+pub(crate) const OF_ROUTERS: [&str; 5] = [
+    "end",
     "unhandled",
     "expose_error_detail",
     "expose_stack_trace",

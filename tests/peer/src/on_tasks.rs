@@ -25,6 +25,8 @@ use crate::log::say;
 pub fn router(contract: Contract, runtime: SharedRuntime) -> Router {
     let has_extensions = contract.has_extensions;
     let router = Router::new()
+        // The contract reads all params itself, and describes none.
+        .unknown_params(antiphon::UnknownParams::Reject)
         .service(Implementation::new(contract))
         .service(Implementation::new(Waits { runtime }))
         .on_report(|_, report| say(format_args!("{report}")));

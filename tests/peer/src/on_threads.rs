@@ -23,6 +23,8 @@ use crate::log::say;
 pub fn router(contract: Contract) -> Router {
     let has_extensions = contract.has_extensions;
     let mut router = Router::new()
+        // The contract reads all params itself, and describes none.
+        .unknown_params(antiphon::UnknownParams::Reject)
         .service(Implementation::new(contract))
         .on_report(|_, report| say(format_args!("{report}")));
     for (method, info) in WAITING.methods.iter().enumerate() {
