@@ -291,7 +291,7 @@ fn a_client_agreed_on_what_it_does_not_speak_on_threads() {
     antiphon_net::block_on(call_with_every_offer(None));
 }
 
-/// The same offers without HTTP above: a WebSocket and lines of text begin so too.
+/// These offers without HTTP above: a WebSocket and lines of text begin so, too.
 async fn connect_with_every_offer(rt: Option<Rt>) {
     let authority = Authority::new("a");
     let identity = authority.sign(&[NAME], Validity::Now);
