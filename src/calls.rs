@@ -75,62 +75,93 @@ pub(crate) struct Calls<T> {
 /// The most cancelled calls that are remembered.
 const CANCELLED_MAX: usize = 4096;
 
-/// The calls that were cancelled at the peer, so that a late answer to one is expected. If there are
-/// more than [`CANCELLED_MAX`], the oldest are forgotten.
+/// The calls whose cancel was sent, so that each is cancelled once and a late answer to one is
+/// expected. If there are more than [`CANCELLED_MAX`], the oldest are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct CancelledCalls {
-    /// The numbers, in order.
-    numbers: Vec<u64>,
-    /// The ids, as they were sent, of calls whose callers chose them; the newest first.
+    /// The numbers of those that are open, in order.
+    open: Vec<u64>,
+    /// The numbers of those that ended without an answer, in order.
+    ended: Vec<u64>,
+    /// The ids, as they were sent, of calls that ended without an answer and whose callers chose
+    /// them; the newest first.
     names: VecDeque<Box<[u8]>>,
 }
 
 impl CancelledCalls {
-    /// The most heap that the numbers of so many open calls need, while the list grows too.
+    /// The most heap that the numbers of so many open calls need, while both lists grow too.
     pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
-        2 * (Self::most(max_open_calls) + 2) * size_of::<u64>()
+        4 * (Self::most(max_open_calls) + 2) * size_of::<u64>()
     }
 
     /// How many calls are remembered, if so many may be open.
     const fn most(max_open_calls: usize) -> usize {
-        if max_open_calls < CANCELLED_MAX {
-            max_open_calls
-        } else {
-            CANCELLED_MAX
+        match max_open_calls {
+            0 => 1,
+            1..CANCELLED_MAX => max_open_calls,
+            _ => CANCELLED_MAX,
         }
     }
 
-    /// Remembers a call, with its id if its caller chose it, where so many may be open.
-    pub(crate) fn insert(&mut self, number: u64, name: Option<&[u8]>, max_open_calls: usize) {
-        let most = Self::most(max_open_calls);
-        if let Some(name) = name {
-            self.names.push_front(name.into());
-            return self.names.truncate(most);
-        }
-        if let Err(at) = self.numbers.binary_search(&number) {
-            self.numbers.insert(at, number);
-            if self.numbers.len() > most.max(1) {
-                // The oldest, unless that is the new one.
-                self.numbers.remove(usize::from(at == 0));
-            }
-        }
+    /// Notes that the cancel of an open call was sent, where so many may be open.
+    pub(crate) fn insert(&mut self, number: u64, max_open_calls: usize) {
+        insert_newest(&mut self.open, number, Self::most(max_open_calls));
     }
 
-    /// Whether a call was cancelled whose id its caller did not choose.
+    /// Whether the cancel of an open call was sent.
     pub(crate) fn contains(&self, number: u64) -> bool {
-        self.numbers.binary_search(&number).is_ok()
+        self.open.binary_search(&number).is_ok()
     }
 
-    /// Forgets the call that an answer is for, by its id and by the number that the id spells.
-    /// Returns false if the call was not cancelled.
+    /// Whether the cancel of any open call was sent.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Forgets an open call, because it ends. Returns whether its cancel was sent.
+    pub(crate) fn settle(&mut self, number: u64) -> bool {
+        let at = self.open.binary_search(&number).ok();
+        at.map(|at| self.open.remove(at)).is_some()
+    }
+
+    /// Remembers a cancelled call that ended without an answer, by its id if its caller chose it.
+    pub(crate) fn expect_answer(
+        &mut self,
+        number: u64,
+        name: Option<&[u8]>,
+        max_open_calls: usize,
+    ) {
+        let most = Self::most(max_open_calls);
+        match name {
+            Some(name) => {
+                self.names.push_front(name.into());
+                self.names.truncate(most);
+            }
+            None => insert_newest(&mut self.ended, number, most),
+        }
+    }
+
+    /// Forgets the ended call that an answer is for, by its id and by the number that the id
+    /// spells. Returns false if the call was not cancelled, or was answered before.
     pub(crate) fn remove(&mut self, number: Option<u64>, id: &[u8]) -> bool {
-        let at = number.and_then(|number| self.numbers.binary_search(&number).ok());
+        let at = number.and_then(|number| self.ended.binary_search(&number).ok());
         if let Some(at) = at {
-            self.numbers.remove(at);
+            self.ended.remove(at);
             return true;
         }
         let at = self.names.iter().position(|name| **name == *id);
         at.and_then(|at| self.names.remove(at)).is_some()
+    }
+}
+
+/// Inserts a number into a list in order. If there are more than `most`, the oldest goes, unless
+/// that is the new one.
+fn insert_newest(numbers: &mut Vec<u64>, number: u64, most: usize) {
+    if let Err(at) = numbers.binary_search(&number) {
+        numbers.insert(at, number);
+        if numbers.len() > most {
+            numbers.remove(usize::from(at == 0));
+        }
     }
 }
 

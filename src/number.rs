@@ -13,7 +13,9 @@ use crate::target::rare;
 /// The first number that is drawn. Programs use smaller ones to number connections themselves.
 const FIRST: u32 = 1 << 31;
 
-static NEXT: AtomicU32 = AtomicU32::new(FIRST);
+/// How many numbers were drawn. It begins with zero, because on bare metal nothing may copy other
+/// initial values into memory.
+static DRAWN: AtomicU32 = AtomicU32::new(0);
 
 /// A number that was configured, or that is drawn when it is first asked for.
 #[derive(Debug)]
@@ -54,13 +56,13 @@ impl Number {
 /// Returns the next number. After 2^31 of them they begin anew.
 fn next() -> u32 {
     #[cfg(target_has_atomic = "32")]
-    let number = NEXT.fetch_add(1, Relaxed);
+    let number = DRAWN.fetch_add(1, Relaxed);
     // Such a target has one core. A connection that is begun in an interrupt handler needs a number of
     // its own.
     #[cfg(not(target_has_atomic = "32"))]
     let number = {
-        let number = NEXT.load(Relaxed);
-        NEXT.store(number.wrapping_add(1), Relaxed);
+        let number = DRAWN.load(Relaxed);
+        DRAWN.store(number.wrapping_add(1), Relaxed);
         number
     };
     number | FIRST

@@ -61,6 +61,8 @@ pub(crate) struct Outbox<S> {
     /// A larger buffer than this is freed when it is empty.
     keep_bytes: u32,
     framing: Framing,
+    /// The number of calls of the last frame that calls may join.
+    joined_calls: u16,
     parts: VecDeque<Part>,
     /// The number of the last call in the parts that have been removed.
     gone_call: u64,
@@ -70,9 +72,8 @@ pub(crate) struct Outbox<S> {
     calls_end: u64,
     /// The end of the last reply, in bytes ever queued.
     replies_end: u64,
-    /// The end of the last frame that calls may join, in bytes ever queued, and the number of its
-    /// calls.
-    joined: (u64, u16),
+    /// The end of the last frame that calls may join, in bytes ever queued.
+    joined_end: u64,
 }
 
 impl<S: Settings> Outbox<S> {
@@ -89,7 +90,8 @@ impl<S: Settings> Outbox<S> {
             begun_call: 0,
             calls_end: 0,
             replies_end: 0,
-            joined: (0, 0),
+            joined_end: 0,
+            joined_calls: 0,
             keep_bytes: if keep_bytes < u32::MAX as usize {
                 keep_bytes as u32
             } else {
@@ -192,11 +194,11 @@ impl<S: Settings> Outbox<S> {
         let last = self.parts.pop_back()?;
         let Some(before) = self.part_to_join(last, max_calls) else {
             self.parts.push_back(last);
-            self.joined = (last.end, 1);
+            (self.joined_end, self.joined_calls) = (last.end, 1);
             return None;
         };
         // `… │ header {…} ␊ │ header {…} ␊` becomes `… │ header [{…},{…}] ␊`.
-        let (framing, calls) = (self.framing(), self.joined.1);
+        let (framing, calls) = (self.framing(), self.joined_calls);
         let delimiter = write::delimiter_bytes(framing);
         let place = |at: u64| self.head + (at - self.done) as usize;
         let (start, middle) = (place(before.begin), place(last.begin));
@@ -212,7 +214,7 @@ impl<S: Settings> Outbox<S> {
         write::finish(joined, framing, &mut self.buf);
         self.committed = self.buf.len();
         self.calls_end = self.queued();
-        self.joined = (self.queued(), calls + 1);
+        (self.joined_end, self.joined_calls) = (self.queued(), calls + 1);
         self.parts.push_back(Part {
             end: self.queued(),
             last_call: last.last_call,
@@ -223,7 +225,7 @@ impl<S: Settings> Outbox<S> {
 
     /// Removes the part before `last` and returns it, if the two may be joined.
     fn part_to_join(&mut self, last: Part, max_calls: usize) -> Option<Part> {
-        let (end, calls) = self.joined;
+        let (end, calls) = (self.joined_end, self.joined_calls);
         let before = *self.parts.back().filter(|part| part.end == end)?;
         let is_next = before.end == last.begin && before.begin >= self.done;
         let is_short = last.end - before.begin <= MAX_JOINED_BYTES;
@@ -349,7 +351,7 @@ impl<S: Settings> Outbox<S> {
         if !self.parts.iter().any(unsent) {
             return;
         }
-        self.joined = (0, 0);
+        (self.joined_end, self.joined_calls) = (0, 0);
         let mut kept = Vec::new();
         let mut from = self.head;
         let mut dropped = 0;

@@ -101,7 +101,9 @@ impl<T, S: Settings> Connection<T, S> {
         {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
-        self.is_data_dropped = false;
+        if let Some(parts) = &mut self.parts {
+            parts.is_data_dropped = false;
+        }
         let hint = error.size_hint() + ENVELOPE_HINT;
         if error.data().is_some() && hint > self.free_output() {
             rare();
@@ -125,26 +127,31 @@ impl<T, S: Settings> Connection<T, S> {
         error: &ErrorObject<'_>,
     ) -> Result<(), Rejected<ReplyToken>> {
         let bare = ErrorObject::new(error.code(), error.message());
-        let shortest = ErrorObject::of(error.code());
         let hint = bare.size_hint() + ENVELOPE_HINT;
         let fit = match error.message().len() <= SHORT_MESSAGE {
             true => Fit::Always,
             false => Fit::Error,
         };
-        // An error that is short as it is loses nothing.
-        let mut is_shortened = error.data().is_some();
-        let answered = self.answer(to, hint, fit, &bare).or_else(|rejected| {
-            let hint = shortest.size_hint() + ENVELOPE_HINT;
-            match rejected.error {
-                SendError::TooLarge => {
-                    is_shortened = true;
-                    self.answer(rejected.value, hint, Fit::Always, &shortest)
-                }
-                _ => Err(rejected),
+        match self.answer(to, hint, fit, &bare) {
+            Err(rejected) if rejected.error == SendError::TooLarge => {
+                let answered = self.respond_shortest(rejected.value, error.code());
+                Parts::of(&mut self.parts).is_data_dropped = answered.is_ok();
+                answered
             }
-        });
-        self.is_data_dropped = answered.is_ok() && is_shortened;
-        answered
+            answered => {
+                // An error that is short as it is loses nothing.
+                let is_dropped = answered.is_ok() && error.data().is_some();
+                Parts::of(&mut self.parts).is_data_dropped = is_dropped;
+                answered
+            }
+        }
+    }
+
+    /// Answers with the standard message of a code.
+    #[inline(never)]
+    fn respond_shortest(&mut self, to: ReplyToken, code: i64) -> Result<(), Rejected<ReplyToken>> {
+        let shortest = ErrorObject::of(code);
+        self.answer(to, ENVELOPE_HINT, Fit::Always, &shortest)
     }
 
     /// How many bytes the output, with the answers that are kept for open batches, has left below

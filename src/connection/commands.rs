@@ -365,10 +365,11 @@ impl<T, S: Settings> Connection<T, S> {
         if self.config.dialect.cancel_send != CancelStyle::None && self.calls.is_open(call.number) {
             self.send_cancel(call.number, None);
         }
-        self.end_call(call.number).map(|(_, tag)| tag)
+        self.end_call(call.number, false).map(|(_, tag)| tag)
     }
 
-    /// Asks the peer to cancel a call, and goes on waiting for its answer, which ends the call.
+    /// Asks the peer to cancel a call, and goes on waiting for its answer, which ends the call. A
+    /// call is cancelled once: if it was before, nothing more is sent.
     ///
     /// # Errors
     /// [`SendError::NotOpen`] if the call is not open; [`SendError::NoPush`] if no cancel can be
@@ -398,9 +399,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Queues the dialect's cancel notification for call `number`. It may exceed the soft limit,
-    /// because it causes no new work; if the output is over the hard limit, it is not sent. Returns
-    /// whether it was queued.
+    /// Queues the dialect's cancel notification for call `number`, once for each call. It may exceed
+    /// the soft limit, because it causes no new work; if the output is over the hard limit, it is
+    /// not sent. Returns whether it was queued, now or before.
     pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
         let Some((method, member)) = self.config.dialect.cancel_send.names() else {
             return false;
@@ -413,6 +414,10 @@ impl<T, S: Settings> Connection<T, S> {
             || self.outbox.len() > self.config.limits.max_outbox_bytes
         {
             return false;
+        }
+        let parts = self.parts.as_ref();
+        if parts.is_some_and(|parts| parts.cancelled.contains(number)) {
+            return true;
         }
         let style = self.own_style();
         let said = reason.map_or(0, str::len);
@@ -444,10 +449,10 @@ impl<T, S: Settings> Connection<T, S> {
             return false;
         }
         self.outbox.commit(frame, None);
-        let name = self.calls.name_of(number);
         let max_open_calls = self.config.limits.max_open_calls;
-        let parts = Parts::of(&mut self.parts);
-        parts.cancelled.insert(number, name, max_open_calls);
+        Parts::of(&mut self.parts)
+            .cancelled
+            .insert(number, max_open_calls);
         true
     }
 

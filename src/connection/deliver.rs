@@ -351,7 +351,7 @@ impl<T, S: Settings> Connection<T, S> {
         origin: Origin,
     ) -> Event<'a, T> {
         let number = id.and_then(|id| self.find_call(id));
-        if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
+        if let Some((call, tag)) = number.and_then(|number| self.end_call(number, true)) {
             return Event::Response(ResponseRef {
                 call,
                 tag,
@@ -498,7 +498,7 @@ impl<T, S: Settings> Connection<T, S> {
         let Message::Response(response) = message else {
             return None;
         };
-        let (call, tag) = self.end_call(number)?;
+        let (call, tag) = self.end_call(number, true)?;
         let origin = Some(Origin {
             bytes: text.len(),
             batch_index: None,
@@ -525,7 +525,7 @@ impl<T, S: Settings> Connection<T, S> {
         // An object with the id of one of our calls is a malformed answer, not a malformed request.
         if invalid.reason == InvalidReason::Unrecognisable {
             let number = invalid.id.and_then(|id| self.find_call(id));
-            if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
+            if let Some((call, tag)) = number.and_then(|number| self.end_call(number, true)) {
                 let broken = InvalidResponse {
                     reason: invalid.reason,
                     text: Text::part(text, envelope, TextFlags::UNKNOWN).json(envelope.span),

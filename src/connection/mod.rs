@@ -125,13 +125,10 @@ pub struct Connection<T = (), S = Config> {
     /// The calls of messages that could not be sent, see [`Connection::fail_transmit`]. `None`,
     /// without an allocation, if there are no such calls.
     failed: Option<Box<Failed>>,
-    unmatched_responses: u64,
-    malformed: u64,
     /// Goes into tokens and call ids.
     number: Number,
-    /// Whether the last error was sent without its data, until
-    /// [`poll_data_dropped`](Self::poll_data_dropped) returns it.
-    is_data_dropped: bool,
+    unmatched_responses: u64,
+    malformed: u64,
 }
 
 /// Ranges of call numbers. A range has the numbers above its first value, up to its second.
@@ -199,7 +196,6 @@ impl<T, S: Settings> Connection<T, S> {
             unmatched_responses: 0,
             malformed: 0,
             number: Number::new(config.connection),
-            is_data_dropped: false,
             phase: Phase::Open,
         }
     }
@@ -464,7 +460,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// the output was nearly full. Its code was sent in any case. Returns it once; false for an error
     /// that was sent as it was.
     pub fn poll_data_dropped(&mut self) -> bool {
-        mem::take(&mut self.is_data_dropped)
+        let parts = self.parts.as_mut();
+        parts.is_some_and(|parts| mem::take(&mut parts.is_data_dropped))
     }
 
     /// The number of messages so far that were malformed.

@@ -81,7 +81,9 @@ pub(super) struct Parts {
     pub(super) batch_items: Option<usize>,
     pub(super) batches: Batches,
     pub(super) our_batches: OurBatches,
-    /// The calls whose cancel was sent, and that may still be answered.
+    /// Whether the last error was sent without its data, until `poll_data_dropped` returns it.
+    pub(super) is_data_dropped: bool,
+    /// The calls whose cancel was sent, and that are open or may still be answered.
     pub(super) cancelled: CancelledCalls,
 }
 
@@ -90,6 +92,11 @@ impl Parts {
     #[inline]
     pub(super) fn of(parts: &mut Option<Box<Self>>) -> &mut Self {
         parts.get_or_insert_with(Self::make)
+    }
+
+    /// Whether any open call of ours may be in a list.
+    pub(super) fn knows_calls(&self) -> bool {
+        !self.our_batches.is_empty() || self.cancelled.has_open()
     }
 
     #[cold]

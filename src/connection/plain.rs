@@ -126,7 +126,7 @@ impl<T, S: Settings> Connection<T, S> {
                 }));
             }
         } else if let Some((number, outcome)) = self.plain_response(whole, 0) {
-            if let Some((call, tag)) = self.end_call(number) {
+            if let Some((call, tag)) = self.end_call(number, true) {
                 self.consume(input, frame.taken);
                 return Ok(Event::Response(ResponseRef {
                     call,
@@ -183,7 +183,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             Fate::Deliver if envelope.method().is_none() => {
                 let (number, outcome) = self.plain_response(text, position)?;
-                let (call, tag) = self.end_call(number)?;
+                let (call, tag) = self.end_call(number, true)?;
                 self.pass_item();
                 Some(Event::Response(ResponseRef {
                     call,

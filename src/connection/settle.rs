@@ -21,10 +21,7 @@ impl<T, S: Settings> Connection<T, S> {
         let now = self.judged.as_nanos();
         if !self.phase.has_ended() {
             if let Some(number) = self.calls.due(now) {
-                // A cancel that the caller has sent before is enough.
-                let parts = self.parts.as_ref();
-                let is_asked = parts.is_some_and(|parts| parts.cancelled.contains(number));
-                if self.config.dialect.cancel_on_timeout && !is_asked {
+                if self.config.dialect.cancel_on_timeout {
                     self.send_cancel(number, None);
                 }
                 return self.settle(number, Outcome::TimedOut);
@@ -83,7 +80,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Ends a call with an outcome that is no answer.
     fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
-        let (call, tag) = self.end_call(number)?;
+        let (call, tag) = self.end_call(number, false)?;
         Some(Event::Response(ResponseRef {
             call,
             tag,
@@ -92,28 +89,32 @@ impl<T, S: Settings> Connection<T, S> {
         }))
     }
 
-    /// Notes in the list of our batches that a call has ended.
+    /// Notes that a call ends, in the lists of our batches and of cancelled calls.
     #[cold]
     #[inline(never)]
-    fn end_in_batch(&mut self, number: u64) {
+    fn end_in_parts(&mut self, number: u64, is_answered: bool) {
         if let Some(parts) = &mut self.parts {
             parts.our_batches.end_call(number);
+            let was_cancelled = parts.cancelled.settle(number);
+            if was_cancelled && !is_answered {
+                let name = self.calls.name_of(number);
+                let max_open_calls = self.config.limits.max_open_calls;
+                parts.cancelled.expect_answer(number, name, max_open_calls);
+            }
         }
     }
 
-    /// Ends an open call. Returns what its last event needs besides the outcome.
+    /// Ends an open call, by an answer or without one. Returns what its last event needs besides
+    /// the outcome.
     #[inline(always)]
-    pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
-        let tag = self.calls.take(number)?;
-        // Our batches are stored only if `knows_batches`, so usually there are none.
-        if self
-            .parts
-            .as_ref()
-            .is_some_and(|parts| !parts.our_batches.is_empty())
-        {
+    pub(super) fn end_call(&mut self, number: u64, is_answered: bool) -> Option<(CallId, T)> {
+        // Usually no call was cancelled, and our batches are stored only if `knows_batches`.
+        let parts = self.parts.as_ref();
+        if parts.is_some_and(|parts| parts.knows_calls()) && self.calls.is_open(number) {
             rare();
-            self.end_in_batch(number);
+            self.end_in_parts(number, is_answered);
         }
+        let tag = self.calls.take(number)?;
         let call = CallId {
             connection: self.number.get(),
             number,

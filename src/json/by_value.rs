@@ -194,6 +194,12 @@ impl<'de> Deserializer<'de> for &mut ByValue<'de> {
         self.close(read)
     }
 
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        // The scan has checked the text.
+        self.token();
+        visitor.visit_unit()
+    }
+
     integers! {
         deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
         deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
@@ -202,7 +208,7 @@ impl<'de> Deserializer<'de> for &mut ByValue<'de> {
     by_serde_json! {
         deserialize_bool deserialize_f32 deserialize_f64 deserialize_char deserialize_str
         deserialize_string deserialize_bytes deserialize_byte_buf deserialize_unit
-        deserialize_identifier deserialize_ignored_any
+        deserialize_identifier
     }
 
     forward_to_deserialize_any!(unit_struct seq tuple tuple_struct map struct);

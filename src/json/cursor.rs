@@ -118,14 +118,14 @@ impl<'t> Cursor<'t> {
     }
 
     /// Facts about the text read so far: raw line breaks, keys with serde_json's private prefix,
-    /// numbers with a fraction or an exponent.
+    /// numbers that may be whole in the spelling of a float.
     pub(super) fn flags(&self) -> TextFlags {
         self.flags
     }
 
-    /// Notes that a number has a fraction or an exponent.
-    pub(super) fn note_float(&mut self) {
-        self.flags.note_float();
+    /// Notes a number that may be whole in the spelling of a float.
+    pub(super) fn note_whole_float(&mut self) {
+        self.flags.note_whole_float();
     }
 
     /// Clears the flags, for a caller that needs the flags of the following value only.

@@ -38,26 +38,34 @@ impl<'a> Json<'a> {
 }
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
-    if has_reserved_key(json) {
-        return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
+    if json.flags().needs_care() {
+        return decode_with_care(json);
     }
-    if json.flags().has_float() {
-        if let Some(value) = decode_typed(json) {
-            return Ok(value);
-        }
-    }
+    decode_plain(json)
+}
+
+#[inline(always)]
+fn decode_plain<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
     match serde_json::from_str(json.as_str()) {
         Ok(value) => Ok(value),
         Err(error) => decode_again(json, &error),
     }
 }
 
-/// Decodes an array or an object that has a whole number in the spelling of a float, if it has one.
+/// Decodes a value that may have a reserved key, or a whole number in the spelling of a float.
+#[cold]
 #[inline(never)]
-fn decode_typed<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Option<D> {
+fn decode_with_care<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
+    if has_reserved_key(json) {
+        return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
+    }
     let is_container = matches!(json.kind(), JsonKind::Array | JsonKind::Object);
-    let has_any = is_container && has_whole_float(json);
-    has_any.then(|| D::deserialize(&mut ByValue::of(json)).ok())?
+    if is_container && json.flags().has_whole_float() && has_whole_float(json) {
+        if let Ok(value) = D::deserialize(&mut ByValue::of(json)) {
+            return Ok(value);
+        }
+    }
+    decode_plain(json)
 }
 
 /// Decodes a value that serde_json has refused, if it may be for the spelling of its integers.

@@ -9,12 +9,13 @@ impl TextFlags {
     /// No flags.
     pub(crate) const NONE: Self = Self(0);
     /// Nothing is known of the text, so every flag is set.
-    pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY | Self::FLOAT);
+    pub(crate) const UNKNOWN: Self =
+        Self(Self::LINE_BREAKS | Self::RESERVED_KEY | Self::WHOLE_FLOAT);
     /// Those that a text may have that this side writes.
-    pub(super) const WRITTEN: Self = Self(Self::FLOAT);
+    pub(super) const WRITTEN: Self = Self(Self::WHOLE_FLOAT);
     const LINE_BREAKS: u8 = 1;
     const RESERVED_KEY: u8 = 2;
-    const FLOAT: u8 = 4;
+    const WHOLE_FLOAT: u8 = 4;
 
     #[inline]
     pub(super) fn note_line_break(&mut self) {
@@ -25,14 +26,21 @@ impl TextFlags {
         self.0 |= Self::RESERVED_KEY;
     }
 
-    pub(super) fn note_float(&mut self) {
-        self.0 |= Self::FLOAT;
+    #[inline]
+    pub(super) fn note_whole_float(&mut self) {
+        self.0 |= Self::WHOLE_FLOAT;
     }
 
-    /// Whether a number may have a fraction or an exponent.
+    /// Whether a number may have an exponent, or a fraction that begins with zero: then it may be whole.
     #[inline]
-    pub(crate) fn has_float(self) -> bool {
-        self.0 & Self::FLOAT != 0
+    pub(crate) fn has_whole_float(self) -> bool {
+        self.0 & Self::WHOLE_FLOAT != 0
+    }
+
+    /// Whether a text may have what serde_json would read otherwise than it should be.
+    #[inline]
+    pub(super) fn needs_care(self) -> bool {
+        self.0 & (Self::RESERVED_KEY | Self::WHOLE_FLOAT) != 0
     }
 
     /// Whether a raw carriage return or line feed may be between tokens.

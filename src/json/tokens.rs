@@ -224,7 +224,6 @@ impl Cursor<'_> {
         // none.
         if matches!(byte | 0x20, b'.' | b'e') {
             rare();
-            self.note_float();
             return self.fraction(pos, byte);
         }
         Ok(pos)
@@ -236,9 +235,13 @@ impl Cursor<'_> {
     fn fraction(&mut self, pos: usize, byte: u8) -> Result<usize, Failed> {
         let (mut pos, mut byte) = (pos, byte);
         if byte == b'.' {
+            if self.byte(pos + 1) == b'0' {
+                self.note_whole_float();
+            }
             (pos, byte) = self.digits(pos + 1)?;
         }
         if byte | 0x20 == b'e' {
+            self.note_whole_float();
             let sign = matches!(self.byte(pos + 1), b'+' | b'-');
             (pos, _) = self.digits(pos + 1 + usize::from(sign))?;
         }

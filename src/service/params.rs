@@ -66,7 +66,7 @@ impl<T> Params<T> {
             }
         };
         // As `Json::decode` does.
-        if params.flags().has_float() && has_whole_float(params) {
+        if params.flags().has_whole_float() && has_whole_float(params) {
             return read(true).or_else(|_| read(false));
         }
         read(false).or_else(|error| match has_whole_float(params) {

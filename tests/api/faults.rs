@@ -240,6 +240,39 @@ fn the_answer_to_a_cancelled_call_with_an_id_of_its_own_is_expected() {
     }
 }
 
+// CAN-05
+#[test]
+fn the_second_answer_to_a_call_that_was_answered_after_its_cancel_counted_as_expected() {
+    for id in [None, Some("\"mine\"")] {
+        let mut conn: Connection<()> = Connection::new(Config::lsp().framing(Framing::Newline));
+        let call = match id {
+            None => conn.call("m", (), None, ()).unwrap(),
+            Some(text) => {
+                let id = antiphon::Id::new(Json::parse_str(text).unwrap()).unwrap();
+                conn.call_with_id(id, "m", (), None, ()).unwrap()
+            }
+        };
+        // Asked more than once, it is cancelled once.
+        conn.consume_transmit(usize::MAX);
+        for _ in 0..3 {
+            conn.ask_cancel(call).unwrap();
+        }
+        let out = String::from_utf8(conn.poll_transmit().unwrap().to_vec()).unwrap();
+        assert_eq!(out.matches("$/cancelRequest").count(), 1, "{out}");
+        let answer = CANCELLED.replace(":1}", &format!(":{}}}", id.unwrap_or("1")));
+        let event = conn.poll_event(&mut Input::stream(answer.as_bytes()));
+        assert!(matches!(event, Some(Event::Response(_))), "{event:?}");
+        for unexpected in [1, 2] {
+            let event = conn.poll_event(&mut Input::stream(answer.as_bytes()));
+            let Some(Event::UnmatchedResponse(unmatched)) = event else {
+                panic!("{event:?}");
+            };
+            assert!(!matches!(unmatched.kind, UnmatchedKind::Cancelled(_)));
+            assert_eq!(conn.unmatched_responses(), unexpected);
+        }
+    }
+}
+
 /// Moves the bytes of a session whose peer has sent `input` and has read nothing before `read_at`.
 /// Returns all that the peer has read, and the most bytes that waited.
 fn pipelined(

@@ -200,6 +200,8 @@ struct Call {
     tag: u64,
     /// At least one byte of its message was written.
     sent: bool,
+    /// Its cancel was sent.
+    cancelled: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -279,7 +281,8 @@ pub(crate) struct Model {
     pub(crate) delivered: Option<usize>,
     eof: bool,
     draining: bool,
-    /// The calls whose cancel was sent: their numbers, or the ids that their callers chose.
+    /// The calls that ended without an answer and whose cancel was sent: their numbers, or the ids
+    /// that their callers chose.
     cancelled: std::collections::BTreeSet<u64>,
     cancelled_ids: Vec<String>,
     /// Why the connection has ended.
@@ -444,6 +447,7 @@ impl Model {
             deadline,
             tag,
             sent: false,
+            cancelled: false,
         };
         self.calls.insert(number, call);
         Ok(())
@@ -464,7 +468,7 @@ impl Model {
     /// Gives a call up. Returns its tag if it was open.
     pub(crate) fn cancel(&mut self, number: u64) -> Option<u64> {
         self.is_open(number).then(|| self.send_cancel(number));
-        self.retire(number).map(|call| call.tag)
+        self.give_up(number).map(|call| call.tag)
     }
 
     pub(crate) fn ask_cancel(&mut self, number: u64) -> Result<(), SendError> {
@@ -480,22 +484,29 @@ impl Model {
     /// Sends a cancel of an open call, if that is possible. Returns whether it is.
     fn send_cancel(&mut self, number: u64) -> bool {
         let can = self.rules.sends_cancels && self.ended.is_none() && !self.rules.exchange;
-        if can {
+        if can && !self.calls[&number].cancelled {
             let id = &self.calls[&number].id;
             let body =
                 format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
             self.queue(body, Vec::new());
-            self.note_cancelled(number);
+            self.calls.get_mut(&number).expect("it is open").cancelled = true;
         }
         can
     }
 
-    /// Remembers a call whose answer is expected although it is over: at most as many as may be open,
-    /// of those with an id that the caller chose the newest, of the others those with the highest
-    /// numbers.
-    fn note_cancelled(&mut self, number: u64) {
+    /// Ends a call without an answer. If its cancel was sent, an answer is expected although the call
+    /// is over; remembered are at most as many calls as may be open, of those with an id that the
+    /// caller chose the newest, of the others those with the highest numbers.
+    fn give_up(&mut self, number: u64) -> Option<Call> {
+        let call = self.retire(number)?;
+        if call.cancelled {
+            self.note_cancelled(number, &call);
+        }
+        Some(call)
+    }
+
+    fn note_cancelled(&mut self, number: u64, call: &Call) {
         let most = self.rules.max_open_calls;
-        let call = &self.calls[&number];
         if call.chosen {
             self.cancelled_ids.insert(0, call.id.clone());
             self.cancelled_ids.truncate(most);
@@ -657,7 +668,9 @@ impl Model {
                         continue;
                     }
                     let outcome = shown(&body);
-                    return self.choose_call(&open, &outcome, actual);
+                    let number = self.find_call(&open, &outcome, actual)?;
+                    self.retire(number);
+                    return Ok(());
                 }
                 if self.reading.is_some() {
                     match self.next_item() {
@@ -712,7 +725,7 @@ impl Model {
                 if self.rules.cancel_on_timeout {
                     self.send_cancel(chosen);
                 }
-                self.retire(chosen);
+                self.give_up(chosen);
                 return Ok(());
             }
         }
@@ -1319,7 +1332,7 @@ impl Model {
         })
     }
 
-    /// Ends the one of these calls that `actual` says has ended so.
+    /// Ends, without an answer, the one of these calls that `actual` says has ended so.
     fn choose_call(
         &mut self,
         numbers: &[u64],
@@ -1327,7 +1340,7 @@ impl Model {
         actual: Option<&str>,
     ) -> Result<(), String> {
         let number = self.find_call(numbers, outcome, actual)?;
-        self.retire(number);
+        self.give_up(number);
         Ok(())
     }
 

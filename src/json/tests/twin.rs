@@ -236,8 +236,9 @@ impl Reader<'_> {
                 node.kind = JsonKind::Number;
                 self.number()?;
                 let number = &self.text[start..self.at];
-                if number.iter().any(|byte| b".eE".contains(byte)) {
-                    self.flags.note_float();
+                let has_exponent = number.iter().any(|byte| b"eE".contains(byte));
+                if has_exponent || number.windows(2).any(|pair| pair == b".0") {
+                    self.flags.note_whole_float();
                 }
             }
         }
