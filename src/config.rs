@@ -494,10 +494,10 @@ impl CancelAnswer {
 pub enum EndStyle {
     /// There are none: only the end of the stream ends the connection.
     None,
-    /// The request `shutdown` and the notification `exit` (LSP). A `shutdown` begins 2 s after it
+    /// The request `shutdown` and the notification `exit` (LSP). A `shutdown` begins 1 s after it
     /// has come at the latest, even if the handler of a notification before it still runs. With `exit`
-    /// a drain begins at once: our open calls end, requests that came before are answered within
-    /// `drain_timeout`, and no handler of a notification is awaited.
+    /// a drain begins at once: our open calls end, requests that came before are answered if they are
+    /// done within `drain_timeout`, and no handler of a notification is awaited.
     Lsp,
 }
 

@@ -13,8 +13,9 @@ use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
 use crate::progress::ProgressStyle;
 
-/// The time limit of a drain if the other side is an editor or an MCP host.
-const EDITOR_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time limit of a drain if the other side is an editor or an MCP host. VS Code and the SDKs of MCP kill
+/// a server that still runs 2 s after its end, so it has to be over before.
+const EDITOR_DRAIN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// A published revision of the Model Context Protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,8 +104,8 @@ impl Config {
     /// `shutdown` and `exit`. `params: null` is read as absent, because editors send it with `shutdown`.
     /// Names of params that a method does not know are ignored, because later versions add some.
     /// Messages up to 64 MiB, because editors send whole documents. A binary WebSocket message is
-    /// read as text, because pygls sends such messages. A drain lasts 2 s at most, because the
-    /// editor may have ended. `rpc.discover` and `rpc.listMethods` are off unless a router asks for
+    /// read as text, because pygls sends such messages. A drain lasts 1.5 s at most, because the
+    /// editor may have ended, and kills a server that runs on for 2 s. `rpc.discover` and `rpc.listMethods` are off unless a router asks for
     /// them.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
@@ -132,8 +133,8 @@ impl Config {
     /// a call of ours that times out, no answer to a cancelled request, a busy server answers −32603, ids
     /// never null and never shared by two open requests, progress by `notifications/progress`. Messages up to 16 MiB, because
     /// tool results carry files. `params: null` is read as absent. Names of params that a method does
-    /// not know are ignored, because every revision adds some. A drain lasts 2 s at most,
-    /// because the host may have ended.
+    /// not know are ignored, because every revision adds some. A drain lasts 1.5 s at most,
+    /// because the host may have ended, and kills a server that runs on for 2 s.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
         config.dialect.cancel_send = CancelStyle::Mcp;

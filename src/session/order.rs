@@ -13,15 +13,15 @@ use crate::id::RequestKey;
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How long a `shutdown` may wait. This is less than the 2 s that a drain of [`Config::lsp`] may take, so that
+/// How long a `shutdown` may wait. This is less than the 1.5 s that a drain of [`Config::lsp`] may take, so that
 /// it is answered even if `exit` has come together with it.
 ///
 /// [`Config::lsp`]: crate::Config::lsp
-const MAX_SHUTDOWN_WAIT: Duration = Duration::from_millis(1500);
+const MAX_SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 impl<W> Session<W> {
     /// Returns work that has waited long enough, even while other work is being handled: under
-    /// [`EndStyle::Lsp`] a `shutdown` that has waited for 1.5 s; and a [report](Report::HoldsOrder) of a
+    /// [`EndStyle::Lsp`] a `shutdown` that has waited for 1 s; and a [report](Report::HoldsOrder) of a
     /// handler that holds up other work for more than 5 s. [`poll_work`](Self::poll_work) returns it too.
     pub fn poll_overdue(&mut self) -> Option<Work<W>> {
         let late = self.ordered.shutdown.filter(|(_, due)| *due <= self.now);

@@ -35,9 +35,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// * An `initialize` that has begun runs to its end, even if it is cancelled. If it fails, the
 ///   editor may send it again.
 /// * `shutdown` is answered here, unless the router serves it.
-/// * `shutdown` waits for the handler of a notification before it for 1.5 s at most, and `exit` for
+/// * `shutdown` waits for the handler of a notification before it for 1 s at most, and `exit` for
 ///   none: see [`EndStyle::Lsp`](antiphon::EndStyle::Lsp). Requests that came before `exit` are answered
-///   within `drain_timeout`, 2 s under [`Config::lsp`](antiphon::Config::lsp).
+///   if they are done within `drain_timeout`, 1.5 s under [`Config::lsp`](antiphon::Config::lsp).
 /// * A change of a document with an invalid range is refused and reported. By the types of the protocol
 ///   it would replace the whole text. [`apply_changes`](crate::apply_changes) applies valid ones.
 /// * The connection also ends when the editor's process ends: its process id is in the params of
