@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import time
 
-from libraries import js
+from libraries import js, py
 from mcp_peers import checks
 from raw_client import Client
 from record import between
@@ -107,7 +107,7 @@ class ThroughProxy:
             message["params"] = params
         self.wire.send(message)
 
-    def _start(self, method, params):
+    def start(self, method, params):
         self.next_id += 1
         ident = f"editor-{self.next_id}"
         self._send(method, params, id=ident)
@@ -130,17 +130,25 @@ class ThroughProxy:
             self._take(max(0.01, deadline - time.monotonic()))
         return value
 
-    def request(self, method, params=None, timeout=PATIENCE):
-        ident = self._start(method, params)
+    def answer(self, ident, timeout=PATIENCE):
         return self._until(lambda: self.answers.pop(ident, None), timeout)
 
+    def request(self, method, params=None, timeout=PATIENCE):
+        return self.answer(self.start(method, params), timeout)
+
     def request_and_cancel(self, method, params):
-        ident = self._start(method, params)
+        ident = self.start(method, params)
         self._send("$/cancelRequest", {"id": ident})
-        return self._until(lambda: self.answers.pop(ident, None), 15)
+        return self.answer(ident, 15)
 
     def notify(self, method, params=None):
         self._send(method, params)
+
+    def together(self, *messages):
+        """Sends messages in one piece; gives the answers of those that have an id, in the order of `messages`."""
+        texts = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
+        self.wire.send_raw(b"".join(self.wire.frame(text) for text in texts))
+        return [self.answer(message["id"]) for message in messages if "id" in message]
 
     def notification(self, method, timeout=PATIENCE):
         def find():
@@ -395,11 +403,102 @@ def pylsp(route, folder):
     return editor.finish(f"the cancelled request was {how}")
 
 
+# -- changes and ends
+
+END_TIME_MAX = 3.0  # seconds from `exit` to the end of the process
+
+
+@case("pygls server through proxy: each of 100 changes is seen by the request behind it",
+      ("pypi:pygls",))
+def pygls_changes():
+    with temporary_folder() as folder:
+        editor = Editor(ThroughProxy, py("pygls_server.py"), "plaintext", "txt", folder)
+        editor.start()
+        editor.open("a", "w0 rest\n")
+        messages = []
+        for i in range(1, 101):
+            # Each replaces what the change before it wrote.
+            end = {"line": 0, "character": len(f"w{i - 1}")}
+            messages += [
+                {"method": "textDocument/didChange", "params": {
+                    "textDocument": {"uri": editor.uri("a"), "version": i + 1},
+                    "contentChanges": [{"range": {"start": {"line": 0, "character": 0}, "end": end},
+                                        "text": f"w{i}"}]}},
+                {"id": f"h{i}", "method": "textDocument/hover", "params": editor.at("a", 0, 0)}]
+        answers = editor.session.together(*messages)
+        found = [answer["result"]["contents"] for answer in answers]
+        assert found == [f"the word w{i}" for i in range(1, 101)], found
+        assert editor.session.request("shutdown")["result"] is None
+        assert editor.session.exit() == 0
+
+
+@case("pygls server through proxy: shutdown and exit together, behind a request that runs",
+      ("pypi:pygls",))
+def pygls_ends():
+    with temporary_folder() as folder:
+        editor = Editor(ThroughProxy, py("pygls_server.py"), "plaintext", "txt", folder)
+        editor.start()
+        slow = editor.session.start("interop/slow", {})
+        time.sleep(0.2)
+        began = time.monotonic()
+        answers = editor.session.together({"id": "down", "method": "shutdown"}, {"method": "exit"})
+        assert answers == [{"jsonrpc": "2.0", "id": "down", "result": None}], answers
+        # The server's own answer at its end, or the proxy's for it.
+        code = editor.session.answer(slow)["error"]["code"]
+        assert code in (-32800, -32603), code
+        assert editor.session.process.wait() == 0
+        assert time.monotonic() - began < END_TIME_MAX, time.monotonic() - began
+        editor = Editor(ThroughProxy, py("pygls_server.py"), "plaintext", "txt", folder)
+        editor.start()
+        # LSP demands 1 here; pygls 2.1.1 exits with 0, and the proxy with what its server exits with.
+        assert editor.session.exit() == 0
+
+
+@case("pygls server through client: shutdown while a request runs, then exit", ("pypi:pygls",))
+def pygls_ends_of_client():
+    with temporary_folder() as folder:
+        editor = Editor(ThroughClient, py("pygls_server.py"), "plaintext", "txt", folder)
+        editor.start()
+        # It answers `shutdown` at once, and what runs not at all.
+        done = editor.session.client.do("calls", timeout_ms=500, items=[
+            {"method": "interop/slow"}, {"method": "shutdown"}])
+        assert done == {"calls": [{"timeout": True}, {"result": None}], "order": [1, 0]}, done
+        began = time.monotonic()
+        assert editor.session.exit() == 0
+        assert time.monotonic() - began < END_TIME_MAX, time.monotonic() - began
+
+
 EXAMPLE = TARGET / PROFILE / "examples" / "lsp_server"
+
+OURS = {"lsp": LSP, "the example lsp_server": EXAMPLE}
+
+
+def built(name):
+    if not OURS[name].exists():
+        raise Skip("not built: cargo build -p antiphon-tokio --example lsp_server")
+    return OURS[name]
+
 
 for package in ("vscode-jsonrpc", "vscode-jsonrpc-10"):
     @case(f"{package} as the editor of the example lsp_server", (f"npm:{package}",))
     def editor_of_example(package=package):
-        if not EXAMPLE.exists():
-            raise Skip("not built: cargo build -p antiphon-tokio --example lsp_server")
-        return checks([*js("vscode_lsp_editor.cjs"), package, EXAMPLE])
+        return checks([*js("vscode_lsp_editor.cjs"), package, built("the example lsp_server")])
+
+    for server in OURS:
+        # USE-37
+        @case(f"{package} as an editor that leaves {server}: shutdown and exit in every order",
+              (f"npm:{package}",))
+        def leaving_editor(package=package, server=server):
+            return checks([*js("vscode_lsp_ends.cjs"), package, "end", built(server)])
+
+        @case(f"{package} as an editor of {server}: a request behind each change and positions in floats",
+              (f"npm:{package}",))
+        def typing_editor(package=package, server=server):
+            return checks([*js("vscode_lsp_ends.cjs"), package, "changes", built(server)])
+
+for server in OURS:
+    # USE-37
+    @case(f"pygls's language client as the editor of {server}: a request behind each change and the ends",
+          ("pypi:pygls",))
+    def pygls_editor(server=server):
+        return checks([*py("pygls_lsp_ends.py"), built(server)])

@@ -170,3 +170,26 @@ def everything_typed():
 @case("MCP Python SDK as server of the typed client", ("pypi:mcp",))
 def python_typed():
     return checks([TYPED, PYTHON, PEERS_HERE / "mcp_server.py"])
+
+
+# -- ends
+
+OURS = {"mcp": ("progress", MCP), "the example mcp_server": ("wait", EXAMPLE),
+        "the example mcp_tools": ("wait", TOOLS)}
+
+for server, (tool_name, command) in OURS.items():
+    # EXA-04
+    @case(f"MCP TypeScript SDK closes {server} with a tool cancelled and with one that runs",
+          MCP_PACKAGE)
+    def mcp_sdk_closes(tool_name=tool_name, command=command):
+        if not command.exists():
+            raise Skip(f"not built: {command.name}")
+        return checks([NODE, PEERS_HERE / "mcp_end_client.cjs", tool_name, command])
+
+    # EXA-04
+    @case(f"MCP Python SDK closes {server} with a tool cancelled and with one that runs",
+          ("pypi:mcp",))
+    def python_closes(tool_name=tool_name, command=command):
+        if not command.exists():
+            raise Skip(f"not built: {command.name}")
+        return checks([PYTHON, PEERS_HERE / "mcp_end_client.py", tool_name, command])

@@ -1,15 +1,16 @@
 //! A typed client of a Model Context Protocol server, over its stdin and stdout: `mcp_client COMMAND ARGS…`.
 //!
 //! It leaves out what is optional, as servers demand that validate strictly: an argument that is `None`
-//! is not sent as `null`. Prints `ok` and how many checks it made.
+//! is not sent as `null`. In the end it cancels a tool that runs, and ends the server, which has to exit by
+//! itself. Prints `ok` and how many checks it made.
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use antiphon::{Config, Json, McpRevision, NotificationOk, OwnedError, OwnedJson};
-use antiphon_blocking::{Child, service};
+use antiphon_blocking::{CallError, Child, service};
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,22 @@ struct Tools {
 struct Tool {
     name: String,
 }
+
+/// How long the server may take to exit after the end of its input.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long the slow tool runs before it is cancelled.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// The slow tools of the servers that are tried, with arguments. The first is of server-everything, which
+/// runs it to its end although it is cancelled, and only then exits.
+const SLOW: [(&str, &str); 2] = [
+    (
+        "trigger-long-running-operation",
+        r#"{"duration":1,"steps":2}"#,
+    ),
+    ("wait", r#"{"seconds":20}"#),
+];
 
 #[service(server = false, rename_all = "camelCase")]
 trait Mcp {
@@ -86,7 +103,7 @@ fn run() -> Result<usize, Box<dyn Error>> {
     server.initialized(None).wait()?;
     server.ping(None).wait()?;
     let tools = server.tools(None).wait()?.tools;
-    if !tools.iter().any(|tool| tool.name == "echo") {
+    if !has(&tools, "echo") {
         return Err("the server has no tool echo".into());
     }
     let hello = OwnedJson::from(Json::parse_str(r#"{"message":"hello"}"#)?);
@@ -99,6 +116,24 @@ fn run() -> Result<usize, Box<dyn Error>> {
     if refused.is_ok_and(|said| !said.as_str().contains(r#""isError":true"#)) {
         return Err("echo ran without arguments".into());
     }
-    child.close(Duration::from_secs(5))?;
-    Ok(6)
+    let slow = SLOW.into_iter().find(|(name, _)| has(&tools, name));
+    let (name, arguments) = slow.ok_or("the server has no slow tool")?;
+    let arguments = OwnedJson::from(Json::parse_str(arguments)?);
+    // A call that times out is cancelled under MCP.
+    let cancelled = server.call(name.into(), Some(arguments), None);
+    match cancelled.timeout(PATIENCE).wait() {
+        Err(CallError::TimedOut) => {}
+        other => return Err(format!("{name} was not cancelled: {other:?}").into()),
+    }
+    server.ping(None).wait()?;
+    let began = Instant::now();
+    let status = child.close(END_TIMEOUT)?;
+    if !status.success() {
+        return Err(format!("the server was ended: {status}, {:?}", began.elapsed()).into());
+    }
+    Ok(9)
+}
+
+fn has(tools: &[Tool], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
 }
