@@ -39,6 +39,9 @@ pub(crate) struct Method {
     pub(crate) is_notification: bool,
     /// Whether it runs to its end even if its request is cancelled or its connection ends.
     pub(crate) finishes: bool,
+    /// Whether params by unknown names are ignored, instead of refused; `None` if the router or the
+    /// configuration decides.
+    pub(crate) ignores_unknown: Option<bool>,
     pub(crate) arguments: Vec<Argument>,
     /// The return type; `()` if there is none.
     pub(crate) output: Type,
@@ -125,7 +128,7 @@ impl Errors {
 
 impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
-        let said = RpcOptions::take(&mut member.attrs, &["name", "finish"]);
+        let said = RpcOptions::take(&mut member.attrs, &["name", "finish", "unknown_params"]);
         // They are removed also if the method is refused, because the compiler does not know them.
         let arguments: Vec<_> = member.sig.inputs.iter_mut().map(argument).collect();
         let said = said?;
@@ -219,6 +222,7 @@ impl Method {
             is_async: signature.asyncness.is_some(),
             is_notification: kind == Kind::Notification,
             finishes: options.finishes || said.finishes.is_some(),
+            ignores_unknown: said.ignores_unknown,
             ident,
             arguments,
             output,

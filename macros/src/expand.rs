@@ -161,12 +161,20 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
         };
         let value = value(root, method);
         let finishing = method.finishes.then(|| quote!(.finishing()));
+        let unknown = method.ignores_unknown.map(|ignores| {
+            let what = match ignores {
+                true => quote!(Ignore),
+                false => quote!(Reject),
+            };
+            quote!(.with_unknown_params(#root::UnknownParams::#what))
+        });
         quote! {
             #root::service::MethodInfo::#kind(#name, &[#(#params),*])
                 .with_doc(#doc)
                 .with_result(#root::schema_of!(#value))
                 .with_separator(#separator)
                 #finishing
+                #unknown
         }
     });
     quote! {

@@ -53,7 +53,9 @@ macro_rules! entries {
         /// On a method or a parameter: `#[rpc(name = "…")]` is its name on the wire; on a parameter,
         /// `#[rpc(context)]` makes the server take it from the request (`FromCall`); the client has
         /// no such parameter. On an `async` method, `#[rpc(finish)]` does for this method what the
-        /// option `finish` does for all. A method that returns `NotificationOk` is a notification.
+        /// option `finish` does for all. `#[rpc(unknown_params = "ignore")]` makes a method ignore params by
+        /// names that it does not have, and `"reject"` makes it refuse them, whatever the router and the
+        /// configuration say. A method that returns `NotificationOk` is a notification.
         ///
         /// On threads a connection runs one method at a time, and its later requests wait. A method
         /// cannot pass its work on: if it runs long, serve it with `Router::raw` and `Request::spawn`.

@@ -117,6 +117,8 @@ pub(crate) struct RpcOptions {
     pub(crate) context: Option<Span>,
     /// The position of `finish` in the source, for error messages; `None` if it is not set.
     pub(crate) finishes: Option<Span>,
+    /// Whether params by unknown names are ignored, instead of refused; `None` if it is not set.
+    pub(crate) ignores_unknown: Option<bool>,
     pub(crate) code: Option<(i64, Span)>,
     pub(crate) message: Option<LitStr>,
     /// Whether the code is meant, although it is reserved or the library's own.
@@ -160,6 +162,9 @@ impl RpcOptions {
                     Some("name") => options.name = Some(meta.value()?.parse()?),
                     Some("context") => options.context = Some(meta.path.span()),
                     Some("finish") => options.finishes = Some(meta.path.span()),
+                    Some("unknown_params") => {
+                        options.ignores_unknown = Some(ignores(&meta.value()?.parse()?)?);
+                    }
                     Some("code") => options.code = Some(integer(&meta.value()?.parse()?)?),
                     Some("message") => options.message = Some(meta.value()?.parse()?),
                     Some("reserved") => options.reserved = Some(meta.path.span()),
@@ -176,6 +181,18 @@ impl RpcOptions {
                 "an argument that is made from the request has no name on the wire: leave out `name` or `context`",
             )),
             _ => Ok(options),
+        }
+    }
+}
+
+/// Reads the value of `unknown_params`: whether they are ignored.
+fn ignores(said: &LitStr) -> Result<bool> {
+    match said.value().as_str() {
+        "ignore" => Ok(true),
+        "reject" => Ok(false),
+        _ => {
+            let known = "write `unknown_params = \"ignore\"` or `\"reject\"`";
+            Err(Error::new(said.span(), known))
         }
     }
 }

@@ -7,7 +7,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use antiphon::service::{AsyncMethods, Caller, Failure, LocalRouter, Methods, ServiceInfo};
-use antiphon::{Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, RpcError};
+use antiphon::{
+    Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, RpcError, UnknownParams,
+};
 use antiphon_macros::{RpcError, service};
 use serde::de::DeserializeOwned;
 
@@ -237,6 +239,57 @@ fn methods_may_wait_beside_others_that_do_not() {
         let call = AsyncMethods::<(), ()>::call(&service, method, params, &(), &(), &mut result);
         now(is_send(call)).unwrap();
         assert_eq!(result, expected.as_bytes());
+    }
+}
+
+#[service]
+trait Lenient {
+    #[rpc(unknown_params = "ignore")]
+    fn ignores(&self, n: u32) -> Result<u32, OwnedError>;
+    #[rpc(name = "refuses", unknown_params = "reject")]
+    fn rejects(&self, n: u32) -> Result<u32, OwnedError>;
+    fn follows(&self, n: u32) -> Result<u32, OwnedError>;
+}
+
+impl Lenient for Mine {
+    fn ignores(&self, n: u32) -> Result<u32, OwnedError> {
+        Ok(n)
+    }
+
+    fn rejects(&self, n: u32) -> Result<u32, OwnedError> {
+        Ok(n)
+    }
+
+    fn follows(&self, n: u32) -> Result<u32, OwnedError> {
+        Ok(n)
+    }
+}
+
+// USE-38
+#[test]
+fn a_method_of_a_trait_could_not_say_what_happens_to_unknown_params() {
+    let said = [
+        Some(UnknownParams::Ignore),
+        Some(UnknownParams::Reject),
+        None,
+    ];
+    let (service, _) = Lenient::into_service(Mine).into_parts();
+    let infos = Methods::<str, u8>::info(&service).methods;
+    assert!(infos.iter().map(|info| info.unknown_params()).eq(said));
+    // What a method says holds whatever its router says; another follows the router.
+    for (of_router, follows) in [
+        (UnknownParams::Reject, false),
+        (UnknownParams::Ignore, true),
+    ] {
+        let router = LocalRouter::new()
+            .unknown_params(of_router)
+            .service(Lenient::into_service(Mine));
+        let is_taken = |method| {
+            let params = Json::parse_str(r#"{"n":1,"more":2}"#).ok();
+            router.run(method, params, &mut Vec::new()).is_ok()
+        };
+        let taken = ["ignores", "refuses", "follows"].map(is_taken);
+        assert_eq!(taken, [true, false, follows]);
     }
 }
 
