@@ -248,7 +248,7 @@ impl Request {
         }
         let Some(later) = self.later.get() else {
             // The handler has left no responder, so the request is answered *internal error*.
-            return told(self, Given::error(&ErrorObject::internal_error()));
+            return told(self, Given::error(&self.responder.failures().error()));
         };
         let seen = self.without_answer();
         later.tell(move |given| {
@@ -438,8 +438,7 @@ impl Request {
 
     /// Whether the connection's dialect has the built-in extensions.
     pub(crate) fn has_extensions(&self) -> bool {
-        let options = self.responder.session().options();
-        options.config.dialect.system_extensions
+        self.responder.session().dialect().system_extensions
     }
 
     /// Returns a copy of the request without the right to answer, for code that runs besides the handler.

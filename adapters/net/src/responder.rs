@@ -151,7 +151,7 @@ impl Responder {
         let answer = self.told(answer);
         let given = match &answer {
             Ok(Answer(Some(Ok(text)))) => Given::Result(text.len()),
-            Ok(_) => Given::error(&ErrorObject::internal_error()),
+            Ok(_) => Given::error(&self.failures().error()),
             Err(error) => Given::error(&error.as_error()),
         };
         self.answer(given, |conn, ticket| write(conn, ticket, &answer))
@@ -160,7 +160,7 @@ impl Responder {
     /// What the peer is told if serving the request fails.
     pub(crate) fn failures(&self) -> Failures {
         let ticket = self.ticket.lock();
-        let of_all = || self.session.options().config.dialect.failures;
+        let of_all = || self.session.dialect().failures;
         ticket.as_ref().map_or_else(of_all, Ticket::failures)
     }
 
@@ -227,7 +227,7 @@ impl Responder {
     }
 
     /// Passes on the outcome of a call to another peer: a result and an error unchanged, any other
-    /// outcome as *internal error*.
+    /// outcome as *internal error*, with the code that [`failures`](antiphon::Dialect::failures) say.
     ///
     /// # Errors
     /// See [`ok`](Self::ok).
@@ -235,7 +235,10 @@ impl Responder {
         match outcome {
             OwnedOutcome::Ok(result) => self.ok(result.as_json()),
             OwnedOutcome::Err(error) => self.err(&error.as_error()),
-            _ => self.err(&ErrorObject::internal_error()),
+            _ => {
+                let error = self.failures().error();
+                self.err(&error)
+            }
         }
     }
 
@@ -313,10 +316,11 @@ impl Responder {
     ) -> Result<(), SendError> {
         // Without the ticket another responder answers.
         let ticket = self.take_ticket().ok_or(SendError::NotOpen)?;
+        let failures = ticket.failures();
         let answered = self.session.answer(|conn| write(conn, ticket));
         self.give(match answered {
             Err(SendError::Closed | SendError::NotOpen) => Given::Instead(CANCELLED),
-            Err(_) => Given::error(&ErrorObject::internal_error()),
+            Err(_) => Given::error(&failures.error()),
             Ok(()) => given,
         });
         answered
@@ -405,7 +409,7 @@ impl Drop for Responder {
         self.give(match (thread::panicking(), is_cancelled) {
             (true, _) => Given::Instead(PANICKED),
             (false, true) => Given::Instead(CANCELLED),
-            (false, false) => Given::error(&ErrorObject::internal_error()),
+            (false, false) => Given::error(&ticket.failures().error()),
         });
         if thread::panicking() {
             self.session.act(|state| {

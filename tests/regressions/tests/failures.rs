@@ -1,11 +1,16 @@
 //! What the peer is told of each way in which serving fails.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 use std::time::Duration;
 
-use antiphon::service::{Cx, Decision, Interceptor};
-use antiphon::{Config, ErrorProfile, Failures, Internal, McpRevision, OwnedError, Unhandled};
+use antiphon::service::{CallEnd, Cx, Decision, Interceptor};
+use antiphon::{
+    Config, ErrorProfile, Failures, Framing, Internal, McpRevision, OwnedError, OwnedOutcome,
+    Unhandled,
+};
 use antiphon_net::{Answer, ConnectionConfig, Pool, Request};
+use antiphon_regressions::LONG;
 use antiphon_regressions::board::request;
 use antiphon_regressions::raw::Raw;
 use antiphon_regressions::routed::Routed;
@@ -327,5 +332,101 @@ fn invalid_params_had_no_reason_behind_any_switch() {
             );
             assert!(said.starts_with(&expected), "{on:?} {said}");
         }
+    }
+}
+
+/// Tells with which code each call ended that was answered after its handler had returned.
+struct Codes(mpsc::Sender<Option<i64>>);
+
+impl Interceptor<Request> for Codes {
+    fn answered(&self, _: &Cx, _: &Request, end: &CallEnd) {
+        // The test may be over.
+        let _ = self.0.send(end.code);
+    }
+}
+
+// ERR-04 USE-39
+#[test]
+fn interceptors_were_told_another_code_than_the_peer() {
+    for (unhandled, code) in [
+        (Unhandled::Internal, -32603),
+        (Unhandled::ServerError32000, -32000),
+    ] {
+        for on in EVERYWHERE {
+            let (codes, ended) = mpsc::channel();
+            let routers = routers!(router => router
+                .intercept(Codes(codes.clone()))
+                .raw("unanswered", |request| Ok({
+                    drop(request.defer());
+                    Answer::deferred()
+                }))
+                .raw("unwritable", |request| Ok({
+                    let answered = request.defer().ok(&BTreeMap::from([((1, 2), 3)]));
+                    assert!(answered.is_err());
+                    Answer::deferred()
+                }))
+                .raw("too large", |request| Ok({
+                    let answered = request.defer().ok("x".repeat(20 << 20).as_str());
+                    assert!(answered.is_err());
+                    Answer::deferred()
+                }))
+                .raw("aborted", |request| Ok({
+                    // The peer may be gone.
+                    let _ = request.defer().outcome(&OwnedOutcome::Aborted);
+                    Answer::deferred()
+                }))
+                .raw("forgotten", |_| Ok(Answer::deferred())));
+            let config = Config::new().failures(Failures::new().unhandled(unhandled));
+            let server = Routed::start(on, config, routers);
+            let mut raw = server.connect();
+            for method in [
+                "unanswered",
+                "unwritable",
+                "too large",
+                "aborted",
+                "forgotten",
+            ] {
+                let answer = ask(&mut raw, method, "");
+                assert!(
+                    answer.contains(&code.to_string()),
+                    "{on:?} {method} {answer}"
+                );
+                let told = ended.recv_timeout(LONG).expect("it has ended");
+                assert_eq!(told, Some(code), "{on:?} {method}");
+            }
+        }
+    }
+}
+
+// ERR-12 USE-39
+#[test]
+fn a_dialect_that_was_set_later_did_not_decide_what_is_told_and_served() {
+    let config = Config::lsp().framing(Framing::Newline);
+    for on in EVERYWHERE {
+        let routers = routers!(router => router
+        .raw("switch", |request| {
+            let mut dialect = Config::lsp().dialect;
+            dialect.failures = Failures::new().expose_error_detail(true);
+            dialect.system_extensions = true;
+            assert!(request.peer().set_dialect(dialect));
+            Ok(().into())
+        })
+        .raw("params", |request| {
+            // The right to answer is elsewhere when the params are read.
+            let responder = request.defer();
+            let error = request.params::<[u8; 1]>().expect_err("there are none");
+            responder.err(&error.as_error()).expect("it is awaited");
+            Ok(Answer::deferred())
+        }));
+        let server = Routed::start(on, config, routers);
+        let mut raw = server.connect();
+        assert_eq!(ask(&mut raw, "params", ""), error(-32602, "Invalid params"));
+        let unknown = ask(&mut raw, "rpc.listMethods", "");
+        assert!(unknown.contains("-32601"), "{on:?} {unknown}");
+        assert_eq!(ask(&mut raw, "switch", ""), r#""result":null"#);
+        let told = ask(&mut raw, "params", "");
+        assert!(told.contains(r#""data":{"type":"#), "{on:?} {told}");
+        let listed = ask(&mut raw, "rpc.listMethods", "");
+        assert!(listed.contains("result"), "{on:?} {listed}");
     }
 }
