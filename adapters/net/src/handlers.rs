@@ -355,12 +355,6 @@ impl Handlers {
 
     /// Drops the handlers of notifications, and that of [`Service::opened`].
     pub(crate) fn drop_notified(&mut self) {
-        let dropped = (self.ordered.take(), self.notified.take());
-        guarded(&**self.service, || drop(dropped));
-    }
-
-    /// Drops the handlers that still run, and reports to the service that the connection has ended.
-    pub(crate) fn finish(&mut self, why: Closed) {
         // Each is dropped by itself: a panic in one would leave the others in a set that cannot be dropped
         // any more.
         let ordered = self.ordered.take().into_iter();
@@ -368,6 +362,11 @@ impl Handlers {
         for task in ordered.chain(notified) {
             guarded(&**self.service, || drop(task));
         }
+    }
+
+    /// Drops the handlers that still run, and reports to the service that the connection has ended.
+    pub(crate) fn finish(&mut self, why: Closed) {
+        self.drop_notified();
         for handler in self.running.take().into_iter().flatten() {
             guarded(&**self.service, || drop(handler));
         }

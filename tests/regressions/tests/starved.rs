@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use antiphon::service::{AnyRequest, Cx, Decision, Interceptor};
 use antiphon::{Config, Framing, McpRevision, OwnedError, ProgressStyle, SendError};
-use antiphon_net::{Answer, Cancellation, ConnectionConfig, Peer, Progress, Report, Request};
+use antiphon_net::{
+    Answer, Cancellation, ConnectionConfig, Order, Peer, Progress, Report, Request,
+};
 use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Board, Server, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
@@ -528,5 +530,44 @@ fn handlers_that_panic_when_they_are_dropped_with_their_connection_brought_the_p
         server.board.wait_note("given up waits", 8);
         let took = time_of_call(&server, "ping");
         assert!(took < SOON, "{on:?} {took:?}");
+    }
+}
+
+/// Notes that it is dropped, and panics.
+struct Noisy(Board);
+
+impl Drop for Noisy {
+    fn drop(&mut self) {
+        self.0.note("dropped");
+        panic!("as asked");
+    }
+}
+
+// USE-30
+#[test]
+fn a_notification_that_panics_when_it_is_dropped_kept_the_others_from_being_dropped() {
+    let tasks = EVERYWHERE.into_iter().filter(|on| *on != On::Threads);
+    for on in tasks {
+        let board = Board::default();
+        let waiting = board.clone();
+        let router = antiphon_net::Router::new().notification("waits", [], move || {
+            let (noisy, board) = (Noisy(waiting.clone()), waiting.clone());
+            async move {
+                board.note("waits");
+                std::future::pending::<()>().await;
+                drop(noisy);
+            }
+        });
+        let mut options = ConnectionConfig::from(Config::lsp().framing(Framing::Newline));
+        options.order = Order::Free;
+        let server = Server::start_as(on, options, false, &board, board.clone(), router);
+        let mut peer = server.connect();
+        for _ in 0..4 {
+            peer.send_line(r#"{"jsonrpc":"2.0","method":"waits"}"#);
+        }
+        board.wait_note("waits", 4);
+        peer.send_line(r#"{"jsonrpc":"2.0","method":"exit"}"#);
+        peer.end();
+        board.wait_note("dropped", 4);
     }
 }
