@@ -348,6 +348,13 @@ impl HttpRules {
         self.permit(head, reply)
     }
 
+    /// Returns the reply to a message of notifications only of which none was taken, because too much work
+    /// waits: 503. It can be sent again.
+    pub fn no_capacity(&self, head: &RequestHead<'_>) -> HttpAnswer {
+        let reply = HttpAnswer::text(503, "too much work waits\n");
+        self.permit(head, reply)
+    }
+
     /// Returns the reply to a body over the limit, with the connection's answer.
     pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> HttpAnswer {
         let body = reply.unwrap_or_default();

@@ -416,6 +416,45 @@ fn a_full_pool_loses_no_end_of_an_exchange_that_has_begun() {
     assert!(told.try_recv().is_err());
 }
 
+// USE-32
+#[test]
+fn a_notification_for_which_there_was_no_thread_was_answered_with_204() {
+    let (echo, told) = Echo::new();
+    let go_on = Arc::clone(&echo.go_on);
+    let held = go_on.lock().expect("no panic");
+    let mut options = ConnectionConfig::from(Config::new());
+    options.pool = Pool::new(1, 0);
+    let (_running, url) = started(options, move || Life(echo.clone()));
+    let reply = |body: &str| {
+        let mut reply = String::new();
+        let mut stream = post(&url, body);
+        stream.read_to_string(&mut reply).expect("a reply");
+        reply
+    };
+    let begun = post(&url, r#"{"jsonrpc":"2.0","method":"block","id":1}"#);
+    for method in ["opened", "block", "blocking"] {
+        assert_eq!(told.recv_timeout(LONG).as_deref(), Ok(method));
+    }
+    let log = r#"{"jsonrpc":"2.0","method":"log"}"#;
+    for body in [log.to_string(), format!("[{log},{log}]")] {
+        let reply = reply(&body);
+        assert!(reply.starts_with("HTTP/1.1 503 "), "{reply}");
+        assert!(reply.ends_with("\r\n\r\ntoo much work waits\n"), "{reply}");
+    }
+    // A batch with a request has its answer.
+    let call = r#"{"jsonrpc":"2.0","method":"echo","id":1}"#;
+    let busy = reply(&format!("[{log},{call}]"));
+    assert!(busy.starts_with("HTTP/1.1 200 "), "{busy}");
+    assert!(busy.contains("-32002"), "{busy}");
+    drop((held, begun));
+    // Once there is a thread, it is taken.
+    let until = Instant::now() + LONG;
+    while !reply(log).starts_with("HTTP/1.1 204 ") {
+        assert!(Instant::now() < until);
+        thread::yield_now();
+    }
+}
+
 // CLI-06 CAN-13
 #[test]
 fn a_call_that_times_out_is_cancelled_at_the_server() {

@@ -88,6 +88,10 @@ pub struct Session {
     attributes: Lock<Attributes>,
     /// What an adapter stores for the connection. Unlike the attributes, no code of the program can lock it.
     adapter: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Whether a thread was found for a notification, and whether none was found for another: see
+    /// [`note_notification`](Self::note_notification).
+    is_notified: AtomicBool,
+    is_refused: AtomicBool,
     /// How many calls have asked for progress.
     progress_tokens: AtomicU64,
     /// How many handlers run to their end whose answer nobody awaits any more.
@@ -142,6 +146,8 @@ impl Session {
             learnt: OnceLock::new(),
             attributes: Lock::default(),
             adapter: OnceLock::new(),
+            is_notified: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
             progress_tokens: AtomicU64::new(0),
             unawaited: AtomicUsize::new(0),
             jobs: OnceLock::new(),
@@ -189,6 +195,21 @@ impl Session {
     /// The value that an adapter has stored, if it has this type.
     pub fn adapter_value<T: Any>(&self) -> Option<&T> {
         self.adapter.get()?.downcast_ref()
+    }
+
+    /// Notes whether there was a thread for a notification of an HTTP exchange. If there was none for any of
+    /// them, and the exchange has no reply, it is answered with status 503.
+    pub fn note_notification(&self, is_taken: bool) {
+        let noted = match is_taken {
+            true => &self.is_notified,
+            false => &self.is_refused,
+        };
+        noted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there were notifications, and no thread for any of them.
+    pub(crate) fn has_refused_all(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed) && !self.is_notified.load(Ordering::Relaxed)
     }
 
     /// Returns a token for the progress of a call, different from those of the connection's other calls.

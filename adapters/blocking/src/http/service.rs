@@ -149,6 +149,7 @@ where
                 service.notification(peer, notification);
             }),
         );
+        peer.session().note_notification(told.is_ok());
         match told {
             // The messages after this notification wait until it has been served.
             Ok(()) => drop(is_done.recv().await),

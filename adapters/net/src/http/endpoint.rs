@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode, Version};
 
-use super::exchange::{Unanswered, exchange, peer};
+use super::exchange::{Lost, exchange, peer};
 use super::options::HttpConfig;
 use super::phases::Phases;
 use crate::context::Context;
@@ -139,7 +139,8 @@ impl<S: Service> Endpoint<S> {
         match (exchange(peer, service, input, runtime.timer()).await, body) {
             (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
             (Ok(reply), _) => rules.too_large(head, reply),
-            (Err(Unanswered), _) => rules.unanswered(&options.config, head),
+            (Err(Lost::NoCapacity), _) => rules.no_capacity(head),
+            (Err(Lost::Unanswered), _) => rules.unanswered(&options.config, head),
         }
     }
 

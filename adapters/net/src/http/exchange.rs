@@ -32,8 +32,13 @@ pub(super) fn peer(
     Peer::unowned(session)
 }
 
-/// A request was not answered: a limit, or the service, has ended the exchange before.
-pub(super) struct Unanswered;
+/// Why there is no reply.
+pub(super) enum Lost {
+    /// A request was not answered: a limit, or the service, has ended the exchange before.
+    Unanswered,
+    /// The message has only notifications, and there was no thread for any of them.
+    NoCapacity,
+}
 
 /// Handles one message and returns the reply; `None` if the message asks nothing. For a message that
 /// was too large to be read `input` has only its size. If the future is dropped early, the exchange
@@ -43,14 +48,14 @@ pub(super) async fn exchange<S: Service>(
     service: &Arc<S>,
     input: Input<'_>,
     mut timer: Box<dyn Timer>,
-) -> Result<Option<Vec<u8>>, Unanswered> {
+) -> Result<Option<Vec<u8>>, Lost> {
     let session = Arc::clone(peer.session());
     session.receive_message(input);
     let is_asked = session.lock().conn.requests_open() > 0;
     let mut exchange = Exchange {
         handlers: Handlers::new(peer, Arc::clone(service)),
         batch: WorkBatch::default(),
-        session,
+        session: Arc::clone(&session),
         is_over: false,
         reply: Vec::new(),
     };
@@ -59,7 +64,8 @@ pub(super) async fn exchange<S: Service>(
     let reply = mem::take(&mut exchange.reply);
     match reply.is_empty() {
         false => Ok(Some(reply)),
-        true if is_asked || matches!(why, Closed::Failed(_)) => Err(Unanswered),
+        true if is_asked || matches!(why, Closed::Failed(_)) => Err(Lost::Unanswered),
+        true if session.has_refused_all() => Err(Lost::NoCapacity),
         true => Ok(None),
     }
 }
