@@ -24,6 +24,11 @@ impl Service for Ping {
         let reply = request.defer();
         let answered = match request.method() {
             "ping" => reply.ok("pong"),
+            "whoami" => reply.ok(&request
+                .peer()
+                .context()
+                .peer_addr
+                .map(|address| address.ip())),
             other => reply.unknown_method(other),
         };
         if let Err(error) = answered {

@@ -410,3 +410,11 @@ fn a_framework_needs_a_few_lines() {
         assert_eq!(server.send("GET", "application/json", "").0, 405, "{name}");
     }
 }
+
+// HTP-09
+#[test]
+fn a_handler_behind_axum_did_not_know_the_address_of_its_client() {
+    let server = Server::start("http_axum", &["0"]);
+    let (_, _, answer) = server.post(r#"{"jsonrpc":"2.0","method":"whoami","id":1}"#);
+    assert_eq!(answer, r#"{"jsonrpc":"2.0","result":"127.0.0.1","id":1}"#);
+}
