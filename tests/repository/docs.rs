@@ -103,6 +103,43 @@ fn the_docs_have_the_loop_the_adapters_limits_guarantees_and_design_notes() {
 
 // ARC-23
 #[test]
+fn the_guide_of_drivers_did_not_say_what_a_driver_needs() {
+    for (path, words) in [
+        (
+            "docs/guide/src/embedding.md",
+            &[
+                "`antiphon::session::Session`",
+                "`shutdown(Write)`",
+                "then read and drop",
+                "Read a limited amount in a turn",
+                "Over a serial line",
+                "half a message comes and then silence",
+                "`Json::get`",
+                "max_memory_bytes",
+                "const _: () = assert!(",
+            ][..],
+        ),
+        (
+            "docs/guide/src/adapter.md",
+            &[
+                "`antiphon::session::Session`",
+                "WebSocket::session(",
+                "`shutdown(Write)`",
+                "`linger()`",
+                "How much to read",
+                "`wants_input`",
+            ],
+        ),
+    ] {
+        let text = page(path);
+        for words in words {
+            assert!(text.contains(words), "{path} does not say: {words}");
+        }
+    }
+}
+
+// ARC-23
+#[test]
 fn every_preset_is_in_the_table_of_dialects() {
     let (presets, dialects) = (page("src/presets.rs"), page("docs/dialects.md"));
     // Before them are the functions of the revisions of MCP.
