@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_net::CallError;
+use antiphon_net::{CallError, ChildConfig, STDERR_TIMEOUT};
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
@@ -238,9 +238,16 @@ fn a_child_that_reads_no_more_breaks_the_pipe() {
 /// What such a child says last, on its standard error.
 const LAST_WORDS: &str = "cat >/dev/null; echo why it ends >&2; exit 3";
 
+/// Options by which it is read a little after the child has exited.
+fn read_late() -> ChildConfig {
+    let mut config = ChildConfig::from(Config::new());
+    config.on_stderr = Some(Box::new(|_| std::thread::sleep(STDERR_TIMEOUT / 4)));
+    config
+}
+
 fn what_a_child_said_was_gone_once_it_was_closed(rt: Rt) {
     rt.run(|_| async {
-        let child = antiphon_net::spawn(shell(LAST_WORDS), Config::new(), ()).expect("a child");
+        let child = antiphon_net::spawn(shell(LAST_WORDS), read_late(), ()).expect("a child");
         let status = child.close(LONG / 2).await.expect("its state");
         assert_eq!(status.code(), Some(3), "{rt:?}");
         assert_eq!(child.stderr(), b"why it ends\n", "{rt:?}");
@@ -250,7 +257,7 @@ fn what_a_child_said_was_gone_once_it_was_closed(rt: Rt) {
 // USE-18
 #[test]
 fn what_a_child_said_was_gone_once_it_was_closed_on_threads() {
-    let child = antiphon_blocking::Child::spawn(shell(LAST_WORDS), Config::new(), ());
+    let child = antiphon_blocking::Child::spawn(shell(LAST_WORDS), read_late(), ());
     let child = child.expect("a child");
     let status = child.close(LONG / 2).expect("its state");
     assert_eq!(status.code(), Some(3));
