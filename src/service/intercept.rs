@@ -423,7 +423,7 @@ mod tests {
         }
     }
 
-    // INT-01 INT-02 INT-03 INT-04
+    // INT-01 INT-02 INT-03
     #[test]
     fn requests_pass_in_order_and_answers_in_reverse() {
         let log = Log::default();

@@ -136,7 +136,7 @@ struct Point {
     y: Option<f64>,
 }
 
-// SER-10 SER-11 SER-12 SER-15 CLI-02
+// SER-10 SER-11 SER-12 SER-15
 #[test]
 fn params_are_any_value_that_is_an_array_or_an_object() {
     let mut conn = connection(0);

@@ -168,7 +168,7 @@ fn interceptors_of_a_local_router_answer_to_the_byte() {
     }
 }
 
-// INT-02 INT-03 INT-04
+// INT-02 INT-03
 #[test]
 fn interceptors_of_a_local_router_see_calls_in_order_and_answers_in_reverse() {
     let log = Log::default();

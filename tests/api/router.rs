@@ -125,7 +125,7 @@ const INVALID: &str = r#""error":{"code":-32602,"message":"Invalid params"}"#;
 const INTERNAL: &str = r#""error":{"code":-32603,"message":"Internal error"}"#;
 const UNKNOWN: &str = r#""error":{"code":-32601,"message":"Method not found"}"#;
 
-// SRV-01 SRV-02 SRV-05 SRV-06 SRV-07 SRV-08 SRV-09 SRV-13 SRV-28 ERR-04 SEC-06 TST-13
+// SRV-01 SRV-02 SRV-05 SRV-06 SRV-07 SRV-08 SRV-09 SRV-13 SRV-28 SEC-06
 #[test]
 fn a_router_answers_to_the_byte() {
     let cases = [

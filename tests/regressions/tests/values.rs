@@ -490,7 +490,7 @@ fn a_number_without_a_json_form_was_answered_null() {
     }
 }
 
-// ERR-04 USE-31
+// USE-31
 #[test]
 fn an_error_lost_its_code_for_the_size_of_its_data() {
     for on in EVERYWHERE {
@@ -509,7 +509,7 @@ fn an_error_lost_its_code_for_the_size_of_its_data() {
     }
 }
 
-// ERR-04
+// SER-14
 #[test]
 fn an_error_lost_its_data_without_a_word() {
     for on in EVERYWHERE {
