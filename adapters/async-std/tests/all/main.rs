@@ -1,0 +1,5 @@
+//! The adapter for async-std.
+
+mod executor;
+mod http;
+mod links;

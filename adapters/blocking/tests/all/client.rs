@@ -1,0 +1,163 @@
+//! What a reconnecting client does when its connection is lost.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{ByHand, LONG, within};
+use antiphon::{Config, ConnectionState, ReconnectStrategy};
+use antiphon_blocking::{
+    CallError, ConnectionConfig, Link, Metrics, ReconnectConfig, ReconnectingClient, reconnect,
+};
+
+/// A client, a sender that lets it connect once with each `()`, and the other ends of its
+/// connections.
+fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
+    client_with(ReconnectConfig::default(), Config::new(), max_waiting_calls)
+}
+
+/// Makes such a client with these options.
+fn client_with(
+    mut options: ReconnectConfig,
+    connection: impl Into<ConnectionConfig>,
+    max_waiting_calls: usize,
+) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
+    let (made, accepted) = mpsc::channel();
+    let (letting, lets) = mpsc::channel::<()>();
+    let lets = Mutex::new(lets);
+    let connect = move || {
+        // It fails when the test is over; then it does not matter what happens.
+        let _ = lets.lock().unwrap().recv();
+        let (link, hand): (Link, ByHand) = ByHand::pair(1000);
+        let refused = std::io::ErrorKind::ConnectionRefused;
+        made.send(hand).map(|()| link).map_err(|_| refused.into())
+    };
+    options.max_waiting_calls = max_waiting_calls;
+    options.reconnect = ReconnectStrategy::Fixed {
+        delay: Duration::from_millis(1),
+        max_attempts: 3,
+    };
+    let client = reconnect(connect, options, connection, || ()).unwrap();
+    (client, letting, accepted)
+}
+
+// CON-04 CON-06
+#[test]
+fn only_a_call_that_may_be_done_twice_is_sent_again() {
+    within(LONG, || {
+        let (client, letting, accepted) = client(0);
+        (0..3).for_each(|_| letting.send(()).unwrap());
+        let serving = thread::spawn(move || {
+            assert!(accepted.recv().unwrap().hear().contains("once"));
+            assert!(accepted.recv().unwrap().hear().contains("again"));
+            let mut hand = accepted.recv().unwrap();
+            assert!(hand.hear().contains("again"));
+            hand.writer
+                .write_all(b"{\"jsonrpc\":\"2.0\",\"result\":7,\"id\":1}\n")
+                .unwrap();
+            (hand, accepted)
+        });
+        client.wait_open(LONG).wait().unwrap();
+        let once = client.call::<()>("once", ()).wait();
+        assert!(matches!(once, Err(CallError::Closed)), "{once:?}");
+        client.wait_open(LONG).wait().unwrap();
+        assert_eq!(
+            client.call::<u32>("again", ()).idempotent().wait().unwrap(),
+            7
+        );
+        let (_hand, accepted) = serving.join().unwrap();
+        assert!(accepted.try_recv().is_err());
+    });
+}
+
+// INT-01 SEC-02 CLI-27
+#[test]
+fn threads_have_interceptors_first_calls_and_retries_too() {
+    within(LONG, || {
+        let metrics = Metrics::new();
+        let connection = ConnectionConfig::new(Config::new()).intercept(metrics.clone());
+        let mut options = ReconnectConfig::default()
+            .with_on_open(|peer| Box::pin(async move { peer.call("login", ()).await }));
+        options.retry.codes.push(7);
+        options.retry.initial_delay = Duration::from_millis(1);
+        let (client, letting, accepted) = client_with(options, connection, 1);
+        letting.send(()).unwrap();
+        let serving = thread::spawn(move || {
+            let mut hand = accepted.recv().unwrap();
+            for (method, answer) in [
+                ("login", r#""result":null"#),
+                ("m", r#""error":{"code":7,"message":"later"}"#),
+                ("m", r#""result":7"#),
+                ("n", r#""result":8"#),
+            ] {
+                let asked = hand.hear();
+                assert!(asked.contains(method), "{asked}");
+                // The id, and the `}` after it, which ends the answer too.
+                let id = asked.trim_end().rsplit(':').next().unwrap();
+                let line = format!("{{\"jsonrpc\":\"2.0\",{answer},\"id\":{id}\n");
+                hand.writer.write_all(line.as_bytes()).unwrap();
+            }
+            hand
+        });
+        assert_eq!(client.call::<u32>("m", ()).wait().unwrap(), 7);
+        let peer = client.wait_open(LONG).wait().unwrap();
+        let pending = peer.call("n", ()).start().wait().unwrap();
+        assert_eq!(pending.wait::<u32>().unwrap(), 8);
+        // A call that was sent twice counts as one.
+        let text = metrics.to_string();
+        for method in ["login", "m", "n"] {
+            let name = "rpc_client_call_duration_seconds_count";
+            let line = format!("{name}{{rpc_system_name=\"jsonrpc\",rpc_method=\"{method}\"}} 1");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{method} in {text}"
+            );
+        }
+        drop(serving.join().unwrap());
+    });
+}
+
+#[test]
+fn a_batch_waits_for_a_connection_and_is_sent_once() {
+    within(LONG, || {
+        let (client, letting, accepted) = client(1);
+        let serving = thread::spawn(move || {
+            let mut hand = accepted.recv().unwrap();
+            let asked = hand.hear();
+            assert!(asked.starts_with('[') && asked.contains("sum"), "{asked}");
+            hand.writer
+                .write_all(b"[{\"jsonrpc\":\"2.0\",\"result\":3,\"id\":1}]\n")
+                .unwrap();
+            // The second batch gets no answer before its connection ends.
+            assert!(hand.hear().contains("lost"));
+            drop(hand);
+            accepted
+        });
+        letting.send(()).unwrap();
+        let batch = client.batch(|batch| batch.call::<u32>("sum", &(1, 2)));
+        let (sum, mut outcomes) = batch.timeout(LONG).wait().unwrap();
+        assert_eq!(outcomes.fetch(sum).unwrap(), 3);
+        let batch = client.batch(|batch| batch.call::<()>("lost", ()));
+        let (lost, mut outcomes) = batch.timeout(LONG).wait().unwrap();
+        assert!(outcomes.fetch(lost).is_err());
+        let accepted = serving.join().unwrap();
+        assert!(accepted.try_recv().is_err());
+    });
+}
+
+// CON-08 SEC-10
+#[test]
+fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
+    within(LONG, || {
+        let (client, letting, accepted) = client(0);
+        let refused = client.call::<()>("m", ()).wait();
+        assert!(matches!(refused, Err(CallError::Unsent)), "{refused:?}");
+        assert_eq!(client.states(), [ConnectionState::Connecting]);
+        letting.send(()).unwrap();
+        let hand = accepted.recv().unwrap();
+        assert!(client.wait_open(LONG).wait().is_ok());
+        drop(hand);
+    });
+}

@@ -1,0 +1,4 @@
+//! Language servers.
+
+mod language_server;
+mod runtimes;

@@ -1,0 +1,14 @@
+//! A session, without a transport and over a WebSocket, in virtual time: which threads and tasks wait,
+//! and for how long.
+
+mod endings;
+mod hand;
+#[cfg(feature = "http")]
+mod http;
+mod limits;
+mod outgoing;
+mod roster;
+mod serving;
+mod support;
+#[cfg(feature = "websocket")]
+mod websocket;

@@ -1,0 +1,26 @@
+//! The adapter for tokio, which also stands for what all runtimes on tasks share.
+
+mod configuration;
+mod engine;
+mod handlers;
+mod health;
+mod http_client;
+mod http_examples;
+mod http_server;
+mod inbox;
+mod interceptors;
+mod metrics;
+mod order;
+mod programs;
+mod progress;
+mod quotas;
+mod reconnect;
+mod router;
+mod service;
+mod services;
+mod short_examples;
+mod streams;
+mod support;
+mod timer;
+mod tokens;
+mod tracing;

@@ -1,0 +1,4 @@
+//! The macros: what they make, and what they refuse.
+
+mod refused;
+mod service;

@@ -1,0 +1,30 @@
+//! Faults that were found in use, each by the name of what broke.
+
+mod children;
+mod deadlines;
+mod declarations;
+mod dispatch;
+mod door;
+mod ends;
+mod extensions;
+mod failures;
+mod handlers;
+mod handles;
+mod headers;
+mod http_client;
+mod http_replies;
+mod language_servers;
+mod nothing_twice;
+mod order;
+mod own_ids;
+mod pressure;
+mod raw_json;
+mod reconnect;
+mod reports;
+mod runtimes;
+mod sockets;
+mod starved;
+mod storms;
+mod tls;
+mod values;
+mod web;

@@ -1,0 +1,4 @@
+//! The simulation of whole conversations.
+
+mod sessions;
+mod simulation;
