@@ -54,7 +54,7 @@ pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_resul
 pub use methods::{error_members, error_with, error_with_data, not_this_error};
 pub use registry::{Naming, RegisterError, Registry, ReservedNames};
 pub use router::LocalRouter;
-pub use scheduler::{Member, Scheduler};
+pub use scheduler::{Member, Scheduler, share};
 pub use schema::SchemaOf;
 #[cfg(feature = "openrpc")]
 #[doc(hidden)]

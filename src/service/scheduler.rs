@@ -4,12 +4,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A connection of a [`Scheduler`]: whether it is in line, and how many of its requests wait.
+/// A connection of a [`Scheduler`], and whether it is in line.
 #[derive(Debug)]
 pub struct Member {
     number: u64,
     is_in_line: bool,
-    waiting: usize,
 }
 
 impl Member {
@@ -17,15 +16,10 @@ impl Member {
     pub const fn is_in_line(&self) -> bool {
         self.is_in_line
     }
-
-    /// How many of its requests wait, as it was set last.
-    pub const fn waiting(&self) -> usize {
-        self.waiting
-    }
 }
 
-/// Decides which connections of a server may begin requests, if the number of running requests and
-/// the number of waiting requests are limited.
+/// Decides which connections of a server may begin requests, if the number of running requests is
+/// limited.
 ///
 /// It gives permits and starts nothing itself. A connection that gets no permit stands in line,
 /// only once however many requests it has. When a permit is free, it is reserved for the first in
@@ -35,7 +29,7 @@ impl Member {
 /// ```
 /// use antiphon::service::Scheduler;
 ///
-/// let mut scheduler = Scheduler::new(1, 1);
+/// let mut scheduler = Scheduler::new(1);
 /// let (mut one, mut other) = (scheduler.join(), scheduler.join());
 /// assert_eq!(scheduler.begin(&mut one, 5, || "one"), 1);
 /// assert_eq!(scheduler.begin(&mut other, 5, || "other"), 0);
@@ -46,18 +40,14 @@ impl Member {
 /// assert_eq!(called, ["other"]);
 /// assert_eq!(scheduler.begin(&mut one, 4, || "one"), 0);
 /// assert_eq!(scheduler.begin(&mut other, 5, || "other"), 1);
-/// // Of three requests that wait, two are too many.
-/// assert_eq!(scheduler.set_waiting(&mut one, 3), 2);
-/// # scheduler.leave(&mut one, &mut called);
-/// # scheduler.leave(&mut other, &mut called);
+/// # scheduler.step_out(&mut one, &mut called);
+/// # scheduler.step_out(&mut other, &mut called);
 /// ```
 pub struct Scheduler<W> {
     max_running: usize,
-    max_waiting: usize,
     /// How many permits are taken, including those that are reserved for the connections in
     /// `called`.
     running: usize,
-    waiting: usize,
     /// The connections in line, and how each is called.
     line: VecDeque<(u64, W)>,
     /// The connections that were called and have not asked for their permit since.
@@ -66,45 +56,40 @@ pub struct Scheduler<W> {
 }
 
 impl<W> Scheduler<W> {
-    /// Lets at most `max_running` requests run at the same time, but at least one, and at most
-    /// `max_waiting` wait.
-    pub const fn new(max_running: usize, max_waiting: usize) -> Self {
+    /// Lets at most `max_running` requests run at the same time, but at least one.
+    pub const fn new(max_running: usize) -> Self {
         Self {
             max_running: if max_running == 0 { 1 } else { max_running },
-            max_waiting,
             running: 0,
-            waiting: 0,
             line: VecDeque::new(),
             called: Vec::new(),
             next_number: 0,
         }
     }
 
-    /// Adds a connection, which is to [leave](Self::leave) at its end. It does not stand in line yet.
+    /// Adds a connection, which is to [step out](Self::step_out) at its end. It does not stand in line
+    /// yet.
     pub const fn join(&mut self) -> Member {
         self.next_number += 1;
         Member {
             number: self.next_number,
             is_in_line: false,
-            waiting: 0,
         }
     }
 
     /// Returns how many permits a connection gets for its requests, of which `wanted` are to begin: at
     /// most half of the free ones, rounded up, so that others get some too. Each permit is held until
-    /// [`end`](Self::end). If there is none, the connection stands in line, and asks again when it
-    /// is called by the value that `call` returns; then it gets one. `wanted` is at least 1.
+    /// [`end`](Self::end). If there is none, the connection stands in line, and asks again when it is
+    /// called by the value that `call` returns; then it gets one. `wanted` is at least 1.
     pub fn begin(&mut self, member: &mut Member, wanted: usize, call: impl FnOnce() -> W) -> usize {
         if member.is_in_line {
             return usize::from(self.take_call(member));
         }
-        let free = self.max_running.saturating_sub(self.running);
-        if free == 0 || !self.line.is_empty() {
+        let permits = share(self.free(), wanted);
+        if permits == 0 {
             member.is_in_line = true;
             self.line.push_back((member.number, call()));
-            return 0;
         }
-        let permits = wanted.min(free.div_ceil(2));
         self.running += permits;
         permits
     }
@@ -143,35 +128,22 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Sets how many requests of a connection wait, and returns how many of them exceed the limit. As long
-    /// as a permit is free, none does: then requests wait for their own connection only, and those of
-    /// another connection begin at once.
-    pub fn set_waiting(&mut self, member: &mut Member, waiting: usize) -> usize {
-        let others = self.waiting - member.waiting;
-        let is_free = self.running < self.max_running && self.line.is_empty();
-        let room = match is_free {
-            true => usize::MAX,
-            false => self.max_waiting.saturating_sub(others),
-        };
-        member.waiting = waiting.min(room);
-        self.waiting = others + member.waiting;
-        waiting - member.waiting
-    }
-
-    /// Removes a connection that has returned its permits.
-    pub fn leave(&mut self, member: &mut Member, called: &mut impl Extend<W>) {
-        self.step_out(member, called);
-        self.set_waiting(member, 0);
-    }
-
     /// How many requests run.
     pub const fn running(&self) -> usize {
         self.running
     }
 
-    /// How many requests wait.
-    pub const fn waiting(&self) -> usize {
-        self.waiting
+    /// How many requests may begin without standing in line.
+    pub fn free(&self) -> usize {
+        match self.line.is_empty() {
+            true => self.max_running.saturating_sub(self.running),
+            false => 0,
+        }
+    }
+
+    /// Sets how many requests run, after others have counted them while there was room.
+    pub const fn set_running(&mut self, running: usize) {
+        self.running = running;
     }
 
     /// Takes the permit that is reserved for a connection in `called`. Returns false if none is.
@@ -189,11 +161,17 @@ impl<W> Scheduler<W> {
     }
 }
 
+/// How many of the free permits a connection gets that wants so many: at most half, rounded up, so
+/// that others get some too.
+pub const fn share(free: usize, wanted: usize) -> usize {
+    let half = free.div_ceil(2);
+    if wanted < half { wanted } else { half }
+}
+
 impl<W> fmt::Debug for Scheduler<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheduler")
             .field("running", &self.running)
-            .field("waiting", &self.waiting)
             .field("in_line", &self.line.len())
             .finish_non_exhaustive()
     }

@@ -226,18 +226,16 @@ fn a_logger_is_told_of_calls_and_shown_what_is_redacted() {
     assert_eq!(lines.take()[..2], ["m from 7: None", "m in 3ms: None"]);
 }
 
-// SRV-23 SRV-24
+// SRV-23
 #[test]
-fn a_scheduler_says_who_waits_and_who_stands_in_line() {
-    let mut scheduler = Scheduler::new(1, 10);
+fn a_scheduler_says_who_stands_in_line() {
+    let mut scheduler = Scheduler::new(1);
     let mut members = [scheduler.join(), scheduler.join()];
     assert_eq!(scheduler.begin(&mut members[0], 1, || 0), 1);
     let second = &mut members[1];
     assert_eq!(scheduler.begin(second, 1, || 1), 0);
-    assert_eq!(scheduler.set_waiting(second, 3), 0);
     assert!(second.is_in_line());
-    assert_eq!((second.waiting(), scheduler.waiting()), (3, 3));
-    let shown = "Scheduler { running: 1, waiting: 3, in_line: 1, .. }";
+    let shown = "Scheduler { running: 1, in_line: 1, .. }";
     assert_eq!(format!("{scheduler:?}"), shown);
     // One that steps out before its turn is not in line any more, and may come again.
     let mut called = Vec::new();

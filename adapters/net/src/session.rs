@@ -130,11 +130,12 @@ impl Session {
             conn.abort(failed.map(Into::into));
         }
         let dispatcher = context.is_accepted.then(|| options.dispatcher.clone());
+        let join = |own: &Weak<Self>| {
+            let join = |dispatcher| Arc::new(Membership::new(dispatcher, own.clone()));
+            dispatcher.as_ref().map(join)
+        };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
-            state: Lock::new(State::new(
-                conn,
-                dispatcher.map(|dispatcher| Membership::new(dispatcher, own.clone())),
-            )),
+            state: Lock::new(State::new(conn, join(own))),
             #[cfg(debug_assertions)]
             locks: AtomicUsize::new(0),
             outlet: OnceLock::new(),
@@ -486,14 +487,23 @@ impl Session {
         }
         // No request begins any more, so the connection leaves the dispatcher now, and not when the
         // last owner of the session drops it.
-        let membership = self.lock().membership.take();
-        drop(membership);
+        let mut state = self.lock();
+        state.membership.take().inspect(|membership| {
+            let permits = take(&mut state.permits);
+            drop(state);
+            membership.leave(permits.granted + permits.returned, permits.waiting);
+        });
     }
 }
 
 /// Drops the values of the program, which may panic.
 impl Drop for Session {
     fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if let Some(membership) = state.membership.take() {
+            let permits = &state.permits;
+            membership.leave(permits.granted + permits.returned, permits.waiting);
+        }
         let (attributes, adapter) = (take(self.attributes.get_mut()), self.adapter.take());
         caught(|| drop(attributes));
         caught(|| drop(adapter));
@@ -550,12 +560,22 @@ impl Guard<'_> {
         };
         self.session.end_turn(&mut state);
         last(&mut state);
-        let (wakes, called) = (take(&mut state.wakes), take(&mut state.called));
+        let wakes = take(&mut state.wakes);
+        let returned = take(&mut state.permits.returned);
+        let wanted = state.permits.wanted;
+        let must_ask = |membership: &Arc<Membership>| membership.set_wanted(wanted) || returned > 0;
+        let asks = state
+            .membership
+            .as_ref()
+            .filter(|one| must_ask(one))
+            .cloned();
         drop(state);
         for waker in wakes {
             caught(|| waker.wake());
         }
-        call(&called);
+        if let Some(membership) = asks {
+            call(self.session.ask_dispatcher(&membership, returned));
+        }
     }
 
     /// Ends the turn, and has `waker` woken as soon as there is something new to do for `sleeper`. The

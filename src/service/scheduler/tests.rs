@@ -5,7 +5,7 @@ use super::{Member, Scheduler};
 // SRV-23
 #[test]
 fn no_more_run_than_may_and_no_connection_takes_all_that_is_free() {
-    let mut scheduler = Scheduler::new(64, 1024);
+    let mut scheduler = Scheduler::new(64);
     let (mut one, mut other) = (scheduler.join(), scheduler.join());
     assert_eq!(scheduler.begin(&mut one, 1000, || ()), 32);
     assert_eq!(scheduler.begin(&mut other, 1000, || ()), 16);
@@ -22,7 +22,7 @@ fn no_more_run_than_may_and_no_connection_takes_all_that_is_free() {
 // SRV-23 SEC-14
 #[test]
 fn those_in_line_take_turns() {
-    let mut scheduler = Scheduler::new(1, 1024);
+    let mut scheduler = Scheduler::new(1);
     let mut members = [scheduler.join(), scheduler.join(), scheduler.join()];
     assert_eq!(scheduler.begin(&mut members[0], 9, || 0), 1);
     for (number, member) in members.iter_mut().enumerate() {
@@ -47,7 +47,7 @@ fn those_in_line_take_turns() {
 // SRV-23
 #[test]
 fn a_permit_that_is_not_taken_goes_to_the_next() {
-    let mut scheduler = Scheduler::new(1, 1024);
+    let mut scheduler = Scheduler::new(1);
     let mut members: Vec<Member> = (0..4).map(|_| scheduler.join()).collect();
     for (number, member) in members.iter_mut().enumerate() {
         scheduler.begin(member, 1, || number);
@@ -55,7 +55,7 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
     let mut called = Vec::new();
     // Connection 0 has the permit, and the others are in line. Connection 1 leaves. Connection 2 is
     // called, and steps out instead of taking its permit, which then goes to connection 3.
-    scheduler.leave(&mut members.remove(1), &mut called);
+    scheduler.step_out(&mut members.remove(1), &mut called);
     scheduler.end(1, &mut called);
     assert_eq!(called, [2]);
     scheduler.step_out(&mut members[1], &mut called);
@@ -67,34 +67,13 @@ fn a_permit_that_is_not_taken_goes_to_the_next() {
     assert_eq!(scheduler.begin(&mut members[1], 1, || 2), 1);
 }
 
-// SRV-24
-#[test]
-fn what_waits_is_counted_over_all_connections() {
-    let mut scheduler = Scheduler::<()>::new(0, 10);
-    let (mut one, mut other, mut busy) = (scheduler.join(), scheduler.join(), scheduler.join());
-    // As long as a permit is free, requests wait for their own connection only.
-    assert_eq!(scheduler.set_waiting(&mut one, 20), 0);
-    assert_eq!(scheduler.set_waiting(&mut other, 5), 0);
-    assert_eq!(scheduler.set_waiting(&mut other, 0), 0);
-    // With a limit of 0 one request may still run.
-    assert_eq!(scheduler.begin(&mut busy, 1, || ()), 1);
-    assert_eq!(scheduler.set_waiting(&mut one, 8), 0);
-    assert_eq!(scheduler.set_waiting(&mut other, 5), 3);
-    assert_eq!(scheduler.waiting(), 10);
-    assert_eq!(scheduler.set_waiting(&mut one, 9), 1);
-    assert_eq!(scheduler.set_waiting(&mut one, 1), 0);
-    assert_eq!(scheduler.set_waiting(&mut other, 20), 11);
-    scheduler.leave(&mut one, &mut Vec::new());
-    assert_eq!(scheduler.waiting(), 9);
-}
-
 /// Simulates requests of two connections over 1000 steps; each request runs for ten steps. The second
 /// connection has a new request every seven steps, the first always has `flood` that wait. Returns
 /// how many steps each request of the second took from its arrival to its end, sorted.
 fn durations(flood: usize) -> Vec<usize> {
     // How many steps a request runs.
     const RUNS: usize = 10;
-    let mut scheduler = Scheduler::new(64, usize::MAX);
+    let mut scheduler = Scheduler::new(64);
     let mut members = [scheduler.join(), scheduler.join()];
     let mut waiting = [Vec::new(), Vec::new()];
     let mut running: Vec<(usize, usize, usize)> = Vec::new();
@@ -149,7 +128,7 @@ fn a_flood_leaves_others_below_twice_their_quiet_time() {
 // SRV-23 USE-22
 #[test]
 fn what_goes_on_without_a_permit_counts_and_gives_none_away() {
-    let mut scheduler = Scheduler::new(1, 1024);
+    let mut scheduler = Scheduler::new(1);
     let (mut one, mut other) = (scheduler.join(), scheduler.join());
     assert_eq!(scheduler.begin(&mut one, 1, || 1), 1);
     // The request's permit will be given back while its handler goes on.

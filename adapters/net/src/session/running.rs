@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Session, Sleeper};
-use crate::dispatcher::{Begins, Dispatcher};
+use crate::dispatcher::{Begins, Called, Dispatcher, Membership};
 use crate::pool::Jobs;
 use crate::seat::seated_on_thread;
 
@@ -63,12 +63,39 @@ impl Session {
         if let Some(dispatcher) = self.dispatcher() {
             dispatcher.end(1);
         }
-        self.may_begin();
+        self.begin_more();
+    }
+
+    /// Makes the session look for requests to begin.
+    pub(super) fn begin_more(&self) {
+        self.lock().rouse(Sleeper::Service);
+    }
+
+    /// Gives permits back to the dispatcher, and asks for those that the session wants. No lock is held.
+    pub(super) fn ask_dispatcher(&self, membership: &Membership, returned: usize) -> Called {
+        let (permits, mut called) = membership.ask(returned);
+        if permits == 0 {
+            return called;
+        }
+        let mut state = self.lock();
+        if state.membership.is_some() {
+            state.permits.granted += permits;
+            state.permits.wanted = 0;
+            state.rouse(Sleeper::Service);
+        } else {
+            // The connection has ended meanwhile.
+            drop(state);
+            called.extend(membership.ask(permits).1);
+        }
+        called
     }
 }
 
 impl Begins for Session {
-    fn may_begin(&self) {
-        self.lock().rouse(Sleeper::Service);
+    fn may_begin(&self) -> Called {
+        let membership = self.lock().membership.clone();
+        membership.map_or_else(Called::new, |membership| {
+            self.ask_dispatcher(&membership, 0)
+        })
     }
 }

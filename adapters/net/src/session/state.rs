@@ -15,7 +15,7 @@ use super::direct::Inlet;
 use super::line::Line;
 use crate::batch::batch_name;
 use crate::debug::debug_fields;
-use crate::dispatcher::{Called, Membership};
+use crate::dispatcher::Membership;
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, Told};
 
@@ -56,11 +56,10 @@ pub(crate) type CancelFlag = Arc<AtomicBool>;
 pub struct State {
     /// The core's session.
     pub conn: Conn,
-    /// The connection's share in the dispatcher of its server; `None` if no server accepted it.
-    pub(super) membership: Option<Membership>,
-    /// Sessions of the server's connections that may begin a request now. They are told so when the lock
-    /// is free.
-    pub(super) called: Called,
+    /// The connection's share in the dispatcher of its server; `None` if no server accepted it, and after
+    /// its end.
+    pub(super) membership: Option<Arc<Membership>>,
+    pub(super) permits: Permits,
     /// The senders that wait for space.
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
@@ -92,13 +91,13 @@ pub struct State {
 }
 
 impl State {
-    pub(super) fn new(conn: Conn, membership: Option<Membership>) -> Self {
+    pub(super) fn new(conn: Conn, membership: Option<Arc<Membership>>) -> Self {
         Self {
             seen: conn.phase(),
             was_paused: !conn.wants_input(),
             conn,
             membership,
-            called: Called::new(),
+            permits: Permits::default(),
             line: Line::default(),
             batches: Vec::new(),
             progress: Vec::new(),
@@ -288,6 +287,19 @@ impl State {
 }
 
 debug_fields!(impl[] State as "State" { conn });
+
+/// What a session has from the dispatcher of its server, and what it wants.
+#[derive(Debug, Default)]
+pub(super) struct Permits {
+    /// Permits for requests that have not begun.
+    pub(super) granted: usize,
+    /// Permits that are to be given back when the lock is free.
+    pub(super) returned: usize,
+    /// How many requests want to begin and got no permit.
+    pub(super) wanted: usize,
+    /// How many waiting requests the dispatcher has counted.
+    pub(super) waiting: usize,
+}
 
 /// Which thread reads, if others than the reading thread may.
 #[derive(Default)]

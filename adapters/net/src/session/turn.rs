@@ -263,33 +263,48 @@ impl State {
     }
 
     /// Asks the server's dispatcher for permits. A connection that was not accepted by a server
-    /// needs none.
+    /// needs none. If there is none, the connection stands in line when the lock is free.
     fn ask(&mut self, requests: usize) -> usize {
         let wanted = self.conn.requests_waiting().min(requests);
-        match &mut self.membership {
-            Some(membership) => membership.begin(wanted),
-            None => wanted,
-        }
+        let Some(membership) = &self.membership else {
+            return wanted;
+        };
+        let permits = match take(&mut self.permits.granted) {
+            0 => membership.try_begin(wanted).unwrap_or(0),
+            granted => granted,
+        };
+        self.permits.wanted = if permits == 0 { wanted } else { 0 };
+        permits
     }
 
     /// Gives unused permits back to the dispatcher, and leaves its line if `has_asked` is false.
-    fn give_back(&mut self, permits: usize, has_asked: bool) {
-        if let Some(membership) = &mut self.membership {
-            membership.end(permits, &mut self.called);
-            if !has_asked {
-                membership.step_out(&mut self.called);
-            }
+    fn give_back(&mut self, mut permits: usize, has_asked: bool) {
+        let Some(membership) = &self.membership else {
+            return;
+        };
+        if !has_asked {
+            self.permits.wanted = 0;
+            permits += take(&mut self.permits.granted);
+        }
+        if permits > 0 && !membership.try_end(permits) {
+            self.permits.returned += permits;
         }
     }
 
     /// Reports to the server's dispatcher how many requests wait, and refuses those beyond the
     /// limit.
     pub(super) fn count_waiting(&mut self) {
-        if let Some(membership) = &mut self.membership {
-            let surplus = membership.set_waiting(self.conn.requests_waiting());
-            if surplus > 0 {
-                self.conn.refuse_last(surplus);
-            }
+        let waiting = self.conn.requests_waiting();
+        let Some(membership) = self.membership.as_ref() else {
+            return;
+        };
+        if waiting == self.permits.waiting {
+            return;
+        }
+        self.permits.waiting = membership.set_waiting(self.permits.waiting, waiting);
+        let surplus = waiting - self.permits.waiting;
+        if surplus > 0 {
+            self.conn.refuse_last(surplus);
         }
     }
 

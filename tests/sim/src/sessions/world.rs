@@ -122,7 +122,7 @@ impl World {
         } else {
             "link: star"
         });
-        let server = Rc::new(RefCell::new(Scheduler::new(MAX_RUNNING, usize::MAX)));
+        let server = Rc::new(RefCell::new(Scheduler::new(MAX_RUNNING)));
         // From a random stream of its own, so that older seeds still give the runs that they gave.
         let mut orders = Random::for_purpose(seed, 0x04de_0001);
         let links = (0..links).map(|_| {

@@ -298,6 +298,9 @@ fn what_a_batch_is_made_of_may_use_its_connection(rt: Rt) {
 /// to be written, and once when that is written.
 const REQUEST_LOCKS: usize = 3;
 
+/// How often a request may take the lock of its server's dispatcher while there is room.
+const DISPATCHER_LOCKS: usize = 0;
+
 /// How often a call may take the lock on the task that calls.
 const CALL_LOCKS: usize = 1;
 
@@ -321,13 +324,17 @@ fn a_request_and_a_call_take_few_locks() {
     Rt::TokioLocal.run(|runtime| async move {
         let (near, mut far) = duplex(4096);
         let options = ConnectionConfig::new(Config::new());
-        let (peer, mut driver) = drive_on(Link::new(near), options, Arc::new(Plain), &runtime);
+        let dispatcher = options.dispatcher.clone();
+        let mut link = Link::new(near);
+        // As a server does.
+        link.context.is_accepted = true;
+        let (peer, mut driver) = drive_on(link, options, Arc::new(Plain), &runtime);
         let session = Arc::clone(peer.session());
         // The first polls tell the service that the connection is open.
         for _ in 0..4 {
             assert!(poll(&mut driver).is_pending());
         }
-        let before = session.locks();
+        let (before, dispatched) = (session.locks(), dispatcher.locks());
         let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}\n";
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(matches!(far.poll_write(cx, request), Poll::Ready(Ok(n)) if n == request.len()));
@@ -335,6 +342,7 @@ fn a_request_and_a_call_take_few_locks() {
         let mut reply = [0; 512];
         assert!(matches!(far.poll_read(cx, &mut reply), Poll::Ready(Ok(n)) if n > 0));
         let request_locks = session.locks() - before;
+        let dispatcher_locks = dispatcher.locks() - dispatched;
 
         let mut call = Box::pin(peer.call::<u32>("m", ()));
         let before = session.locks();
@@ -350,7 +358,10 @@ fn a_request_and_a_call_take_few_locks() {
         let before = session.locks();
         assert!(matches!(poll(&mut call), Poll::Ready(Ok(7))));
         call_locks += session.locks() - before;
-        println!("locks: {request_locks} a request, {call_locks} a call");
+        println!(
+            "locks: {request_locks} a request and {dispatcher_locks} of the dispatcher, {call_locks} a call"
+        );
         assert_eq!((request_locks, call_locks), (REQUEST_LOCKS, CALL_LOCKS));
+        assert_eq!(dispatcher_locks, DISPATCHER_LOCKS);
     });
 }
