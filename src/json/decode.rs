@@ -44,7 +44,7 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
     decode_plain(json)
 }
 
-#[inline(always)]
+#[inline]
 fn decode_plain<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
     match serde_json::from_str(json.as_str()) {
         Ok(value) => Ok(value),

@@ -30,6 +30,7 @@ mod state;
 mod threads;
 mod turn;
 mod wake;
+mod wiring;
 
 use std::any::Any;
 use std::fmt;
@@ -42,7 +43,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::service::Attributes;
-use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wire};
+use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
 use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
 
 use crate::context::Context;
@@ -52,13 +53,12 @@ use crate::lock::Lock;
 use crate::options::ConnectionConfig;
 use crate::pool::Jobs;
 use crate::runtime::{Runtime, SharedRuntime};
-#[cfg(feature = "websocket")]
-use antiphon_websocket::WebSocket;
 
 pub use direct::{Came, Inlet, Outlet, Receiver};
 pub(crate) use state::{CancelFlag, Conn};
 pub use state::{Sleeper, State, Tag, Then, Work};
 pub use turn::{Brought, Moved, Next, Sent, WorkBatch};
+use wiring::{session_config, wire};
 
 /// A connection that several threads or tasks share.
 pub struct Session {
@@ -591,42 +591,6 @@ impl fmt::Debug for Guard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state.fmt(f)
     }
-}
-
-/// Returns how messages become bytes. If the WebSocket cannot be made, also returns why not.
-fn wire(
-    options: &ConnectionConfig,
-    context: &Context,
-    is_of_messages: bool,
-    now: Instant,
-) -> (Wire, Option<io::Error>) {
-    #[cfg(feature = "websocket")]
-    if let Some(websocket) = &options.websocket {
-        return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
-            Ok(websocket) => {
-                let is_http = context.check_http1();
-                (Wire::Layered(Box::new(websocket)), is_http.err())
-            }
-            Err(error) => (Wire::Messages, Some(error)),
-        };
-    }
-    let _ = (options, context, now);
-    match is_of_messages {
-        true => (Wire::Messages, None),
-        false => (Wire::Stream, None),
-    }
-}
-
-fn session_config(options: &ConnectionConfig, is_accepted: bool) -> SessionConfig {
-    let mut config = SessionConfig::new(options.config);
-    config.max_queued_messages = options.max_queued_messages;
-    config.max_queued_bytes = options.max_queued_bytes;
-    config.when_full = options.when_full;
-    config.order = options.order;
-    config.linger = options.linger;
-    config.report_unserved = options.report_unserved;
-    config.refuse_http = is_accepted && options.refuse_http;
-    config
 }
 
 impl fmt::Debug for Session {
