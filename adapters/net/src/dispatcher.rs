@@ -21,9 +21,12 @@ use crate::seat::Seat;
 /// floods the server does not keep others out.
 ///
 /// A handler that waits for its own peer, for the answer to a call or for space in the output, gives its
-/// permit back meanwhile. Then it goes on at once, so more requests than the limit may run for a while. A
-/// connection whose peer has ended its direction, or is gone, holds no permits for the handlers that still
-/// run.
+/// permit back meanwhile. Then it goes on at once, so more requests than the limit may run for a while.
+///
+/// Requests of connections whose peer has ended its direction, or is gone, run with permits of their own, of
+/// which there are as many: so peers that have gone keep no others out. When a peer ends its direction and
+/// there are too few of these permits for the handlers that run, they are dropped, and their requests are
+/// answered *busy*, with the dialect's error. (On threads a request keeps its permit to its end.)
 ///
 /// ```
 /// use antiphon::Config;
@@ -33,7 +36,40 @@ use crate::seat::Seat;
 /// ```
 #[derive(Clone)]
 pub struct Dispatcher {
-    pool: Arc<Pool>,
+    pools: Arc<Pools>,
+}
+
+/// The permits of a server: for connections whose peer may still send, and for those whose peer has ended
+/// its direction, or is gone.
+struct Pools {
+    live: Pool,
+    gone: Pool,
+    max_waiting: usize,
+    /// How many requests wait.
+    waiting: AtomicUsize,
+}
+
+impl Pools {
+    fn of(&self, is_gone: bool) -> &Pool {
+        match is_gone {
+            true => &self.gone,
+            false => &self.live,
+        }
+    }
+
+    /// Counts `waiting` requests of a connection in place of `before`, as many of them as may wait, and
+    /// returns how many. While there is room in `pool` all may: they wait for their own connection only, and
+    /// those of another connection begin at once.
+    fn set_waiting(&self, pool: &Pool, before: usize, waiting: usize) -> usize {
+        let is_free = pool.running.load(Acquire) < pool.max_running;
+        let kept = |all: usize| match is_free {
+            true => waiting,
+            false => waiting.min(self.max_waiting.saturating_sub(all - before)),
+        };
+        let change = |all| Some(all - before + kept(all));
+        let all = self.waiting.fetch_update(Relaxed, Relaxed, change);
+        all.map_or(waiting, kept)
+    }
 }
 
 /// A session whose requests wait for a permit.
@@ -58,14 +94,11 @@ pub(crate) fn call(mut called: Called) {
 /// In place of a number: the scheduler counts.
 const SCHEDULED: usize = usize::MAX;
 
-/// The permits of a server.
+/// Some permits of a server.
 struct Pool {
     max_running: usize,
-    max_waiting: usize,
     /// How many requests run, or [`SCHEDULED`].
     running: AtomicUsize,
-    /// How many requests wait.
-    waiting: AtomicUsize,
     scheduler: Lock<Scheduler<Weak<dyn Begins>>>,
     /// How often the scheduler was asked: for tests.
     #[cfg(debug_assertions)]
@@ -73,6 +106,18 @@ struct Pool {
 }
 
 impl Pool {
+    fn new(max_running: usize) -> Self {
+        // The largest number says that the scheduler counts.
+        let max_running = max_running.clamp(1, SCHEDULED - 1);
+        Self {
+            max_running,
+            running: AtomicUsize::new(0),
+            scheduler: Lock::new(Scheduler::new(max_running)),
+            #[cfg(debug_assertions)]
+            asked: AtomicUsize::new(0),
+        }
+    }
+
     /// Changes the number of running requests, and returns what it was; `None` if the scheduler counts, or
     /// if there is no new number.
     fn count(&self, change: impl Fn(usize) -> Option<usize>) -> Option<usize> {
@@ -118,18 +163,34 @@ impl Pool {
         (result, called)
     }
 
-    /// Counts `waiting` requests of a connection in place of `before`, as many of them as may wait, and
-    /// returns how many. While there is room all may: they wait for their own connection only, and those of
-    /// another connection begin at once.
-    fn set_waiting(&self, before: usize, waiting: usize) -> usize {
-        let is_free = self.running.load(Acquire) < self.max_running;
-        let kept = |all: usize| match is_free {
-            true => waiting,
-            false => waiting.min(self.max_waiting.saturating_sub(all - before)),
-        };
-        let change = |all| Some(all - before + kept(all));
-        let all = self.waiting.fetch_update(Relaxed, Relaxed, change);
-        all.map_or(waiting, kept)
+    /// How many requests run.
+    fn running(&self) -> usize {
+        match self.running.load(Acquire) {
+            SCHEDULED => self.scheduler.lock().running(),
+            running => running,
+        }
+    }
+
+    /// Takes one permit, even if none is free.
+    fn exceed(&self) {
+        if self.count(|running| Some(running + 1)).is_none() {
+            self.schedule(|scheduler, _| scheduler.exceed());
+        }
+    }
+
+    /// Takes so many permits, if all of them are free and nobody waits for one.
+    fn take_all(&self, permits: usize) -> bool {
+        let fits = |running: &usize| *running <= self.max_running;
+        self.count(|running| Some(running + permits).filter(fits))
+            .is_some()
+    }
+
+    /// Takes permits back, and calls the sessions that get them. No lock is held.
+    fn end(&self, permits: usize) {
+        if !self.try_end(permits) {
+            let end = |scheduler: &mut Scheduler<_>, called: &mut _| scheduler.end(permits, called);
+            call(self.schedule(end).1);
+        }
     }
 }
 
@@ -137,54 +198,47 @@ impl Dispatcher {
     /// Allows `max_running` requests to run at the same time (at least one), and `max_waiting` to wait
     /// while that many run; further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
-        // The largest number says that the scheduler counts.
-        let max_running = max_running.clamp(1, SCHEDULED - 1);
+        let pools = Pools {
+            live: Pool::new(max_running),
+            gone: Pool::new(max_running),
+            max_waiting,
+            waiting: AtomicUsize::new(0),
+        };
         Self {
-            pool: Arc::new(Pool {
-                max_running,
-                max_waiting,
-                running: AtomicUsize::new(0),
-                waiting: AtomicUsize::new(0),
-                scheduler: Lock::new(Scheduler::new(max_running)),
-                #[cfg(debug_assertions)]
-                asked: AtomicUsize::new(0),
-            }),
+            pools: Arc::new(pools),
         }
     }
 
     /// How many requests run.
     pub fn running(&self) -> usize {
-        match self.pool.running.load(Acquire) {
-            SCHEDULED => self.pool.scheduler.lock().running(),
-            running => running,
-        }
+        self.pools.live.running() + self.pools.gone.running()
     }
 
     /// How many requests wait.
     pub fn waiting(&self) -> usize {
-        self.pool.waiting.load(Relaxed)
+        self.pools.waiting.load(Relaxed)
     }
 
     /// How often a request, or its end, took the dispatcher's lock so far.
     #[cfg(debug_assertions)]
     #[doc(hidden)]
     pub fn locks(&self) -> usize {
-        self.pool.asked.load(Relaxed)
+        self.pools.live.asked.load(Relaxed) + self.pools.gone.asked.load(Relaxed)
     }
 
     /// Takes one permit, even if none is free.
     pub(crate) fn exceed(&self) {
-        if self.pool.count(|running| Some(running + 1)).is_none() {
-            self.pool.schedule(|scheduler, _| scheduler.exceed());
-        }
+        self.pools.live.exceed();
     }
 
     /// Takes permits back, and calls the sessions that get them. No lock is held.
     pub(crate) fn end(&self, permits: usize) {
-        if !self.pool.try_end(permits) {
-            let end = |scheduler: &mut Scheduler<_>, called: &mut _| scheduler.end(permits, called);
-            call(self.pool.schedule(end).1);
-        }
+        self.give_back(permits, false);
+    }
+
+    /// As [`end`](Self::end); `is_gone` says which permits they are.
+    pub(crate) fn give_back(&self, permits: usize, is_gone: bool) {
+        self.pools.of(is_gone).end(permits);
     }
 }
 
@@ -215,45 +269,69 @@ impl fmt::Debug for Dispatcher {
     }
 }
 
-/// A connection of a server, as its dispatcher knows it. Dropping it removes the connection.
+/// A connection of a server, as its dispatcher knows it.
 pub(crate) struct Membership {
-    pool: Arc<Pool>,
+    pools: Arc<Pools>,
     session: Weak<dyn Begins>,
-    member: Lock<Member>,
+    place: Lock<Place>,
     /// How many requests the session wants to begin for which it has no permit.
     wanted: AtomicUsize,
     is_in_line: AtomicBool,
+    /// Whether the peer has ended its direction, or is gone.
+    is_gone: AtomicBool,
+}
+
+/// Where a connection stands in line, and has its permits from.
+struct Place {
+    is_gone: bool,
+    member: Member,
 }
 
 impl Membership {
     pub(crate) fn new(dispatcher: &Dispatcher, session: Weak<dyn Begins>) -> Self {
-        let pool = Arc::clone(&dispatcher.pool);
-        let member = Lock::new(pool.scheduler.lock().join());
+        let pools = Arc::clone(&dispatcher.pools);
+        let member = pools.live.scheduler.lock().join();
         Self {
-            pool,
+            pools,
             session,
-            member,
+            place: Lock::new(Place {
+                is_gone: false,
+                member,
+            }),
             wanted: AtomicUsize::new(0),
             is_in_line: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
         }
+    }
+
+    /// The permits with which requests begin now.
+    fn pool(&self) -> &Pool {
+        self.pools.of(self.is_gone.load(Acquire))
+    }
+
+    /// Notes under the session's lock that the peer has ended its direction, or is gone.
+    /// If it stands in line, it asks again, among those that are gone.
+    pub(crate) fn go(&self) {
+        self.is_gone.store(true, Release);
+        self.is_in_line.store(false, Release);
     }
 
     /// Takes permits for at most `wanted` requests; `None` if the connection has to stand in line.
     pub(crate) fn try_begin(&self, wanted: usize) -> Option<usize> {
         match self.is_in_line.load(Acquire) {
             true => None,
-            false => self.pool.try_begin(wanted),
+            false => self.pool().try_begin(wanted),
         }
     }
 
     /// Gives unused permits back; false if that has to wait until the session's lock is free.
     pub(crate) fn try_end(&self, permits: usize) -> bool {
-        self.pool.try_end(permits)
+        self.pool().try_end(permits)
     }
 
     /// Counts `waiting` requests in place of `before`, as many as may wait, and returns how many.
     pub(crate) fn set_waiting(&self, before: usize, waiting: usize) -> usize {
-        self.pool.set_waiting(before, waiting)
+        self.pools.set_waiting(self.pool(), before, waiting)
     }
 
     /// Notes under the session's lock how many requests want to begin that have no permit. Returns whether
@@ -264,29 +342,41 @@ impl Membership {
     }
 
     /// Gives permits back, stands in line if requests want to begin, and leaves the line if none does.
-    /// Returns how many permits there are for them, and the sessions that are to be called. No lock is held.
-    pub(crate) fn ask(&self, returned: usize) -> (usize, Called) {
-        self.pool.schedule(|scheduler, called| {
-            let mut member = self.member.lock();
+    /// Returns how many permits there are for them and whether these are those for peers that are gone, and
+    /// the sessions that are to be called. No lock is held.
+    pub(crate) fn ask(&self, returned: usize) -> (usize, bool, Called) {
+        let mut place = self.place.lock();
+        let (is_gone, mut called) = (self.is_gone.load(Acquire), Called::new());
+        let mut returned = returned;
+        if place.is_gone != is_gone {
+            let leave = |scheduler: &mut Scheduler<_>, called: &mut _| {
+                scheduler.end(std::mem::take(&mut returned), called);
+                scheduler.step_out(&mut place.member, called);
+            };
+            called = self.pools.live.schedule(leave).1;
+            place.member = self.pools.gone.scheduler.lock().join();
+            place.is_gone = is_gone;
+        }
+        let (permits, more) = self.pools.of(is_gone).schedule(|scheduler, called| {
             scheduler.end(returned, called);
-            let permits = match self.wanted.load(Acquire) {
+            match self.wanted.load(Acquire) {
                 0 => {
-                    scheduler.step_out(&mut member, called);
+                    scheduler.step_out(&mut place.member, called);
                     0
                 }
-                wanted => scheduler.begin(&mut member, wanted, || Weak::clone(&self.session)),
-            };
-            self.is_in_line.store(member.is_in_line(), Release);
-            permits
-        })
+                wanted => scheduler.begin(&mut place.member, wanted, || Weak::clone(&self.session)),
+            }
+        });
+        self.is_in_line.store(place.member.is_in_line(), Release);
+        called.extend(more);
+        (permits, is_gone, called)
     }
 
     /// Leaves the dispatcher, of which it has permits that it does not need.
     pub(crate) fn leave(&self, permits: usize, waiting: usize) {
         self.set_waiting(waiting, 0);
-        let must_step_out = self.set_wanted(0);
-        if must_step_out || !self.try_end(permits) {
-            call(self.ask(permits).1);
+        if self.set_wanted(0) || permits > 0 {
+            call(self.ask(permits).2);
         }
     }
 }
@@ -296,6 +386,8 @@ impl Membership {
 pub struct Permits {
     dispatcher: Option<Dispatcher>,
     permits: usize,
+    /// Whether they are those for peers that have ended their direction, or are gone.
+    is_gone: bool,
 }
 
 impl Permits {
@@ -304,6 +396,7 @@ impl Permits {
         Self {
             dispatcher: dispatcher.cloned(),
             permits: 0,
+            is_gone: false,
         }
     }
 
@@ -319,9 +412,25 @@ impl Permits {
         for _ in self.permits..permits {
             self.permits += 1;
             if let Some(dispatcher) = &self.dispatcher {
-                dispatcher.exceed();
+                dispatcher.pools.of(self.is_gone).exceed();
             }
         }
+    }
+
+    /// Takes permits for peers that have ended their direction instead of these, and gives these back. If
+    /// there are too few, `drop_handlers` drops those that run with them.
+    pub(crate) fn go(&mut self, drop_handlers: impl FnOnce()) {
+        if self.is_gone {
+            return;
+        }
+        let mut permits = self.permits;
+        let pools = self.dispatcher.as_ref().map(|dispatcher| &dispatcher.pools);
+        if pools.is_some_and(|pools| !pools.gone.take_all(permits)) {
+            drop_handlers();
+            permits = 0;
+        }
+        self.retain(0);
+        (self.is_gone, self.permits) = (true, permits);
     }
 
     /// Gives back all but this many permits.
@@ -329,7 +438,7 @@ impl Permits {
         let over = self.permits.saturating_sub(permits);
         self.permits -= over;
         if let Some(dispatcher) = self.dispatcher.as_ref().filter(|_| over > 0) {
-            dispatcher.end(over);
+            dispatcher.give_back(over, self.is_gone);
         }
     }
 }
@@ -348,20 +457,17 @@ mod tests {
     #[test]
     fn what_waits_is_counted_over_all_connections() {
         let dispatcher = Dispatcher::new(0, 10);
-        let pool = &dispatcher.pool;
+        let pools = &dispatcher.pools;
+        let set = |before, waiting| pools.set_waiting(&pools.live, before, waiting);
         // While a permit is free, requests wait for their own connection only.
-        assert_eq!(pool.set_waiting(0, 20), 20);
-        assert_eq!(pool.set_waiting(0, 5), 5);
-        assert_eq!(pool.set_waiting(5, 0), 0);
+        assert_eq!((set(0, 20), set(0, 5), set(5, 0)), (20, 5, 0));
         // With a limit of 0 one request may still run.
-        assert_eq!((pool.try_begin(3), pool.try_begin(1)), (Some(1), None));
-        assert_eq!(pool.set_waiting(20, 8), 8);
-        assert_eq!(pool.set_waiting(0, 5), 2);
+        let begun = (pools.live.try_begin(3), pools.live.try_begin(1));
+        assert_eq!(begun, (Some(1), None));
+        assert_eq!((set(20, 8), set(0, 5)), (8, 2));
         assert_eq!(dispatcher.waiting(), 10);
-        assert_eq!(pool.set_waiting(8, 9), 8);
-        assert_eq!(pool.set_waiting(8, 1), 1);
-        assert_eq!(pool.set_waiting(2, 20), 9);
-        assert_eq!(pool.set_waiting(1, 0), 0);
+        assert_eq!((set(8, 9), set(8, 1)), (8, 1));
+        assert_eq!((set(2, 20), set(1, 0)), (9, 0));
         assert_eq!((dispatcher.waiting(), dispatcher.running()), (9, 1));
     }
 }

@@ -220,6 +220,9 @@ impl Handlers {
         session: &Arc<Session>,
         batch: &mut WorkBatch,
     ) {
+        if batch.is_gone {
+            self.go();
+        }
         self.permits.add(std::mem::take(&mut batch.permits));
         while let Some(work) = batch.work.pop_front() {
             self.begin_one(cx, session, work);
@@ -242,15 +245,24 @@ impl Handlers {
     }
 
     /// Returns the permits of handlers that have ended or wait for their own peer, and takes those of
-    /// handlers that go on. If the peer is gone, none is held.
+    /// handlers that go on.
     fn release_permits(&mut self) {
         let has_waited =
             |all: &FuturesUnordered<Handler>| all.iter().any(|one| one.waits.is_some());
         self.has_waited = self.has_waited || self.running.as_ref().is_some_and(has_waited);
-        self.permits.hold(match self.session.is_gone() {
-            true => 0,
-            false => self.seated(),
-        });
+        self.permits.hold(self.seated());
+        if self.session.is_gone() {
+            self.go();
+        }
+    }
+
+    /// Notes that the peer has ended its direction, or is gone. If there are too many such handlers on the
+    /// server already, these are dropped.
+    fn go(&mut self) {
+        let session = Arc::clone(&self.session);
+        let (running, service) = (&mut self.running, &self.service);
+        self.permits
+            .go(|| session.make_way(|| drop_all(running, &***service)));
     }
 
     fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
@@ -367,12 +379,17 @@ impl Handlers {
     /// Drops the handlers that still run, and reports to the service that the connection has ended.
     pub(crate) fn finish(&mut self, why: Closed) {
         self.drop_notified();
-        for handler in self.running.take().into_iter().flatten() {
-            guarded(&**self.service, || drop(handler));
-        }
+        drop_all(&mut self.running, &**self.service);
         self.answers.clear();
         self.permits.retain(0);
         guarded(&**self.service, || self.service.closed(why));
+    }
+}
+
+/// Drops the handlers one by one.
+fn drop_all<F: Unpin>(all: &mut Option<FuturesUnordered<F>>, service: &dyn Serve) {
+    for handler in all.take().into_iter().flatten() {
+        guarded(service, || drop(handler));
     }
 }
 

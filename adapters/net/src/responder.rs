@@ -406,9 +406,12 @@ impl Drop for Responder {
             return;
         };
         let is_cancelled = self.later.is_some() && self.is_cancelled();
+        let busy = self.session.dialect().error_profile.busy();
+        let makes_way = self.session.makes_way();
         self.give(match (thread::panicking(), is_cancelled) {
             (true, _) => Given::Instead(PANICKED),
             (false, true) => Given::Instead(CANCELLED),
+            (false, false) if makes_way => Given::error(&busy),
             (false, false) => Given::error(&ticket.failures().error()),
         });
         if thread::panicking() {
@@ -416,6 +419,8 @@ impl Drop for Responder {
                 let request = state.conn.answer_for(ticket);
                 state.note_panicked(request);
             });
+        } else if makes_way {
+            self.session.answer(|conn| conn.refuse(ticket));
         } else {
             self.session.answer(|conn| conn.abandon(ticket));
         }

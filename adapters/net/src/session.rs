@@ -73,9 +73,11 @@ pub struct Session {
     /// taken from the session and has not begun. It is read without the lock, because that
     /// would be one more lock for each request.
     is_closed: AtomicBool,
-    /// Whether the peer has ended its direction, or is gone: then handlers hold no permits of the server. It
-    /// is read without the lock, as `is_closed` is.
+    /// Whether the peer has ended its direction, or is gone: then handlers run with other permits of the
+    /// server. It is read without the lock, as `is_closed` is.
     is_gone: AtomicBool,
+    /// Whether handlers of requests are being dropped, because there are no permits for them.
+    makes_way: AtomicBool,
     /// Whether the task was woken because there is a message to send, such as a call. The task reads it
     /// before its turn, without the lock.
     is_called: AtomicBool,
@@ -141,6 +143,7 @@ impl Session {
             outlet: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            makes_way: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
             options,
             context: Arc::new(context),
@@ -322,7 +325,7 @@ impl Session {
         if state.seen == Phase::Opening && state.conn.has_opened() {
             self.learn(state);
         }
-        if !matches!(phase, Phase::Opening | Phase::Open | Phase::Draining) {
+        if is_gone(phase) {
             self.is_gone.store(true, Ordering::Relaxed);
         }
         if phase.closed().is_some() {
@@ -591,6 +594,11 @@ impl fmt::Debug for Guard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state.fmt(f)
     }
+}
+
+/// Whether the peer has ended its direction, or is gone.
+fn is_gone(phase: Phase) -> bool {
+    !matches!(phase, Phase::Opening | Phase::Open | Phase::Draining)
 }
 
 impl fmt::Debug for Session {

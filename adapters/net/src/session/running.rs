@@ -37,6 +37,19 @@ impl Session {
         self.is_gone.load(Ordering::Relaxed)
     }
 
+    /// Whether handlers of requests are being dropped, and their requests answered *busy*, because there are
+    /// no permits for them.
+    pub(crate) fn makes_way(&self) -> bool {
+        self.makes_way.load(Ordering::Relaxed)
+    }
+
+    /// Runs `drop_handlers` while [`makes_way`](Self::makes_way) is true.
+    pub(crate) fn make_way(&self, drop_handlers: impl FnOnce()) {
+        self.makes_way.store(true, Ordering::Relaxed);
+        drop_handlers();
+        self.makes_way.store(false, Ordering::Relaxed);
+    }
+
     /// Runs a handler on this thread, with a permit of the server, which is given back while the handler
     /// waits for its own peer.
     pub fn run_with_permit<R>(&self, handler: impl FnOnce() -> R) -> R {
@@ -73,20 +86,21 @@ impl Session {
 
     /// Gives permits back to the dispatcher, and asks for those that the session wants. No lock is held.
     pub(super) fn ask_dispatcher(&self, membership: &Membership, returned: usize) -> Called {
-        let (permits, mut called) = membership.ask(returned);
+        let (permits, is_gone, called) = membership.ask(returned);
         if permits == 0 {
             return called;
         }
         let mut state = self.lock();
-        if state.membership.is_some() {
+        if state.membership.is_some() && state.permits.is_gone == is_gone {
             state.permits.granted += permits;
             state.permits.wanted = 0;
             state.rouse(Sleeper::Service);
-        } else {
-            // The connection has ended meanwhile.
-            drop(state);
-            called.extend(membership.ask(permits).1);
+            return called;
         }
+        // The connection, or its peer's direction, has ended meanwhile.
+        state.rouse(Sleeper::Service);
+        drop(state);
+        self.options.dispatcher.give_back(permits, is_gone);
         called
     }
 }

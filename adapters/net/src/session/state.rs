@@ -114,6 +114,16 @@ impl State {
         }
     }
 
+    /// Notes that the peer has ended its direction, or is gone: further requests begin with other permits.
+    pub(super) fn go(&mut self) {
+        let Some(membership) = self.membership.as_ref().filter(|_| !self.permits.is_gone) else {
+            return;
+        };
+        membership.go();
+        self.permits.is_gone = true;
+        self.permits.returned += mem::take(&mut self.permits.granted);
+    }
+
     /// Notes that the transport was dropped, and returns why the connection ended.
     pub(super) fn let_go(&mut self) -> Closed {
         if !self.conn.phase().is_over() {
@@ -299,6 +309,8 @@ pub(super) struct Permits {
     pub(super) wanted: usize,
     /// How many waiting requests the dispatcher has counted.
     pub(super) waiting: usize,
+    /// Whether these are permits for peers that have ended their direction, or are gone.
+    pub(super) is_gone: bool,
 }
 
 /// Which thread reads, if others than the reading thread may.

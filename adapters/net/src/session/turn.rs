@@ -9,7 +9,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::session::Fault;
 
-use super::{Conn, Session, Sleeper, State, Work};
+use super::{Conn, Session, Sleeper, State, Work, is_gone};
 use crate::transport::child_output::ChildExited;
 
 /// How many pieces of work are taken from a session in one turn at most.
@@ -70,6 +70,8 @@ pub struct WorkBatch {
     pub work: VecDeque<Work>,
     /// How many permits of the server's dispatcher its requests have.
     pub permits: usize,
+    /// Whether these permits are of those for peers that have ended their direction, or are gone.
+    pub(crate) is_gone: bool,
 }
 
 /// What the task has to do next.
@@ -207,6 +209,10 @@ impl State {
             }
             return;
         };
+        if is_gone(self.seen) {
+            self.go();
+        }
+        batch.is_gone = self.permits.is_gone;
         let (mut permits, mut has_asked) = (0, false);
         while batch.work.len() < MAX_WORK {
             if is_serving && !self.conn.has_work() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use antiphon::service::{AnyRequest, Cx, Decision, Interceptor};
 use antiphon::{Config, Framing, McpRevision, OwnedError, ProgressStyle, SendError};
 use antiphon_net::{
-    Answer, Cancellation, ConnectionConfig, Order, Peer, Progress, Report, Request,
+    Answer, Cancellation, ConnectionConfig, Dispatcher, Order, Peer, Progress, Report, Request,
 };
 use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Board, Server, request};
@@ -314,6 +314,124 @@ fn clients_that_ended_their_direction_kept_all_places() {
         let lines: Vec<_> = (0..64).map(|_| peers[0].line()).collect();
         let answered = lines.iter().filter(|line| line.contains("result")).count();
         assert!(answered > 0, "{on:?} {lines:?}");
+    }
+}
+
+// USE-28 SRV-22
+#[test]
+fn clients_that_ended_their_direction_ran_as_many_handlers_as_they_liked() {
+    let tasks = EVERYWHERE.into_iter().filter(|on| *on != On::Threads);
+    for on in tasks {
+        let small = || {
+            let mut options = defaults();
+            options.dispatcher = Dispatcher::new(4, 1024);
+            options
+        };
+        for (options, max_running, clients, requests) in
+            [(small(), 4, 6, 20), (defaults(), 1024, 10, 256)]
+        {
+            let server = Server::start(on, options);
+            let mut peers = Vec::new();
+            for _ in 0..clients {
+                let mut peer = server.connect();
+                for id in 0..requests {
+                    peer.send_line(&request("counted", id));
+                }
+                peer.end();
+                peers.push(peer);
+            }
+            server.board.wait_note("counted", max_running + 1);
+            for _ in 0..5 {
+                let took = time_of_call(&server, "version");
+                assert!(took < SOON, "{on:?} {took:?}");
+            }
+            // Everything is answered, although some handlers had no place when their clients ended.
+            server.board.open();
+            let mut busy = Vec::new();
+            for mut peer in peers {
+                let lines = String::from_utf8(peer.rest()).expect("text");
+                assert_eq!(lines.lines().count(), requests, "{on:?} {lines}");
+                let is_busy = |line: &&str| line.contains("Server busy");
+                let answered = lines.lines().filter(|line| line.contains("result"));
+                busy.push(lines.lines().filter(is_busy).count());
+                assert_eq!(
+                    answered.count() + busy[busy.len() - 1],
+                    requests,
+                    "{on:?} {lines}"
+                );
+            }
+            assert!(busy.contains(&0), "{on:?} {busy:?}");
+            server.wait_idle();
+            assert!(server.board.most() <= 2 * max_running, "{on:?}");
+        }
+    }
+}
+
+// USE-28
+#[test]
+fn a_client_that_ends_its_direction_when_too_many_have_done_so_is_answered_busy() {
+    let tasks = EVERYWHERE.into_iter().filter(|on| *on != On::Threads);
+    for on in tasks {
+        let mut options = defaults();
+        options.dispatcher = Dispatcher::new(1, 1024);
+        let server = Server::start(on, options);
+        let mut peers = [server.connect(), server.connect(), server.connect()];
+        for (id, peer) in peers.iter_mut().enumerate() {
+            // The second request waits for the first.
+            peer.send_line(&request("slow", id));
+            peer.send_line(&request("version", 10 + id));
+            // Each begins when the one before has ended its direction.
+            server.board.wait_note("slow", id + 1);
+            if id < 2 {
+                peer.end();
+            }
+        }
+        let [mut first, mut second, mut third] = peers;
+        server.board.wait_note("slow dropped", 1);
+        let line = second.line();
+        assert!(
+            line.contains("Server busy") && line.ends_with(r#""id":1}"#),
+            "{on:?} {line}"
+        );
+        assert_eq!(server.dispatcher.running(), 2, "{on:?}");
+        server.board.open();
+        let line = second.line();
+        assert!(line.contains("result"), "{on:?} {line}");
+        for peer in [&mut first, &mut third] {
+            for _ in 0..2 {
+                let line = peer.line();
+                assert!(line.contains("result"), "{on:?} {line}");
+            }
+        }
+        server.wait_idle();
+    }
+}
+
+// USE-28
+#[test]
+fn a_client_that_sends_much_and_ends_its_direction_is_answered_beside_others() {
+    let tasks = EVERYWHERE.into_iter().filter(|on| *on != On::Threads);
+    for on in tasks {
+        let mut options = defaults();
+        options.dispatcher = Dispatcher::new(2, 1024);
+        let server = Server::start(on, options);
+        let mut peer = server.connect();
+        for id in 0..100 {
+            peer.send_line(&request("counted", id));
+        }
+        peer.end();
+        server.board.wait_note("counted", 2);
+        for _ in 0..10 {
+            let took = time_of_call(&server, "version");
+            assert!(took < SOON, "{on:?} {took:?}");
+        }
+        server.board.open();
+        for _ in 0..100 {
+            let line = peer.line();
+            assert!(line.contains("result"), "{on:?} {line}");
+        }
+        server.wait_idle();
+        assert!(server.board.most() <= 2, "{on:?} {}", server.board.most());
     }
 }
 

@@ -343,9 +343,8 @@ fn on_tasks(
 #[test]
 fn after_a_storm_on_tasks_nothing_runs_and_nothing_waits() {
     for rt in [Rt::Tokio, Rt::TokioLocal, Rt::Smol] {
-        // The handlers of a client that has ended its direction run on, and hold no permit of the server: USE-28. Of
-        // a connection 256 run at once.
-        for (is_http, max_running) in [(false, CLIENTS as i64 * 256), (true, LIMITS.0 as i64)] {
+        // The handlers of clients that have ended their direction run with permits of their own: USE-28.
+        for (is_http, max_running) in [(false, 2 * LIMITS.0 as i64), (true, LIMITS.0 as i64)] {
             on_tasks(rt, is_http, options(), |address, dispatcher, balance| {
                 storm(address, is_http, max_running, dispatcher, balance);
             });
