@@ -201,21 +201,6 @@ impl Session {
         self.adapter.get()?.downcast_ref()
     }
 
-    /// Notes whether there was a thread for a notification of an HTTP exchange. If there was none for any of
-    /// them, and the exchange has no reply, it is answered with status 503.
-    pub fn note_notification(&self, is_taken: bool) {
-        let noted = match is_taken {
-            true => &self.is_notified,
-            false => &self.is_refused,
-        };
-        noted.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether there were notifications, and no thread for any of them.
-    pub(crate) fn has_refused_all(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed) && !self.is_notified.load(Ordering::Relaxed)
-    }
-
     /// Returns a token for the progress of a call, different from those of the connection's other calls.
     pub(crate) fn progress_token(&self) -> String {
         let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
