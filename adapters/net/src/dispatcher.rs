@@ -344,21 +344,31 @@ impl Membership {
     /// Gives permits back, stands in line if requests want to begin, and leaves the line if none does.
     /// Returns how many permits there are for them and whether these are those for peers that are gone, and
     /// the sessions that are to be called. No lock is held.
-    pub(crate) fn ask(&self, returned: usize) -> (usize, bool, Called) {
+    pub(crate) fn ask(&self, returned: Returned) -> (usize, bool, Called) {
         let mut place = self.place.lock();
         let (is_gone, mut called) = (self.is_gone.load(Acquire), Called::new());
-        let mut returned = returned;
-        if place.is_gone != is_gone {
+        if place.is_gone != is_gone || (is_gone && returned.live > 0) {
             let leave = |scheduler: &mut Scheduler<_>, called: &mut _| {
-                scheduler.end(std::mem::take(&mut returned), called);
-                scheduler.step_out(&mut place.member, called);
+                scheduler.end(returned.live, called);
+                if !place.is_gone {
+                    scheduler.step_out(&mut place.member, called);
+                }
             };
             called = self.pools.live.schedule(leave).1;
+        }
+        if place.is_gone != is_gone {
             place.member = self.pools.gone.scheduler.lock().join();
             place.is_gone = is_gone;
         }
         let (permits, more) = self.pools.of(is_gone).schedule(|scheduler, called| {
-            scheduler.end(returned, called);
+            scheduler.end(
+                if is_gone {
+                    returned.gone
+                } else {
+                    returned.live
+                },
+                called,
+            );
             match self.wanted.load(Acquire) {
                 0 => {
                     scheduler.step_out(&mut place.member, called);
@@ -373,11 +383,34 @@ impl Membership {
     }
 
     /// Leaves the dispatcher, of which it has permits that it does not need.
-    pub(crate) fn leave(&self, permits: usize, waiting: usize) {
+    pub(crate) fn leave(&self, returned: Returned, waiting: usize) {
         self.set_waiting(waiting, 0);
-        if self.set_wanted(0) || permits > 0 {
-            call(self.ask(permits).2);
+        self.wanted.store(0, Release);
+        let is_in_line = self.place.lock().member.is_in_line();
+        if is_in_line || !returned.is_empty() {
+            call(self.ask(returned).2);
         }
+    }
+}
+
+/// Permits that are to be given back when the session's lock is free.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Returned {
+    live: usize,
+    /// Of those for peers that have ended their direction, or are gone.
+    gone: usize,
+}
+
+impl Returned {
+    pub(crate) fn add(&mut self, permits: usize, is_gone: bool) {
+        match is_gone {
+            true => self.gone += permits,
+            false => self.live += permits,
+        }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.live + self.gone == 0
     }
 }
 

@@ -477,9 +477,9 @@ impl Session {
         // last owner of the session drops it.
         let mut state = self.lock();
         state.membership.take().inspect(|membership| {
-            let permits = take(&mut state.permits);
+            let mut permits = take(&mut state.permits);
             drop(state);
-            membership.leave(permits.granted + permits.returned, permits.waiting);
+            membership.leave(permits.take_all(), permits.waiting);
         });
     }
 }
@@ -489,8 +489,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if let Some(membership) = state.membership.take() {
-            let permits = &state.permits;
-            membership.leave(permits.granted + permits.returned, permits.waiting);
+            let permits = &mut state.permits;
+            membership.leave(permits.take_all(), permits.waiting);
         }
         let (attributes, adapter) = (take(self.attributes.get_mut()), self.adapter.take());
         caught(|| drop(attributes));
@@ -551,7 +551,8 @@ impl Guard<'_> {
         let wakes = take(&mut state.wakes);
         let returned = take(&mut state.permits.returned);
         let wanted = state.permits.wanted;
-        let must_ask = |membership: &Arc<Membership>| membership.set_wanted(wanted) || returned > 0;
+        let must_ask =
+            |membership: &Arc<Membership>| membership.set_wanted(wanted) || !returned.is_empty();
         let asks = state
             .membership
             .as_ref()

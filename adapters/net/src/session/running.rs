@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Session, Sleeper};
-use crate::dispatcher::{Begins, Called, Dispatcher, Membership};
+use crate::dispatcher::{Begins, Called, Dispatcher, Membership, Returned};
 use crate::pool::Jobs;
 use crate::seat::seated_on_thread;
 
@@ -100,7 +100,7 @@ impl Session {
     }
 
     /// Gives permits back to the dispatcher, and asks for those that the session wants. No lock is held.
-    pub(super) fn ask_dispatcher(&self, membership: &Membership, returned: usize) -> Called {
+    pub(super) fn ask_dispatcher(&self, membership: &Membership, returned: Returned) -> Called {
         let (permits, is_gone, called) = membership.ask(returned);
         if permits == 0 {
             return called;
@@ -124,7 +124,7 @@ impl Begins for Session {
     fn may_begin(&self) -> Called {
         let membership = self.lock().membership.clone();
         membership.map_or_else(Called::new, |membership| {
-            self.ask_dispatcher(&membership, 0)
+            self.ask_dispatcher(&membership, Returned::default())
         })
     }
 }

@@ -15,7 +15,7 @@ use super::direct::Inlet;
 use super::line::Line;
 use crate::batch::batch_name;
 use crate::debug::debug_fields;
-use crate::dispatcher::Membership;
+use crate::dispatcher::{Membership, Returned};
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, Told};
 
@@ -120,8 +120,9 @@ impl State {
             return;
         };
         membership.go();
+        let granted = mem::take(&mut self.permits.granted);
+        self.permits.returned.add(granted, false);
         self.permits.is_gone = true;
-        self.permits.returned += mem::take(&mut self.permits.granted);
     }
 
     /// Notes that the transport was dropped, and returns why the connection ended.
@@ -304,13 +305,22 @@ pub(super) struct Permits {
     /// Permits for requests that have not begun.
     pub(super) granted: usize,
     /// Permits that are to be given back when the lock is free.
-    pub(super) returned: usize,
+    pub(super) returned: Returned,
     /// How many requests want to begin and got no permit.
     pub(super) wanted: usize,
     /// How many waiting requests the dispatcher has counted.
     pub(super) waiting: usize,
     /// Whether these are permits for peers that have ended their direction, or are gone.
     pub(super) is_gone: bool,
+}
+
+impl Permits {
+    /// Takes all permits that requests do not need.
+    pub(super) fn take_all(&mut self) -> Returned {
+        let mut all = mem::take(&mut self.returned);
+        all.add(mem::take(&mut self.granted), self.is_gone);
+        all
+    }
 }
 
 /// Which thread reads, if others than the reading thread may.

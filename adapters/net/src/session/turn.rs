@@ -293,7 +293,7 @@ impl State {
             permits += take(&mut self.permits.granted);
         }
         if permits > 0 && !membership.try_end(permits) {
-            self.permits.returned += permits;
+            self.permits.returned.add(permits, self.permits.is_gone);
         }
     }
 

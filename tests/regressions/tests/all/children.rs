@@ -120,7 +120,7 @@ fn close_child(runtime: &str, script: &str) -> u8 {
 fn calls_end_with_the_child_while_a_grandchild_holds_its_output() {
     on_each_runtime(|runtime| {
         let script = "sleep 45 & read line; exit 7";
-        let mut program = Program::start("as_program", &["calls", runtime, script]);
+        let mut program = Program::start("children::as_program", &["calls", runtime, script]);
         let said = program.object();
         let ended = said.split(",\"seconds\"").next().expect("words");
         assert_eq!(
@@ -140,7 +140,7 @@ fn calls_end_with_the_child_while_a_grandchild_holds_its_output() {
 fn what_a_child_said_before_its_exit_is_read_while_a_grandchild_holds_its_output() {
     on_each_runtime(|runtime| {
         let script = r#"sleep 45 & read line; printf '{"jsonrpc":"2.0","result":"%060000d","id":1}\n' 0; exit 0"#;
-        let mut program = Program::start("as_program", &["calls", runtime, script]);
+        let mut program = Program::start("children::as_program", &["calls", runtime, script]);
         let said = program.object();
         assert!(
             said.starts_with(r#"{"called":"60000 bytes","code":Some(0)"#),
@@ -159,7 +159,10 @@ fn milliseconds(said: &str) -> u64 {
 #[test]
 fn a_frozen_child_with_much_unsent_is_closed_in_the_time_given() {
     on_each_runtime(|runtime| {
-        let mut program = Program::start("as_program", &["closes", runtime, "kill -STOP $$; cat"]);
+        let mut program = Program::start(
+            "children::as_program",
+            &["closes", runtime, "kill -STOP $$; cat"],
+        );
         let took = milliseconds(&program.object());
         assert!((1900..5000).contains(&took), "{took} ms");
     });
@@ -177,7 +180,7 @@ fn the_client_of_a_frozen_child_leaves_after_two_seconds() {
             "-c",
             "kill -STOP $$; cat",
         ];
-        let mut program = Program::start("as_program", &command);
+        let mut program = Program::start("children::as_program", &command);
         let text = "x".repeat(300_000);
         program.send(format!(
             "{{\"op\":\"notify\",\"method\":\"m\",\"params\":[\"{text}\"]}}\n"
@@ -230,7 +233,7 @@ fn break_pipe(runtime: &str, script: &str) -> u8 {
 fn a_child_that_reads_no_more_breaks_the_pipe() {
     on_each_runtime(|runtime| {
         let script = "head -c 1000 >/dev/null; exec sleep 45 <&-";
-        let mut program = Program::start("as_program", &["breaks", runtime, script]);
+        let mut program = Program::start("children::as_program", &["breaks", runtime, script]);
         assert_eq!(program.object(), r#"{"error":"Some(BrokenPipe)"}"#);
     });
 }

@@ -89,7 +89,7 @@ fn framed(body: &str) -> String {
 #[test]
 fn a_server_on_standard_streams_leaves_at_once_while_its_client_keeps_its_end_open() {
     on_each_runtime(|runtime| {
-        let mut server = Program::start("as_program", &["exits", runtime]);
+        let mut server = Program::start("ends::as_program", &["exits", runtime]);
         server.send(framed(r#"{"jsonrpc":"2.0","method":"m","id":1}"#));
         server.heard("ready");
         server.send(framed(r#"{"jsonrpc":"2.0","method":"exit"}"#));
@@ -170,7 +170,7 @@ fn flood(stream: &mut TcpStream, piece: &[u8], max_bytes: u64) -> (u64, io::Resu
 #[test]
 fn a_peer_that_asks_and_never_reads_is_not_read_on_and_ended_by_the_write_timeout() {
     on_each_runtime(|runtime| {
-        let server = Program::start("as_program", &["small", runtime]);
+        let server = Program::start("ends::as_program", &["small", runtime]);
         let address = server.logged("listening ");
         let mut stream = TcpStream::connect(address.as_str()).expect("it listens");
         stream.set_write_timeout(Some(LONG)).expect("a timeout");
@@ -206,7 +206,7 @@ fn a_peer_that_asks_and_never_reads_is_not_read_on_and_ended_by_the_write_timeou
 #[test]
 fn a_peer_that_breaks_the_framing_and_writes_on_is_not_read_for_longer_than_the_linger() {
     on_each_runtime(|runtime| {
-        let server = Program::start("as_program", &["framed", runtime]);
+        let server = Program::start("ends::as_program", &["framed", runtime]);
         let address = server.logged("listening ");
         let mut stream = TcpStream::connect(address.as_str()).expect("it listens");
         stream.set_write_timeout(Some(LONG)).expect("a timeout");
@@ -249,7 +249,10 @@ fn post() -> String {
 /// Starts `antiphon-peer` as a server, and returns it with its address.
 fn serve(runtime: &str, scheme: &str) -> (Program, String) {
     let target = format!("{scheme}://127.0.0.1:0/");
-    let server = Program::start("as_program", &["--runtime", runtime, "server", &target]);
+    let server = Program::start(
+        "ends::as_program",
+        &["--runtime", runtime, "server", &target],
+    );
     let url = server.logged(&format!("listening {scheme}://"));
     let address = url.trim_end_matches('/').to_owned();
     (server, address)
@@ -280,7 +283,7 @@ fn secure(runtime: &str, scheme: &str) -> (Program, rustls_stream::Stream) {
     let file = folder.to_str().expect("a path").to_owned();
     let target = format!("{scheme}://127.0.0.1:0/");
     let server = Program::start(
-        "as_program",
+        "ends::as_program",
         &["--runtime", runtime, "--ca", &file, "server", &target],
     );
     let url = server.logged(&format!("listening {scheme}://"));

@@ -234,7 +234,7 @@ fn one_setting_says_what_every_failure_becomes_panics_too() {
         format!(r#","data":{{"type":"{type_name}","message":"{message}"}}"#)
     };
     let panic = detail("panic", "it was asked to");
-    let cause = detail("failures::DiskFull", "the disk is full");
+    let cause = detail("all::failures::DiskFull", "the disk is full");
     for on in EVERYWHERE {
         let bare = Failures::new().unhandled(Unhandled::ServerError32000);
         let served = server(on, Config::new().failures(bare));

@@ -1,7 +1,6 @@
 //! Faults that were found in use, each by the name of what broke.
 
 mod children;
-mod deadlines;
 mod declarations;
 mod dispatch;
 mod door;

@@ -14,7 +14,7 @@ use antiphon_net::websocket::WebSocketConfig;
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::frames::{OPENING, PING, PONG, TEXT, masked, read, read_head};
 use antiphon_regressions::raw::Raw;
-use antiphon_regressions::served::{EVERYWHERE, Listener, Served};
+use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
 
 const KIB: usize = 1024;
 
@@ -227,7 +227,12 @@ fn a_client_that_sent_many_requests_and_read_a_second_later_was_cut_off() {
         thread::sleep(Duration::from_secs(1));
         for answered in 0..times {
             let line = peer.line();
-            assert!(line.contains("result"), "{on:?} after {answered}: {line}");
+            // On threads the reading thread may be 1280 requests ahead of the service: the limit.
+            let is_busy = on == On::Threads && line.contains("-32002");
+            assert!(
+                is_busy || line.contains("result"),
+                "{on:?} after {answered}: {line}"
+            );
         }
         sending.join().expect("it does not panic");
     }
