@@ -560,8 +560,21 @@ fn draining() {
     );
 }
 
+/// Integers of every size in the spelling of a float, and arrays of them that do not fit.
+fn whole_floats() {
+    let json = |text| Json::parse_str(text).expect("it is JSON");
+    assert_eq!(json("[-1.0]").decode::<(i64,)>().ok(), Some((-1,)));
+    let large = 10_i128.pow(30);
+    assert_eq!(json("[-1e30]").decode::<(i128,)>().ok(), Some((-large,)));
+    let large = 10_u128.pow(30);
+    assert_eq!(json("[1e30]").decode::<(u128,)>().ok(), Some((large,)));
+    assert!(json("[-3e38]").decode::<(i128,)>().is_err());
+    assert!(json("[1.0,2]").decode::<(u8,)>().is_err());
+}
+
 /// Numbers too large to be worked out are the same when they are written the same.
 fn huge_exponents() {
+    whole_floats();
     // The last digit of the second exponent makes it larger than any number of 64 bits with a sign.
     for exponent in ["9".repeat(45).as_str(), "9223372036854775808"] {
         let [one, other] = ["1", "2"].map(|digit| format!("{digit}e{exponent}"));
