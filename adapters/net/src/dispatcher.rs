@@ -361,14 +361,7 @@ impl Membership {
             place.is_gone = is_gone;
         }
         let (permits, more) = self.pools.of(is_gone).schedule(|scheduler, called| {
-            scheduler.end(
-                if is_gone {
-                    returned.gone
-                } else {
-                    returned.live
-                },
-                called,
-            );
+            scheduler.end(returned.of(is_gone), called);
             match self.wanted.load(Acquire) {
                 0 => {
                     scheduler.step_out(&mut place.member, called);
@@ -406,6 +399,13 @@ impl Returned {
         match is_gone {
             true => self.gone += permits,
             false => self.live += permits,
+        }
+    }
+
+    fn of(self, is_gone: bool) -> usize {
+        match is_gone {
+            true => self.gone,
+            false => self.live,
         }
     }
 
@@ -458,7 +458,8 @@ impl Permits {
         }
         let mut permits = self.permits;
         let pools = self.dispatcher.as_ref().map(|dispatcher| &dispatcher.pools);
-        if pools.is_some_and(|pools| !pools.gone.take_all(permits)) {
+        // Handlers that wait for their own peer have no permits, and need none.
+        if permits > 0 && pools.is_some_and(|pools| !pools.gone.take_all(permits)) {
             drop_handlers();
             permits = 0;
         }

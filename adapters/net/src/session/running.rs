@@ -90,6 +90,7 @@ impl Session {
     }
 
     /// Whether there were notifications, and no thread for any of them.
+    #[cfg(feature = "http")]
     pub(crate) fn has_refused_all(&self) -> bool {
         self.is_refused.load(Ordering::Relaxed) && !self.is_notified.load(Ordering::Relaxed)
     }
