@@ -57,7 +57,7 @@ NO_REASON = "**Not yet killed.**"
 # The test binaries of the core. Not among them: those that read the source instead of running it (repository) or build
 # programs (examples). Left out of `memory` is what plays a few conversations a hundred thousand times.
 TESTS = ["api", "conformance", "interpreted", "memory", "model"]
-NOT_RUN_TESTS = "allocations::"
+NOT_RUN_TESTS = ("allocations::", "refused::")
 # How many seconds the tests of the first round of a mutant may take together, those of the second, and so on.
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
 # The processor time that a run may take: this many times what it takes without a mutant, and this many seconds more.
@@ -224,7 +224,7 @@ def build(with_fuzz):
     core = ["-p", "antiphon", "--features", "openrpc", "--lib"]
     commands = [(COPY, ["cargo", "check", *core]),
                 (COPY, ["cargo", "test", "--no-run", *core] + [word for name in TESTS for word in ("--test", name)]),
-                (COPY, ["cargo", "test", "--no-run", "-p", "antiphon-macros", "--test", "service"])]
+                (COPY, ["cargo", "test", "--no-run", "-p", "antiphon-macros", "--test", "all"])]
     if with_fuzz:
         commands.append((os.path.join(COPY, "fuzz"), ["cargo", "test", "--no-run", "--no-default-features",
                                                       "--test", "replay"]))

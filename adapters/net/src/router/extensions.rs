@@ -39,8 +39,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     ///
     /// ```
     /// use antiphon::{ErrorObject, OwnedError};
-    /// use antiphon_macros::service_net as service;
-    /// use antiphon_net::Router;
+    /// use antiphon_tokio::{Router, service};
     ///
     /// #[service]
     /// trait About {

@@ -227,7 +227,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// # struct Move {}
     /// let router = Router::new()
     ///     .raw("echo", |request| Ok(Answer::new(request.raw_params())))
-    ///     .raw(MethodInfo::from("move").with_params_of::<Move>(), |_| Ok(Answer::new(1)));
+    ///     .raw(MethodInfo::from("move").with_params_of::<Move>(), |_| Ok(Answer::new(&1)));
     /// # let _: Router = router;
     /// ```
     ///
