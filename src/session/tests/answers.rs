@@ -125,6 +125,17 @@ fn an_answer_that_came_too_late_is_an_error_and_one_that_is_unwanted_is_none() {
 }
 
 #[test]
+fn a_ticket_says_what_the_peer_is_told_of_a_failure() {
+    let configured = Failures::new().expose_error_detail(true);
+    let mut session = idle(Config::new().failures(configured));
+    line(&mut session, M1);
+    let mut ticket = request(&mut session);
+    assert_eq!(ticket.failures(), configured);
+    ticket.set_failures(Failures::new());
+    assert_eq!(ticket.failures(), Failures::new());
+}
+
+#[test]
 fn calls_can_be_moved_given_up_and_asked_to_be_given_up() {
     let mut session = idle(lsp_cancels());
     let one = session.call("c", (), None, 7).unwrap();

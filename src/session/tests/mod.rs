@@ -10,8 +10,8 @@ use std::io;
 
 use super::*;
 use crate::{
-    CancelStyle, CloseReason, Closed, Config, ConnectionError, ErrorObject, Framing, Instant,
-    McpRevision, OwnedOutcome, RequestKey, SendError,
+    CancelStyle, CloseReason, Closed, Config, ConnectionError, ErrorObject, Failures, Framing,
+    Instant, McpRevision, OwnedOutcome, RequestKey, SendError,
 };
 
 mod answers;
