@@ -55,7 +55,8 @@ CASES = ".txt"
 NOT_RUN = ("not run", "")
 NO_REASON = "**Not yet killed.**"
 # The test binaries of the core. Not among them: those that read the source instead of running it (repository) or build
-# programs (examples). Left out of `memory` is what plays a few conversations a hundred thousand times.
+# programs (examples). Left out of `memory` is what plays a few conversations a hundred thousand times, and of the tests
+# of the macros what only has programs compiled, which are refused.
 TESTS = ["api", "conformance", "interpreted", "memory", "model"]
 NOT_RUN_TESTS = ("allocations::", "refused::")
 # How many seconds the tests of the first round of a mutant may take together, those of the second, and so on.
