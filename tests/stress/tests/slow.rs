@@ -19,15 +19,15 @@ const EACH: usize = 250;
 const DEADLINE: Duration = Duration::from_millis(1500);
 
 /// How many calls the normal client makes in one measurement. On a WebSocket server it makes as many
-/// handshakes instead. With a hundred, 99 of 100 would be nearly the slowest of all: the first one, which
-/// waits behind a byte from each of the dripping clients.
+/// handshakes instead. A hundred are too few: the slowest would count, the first of a measurement, which waits
+/// behind a byte from each of the dripping clients.
 const CALLS: usize = 400;
 
 /// How many times as long 99 of 100 of the normal client's calls may take under attack.
 const MAX_RATIO: f64 = 2.0;
 
 /// How many attacks in a row must slow the normal client down for the test to fail.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 3;
 
 /// A call that takes no longer than this passes, whatever it took before the attack, because schedulers
 /// promise no better.
@@ -138,7 +138,7 @@ fn p99(target: &Target) -> Duration {
         (0..CALLS).map(|_| shake(target.address)).collect()
     };
     times.sort();
-    times[times.len() * 99 / 100 - 1]
+    times[times.len() * 99 / 100]
 }
 
 /// Connects the slow clients, and sends what each sends at once. Returns those that send no more,
