@@ -44,8 +44,16 @@ pub const DURATION_BOUNDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
 
-/// The histogram of the number of items in batches of the peer. This name and the next are ours: the
+/// The number of connections that have begun and not ended. This name and the following are ours: the
 /// conventions have none.
+pub const SERVER_CONNECTIONS_OPEN: &str = "antiphon.server.connections.open";
+/// The number of connections that have begun.
+pub const SERVER_CONNECTIONS: &str = "antiphon.server.connections";
+/// The number of calls of the peer that have begun and not ended.
+pub const SERVER_CALLS_RUNNING: &str = "antiphon.server.calls.running";
+/// The number of calls of this side that have begun and not ended.
+pub const CLIENT_CALLS_RUNNING: &str = "antiphon.client.calls.running";
+/// The histogram of the number of items in batches of the peer.
 pub const SERVER_BATCH_SIZE: &str = "antiphon.server.batch.size";
 /// The histogram of the number of items in batches of this side.
 pub const CLIENT_BATCH_SIZE: &str = "antiphon.client.batch.size";

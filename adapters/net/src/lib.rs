@@ -102,8 +102,7 @@ pub use request::Request;
 pub use responder::Responder;
 pub use router::{
     Answering, Answers, Checking, CostLimit, Extension, Health, HealthReport, MethodHandler,
-    Metrics, OnThreads, RateLimit, RequestContext, Router, Routes, ServiceMethods, Starting, Tasks,
-    marker,
+    OnThreads, RateLimit, RequestContext, Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};

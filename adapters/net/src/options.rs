@@ -134,9 +134,10 @@ impl ConnectionConfig {
     ///
     /// ```
     /// use antiphon::Config;
-    /// use antiphon_net::{ConnectionConfig, Metrics};
-    /// let metrics = Metrics::new();
-    /// let options = ConnectionConfig::new(Config::new()).intercept(metrics.clone());
+    /// use antiphon::service::BearerAuth;
+    /// use antiphon_net::ConnectionConfig;
+    /// let auth = BearerAuth::new(|| Ok(Some("s3cret".into())));
+    /// let options = ConnectionConfig::new(Config::new()).intercept(auth);
     /// # drop(options);
     /// ```
     #[must_use]

@@ -3,7 +3,8 @@
 use antiphon::service::conventions::{
     BATCH_BOUNDS, CLIENT_BATCH_SIZE, DURATION_BOUNDS, ERROR_TYPE, RPC_CLIENT_CALL_DURATION,
     RPC_METHOD, RPC_RESPONSE_STATUS_CODE, RPC_SERVER_CALL_DURATION, RPC_STATUS_CODE,
-    RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_BATCH_SIZE, SERVER_PORT, SYSTEM_NAME,
+    RPC_SYSTEM_NAME, SERVER_ADDRESS, SERVER_BATCH_SIZE, SERVER_CONNECTIONS_OPEN, SERVER_PORT,
+    SYSTEM_NAME,
 };
 use antiphon::service::{AnyRequest, CallEnd, Cx, Interceptor, LoggedCall, Reply};
 use opentelemetry::KeyValue;
@@ -51,7 +52,7 @@ impl OtelMetrics {
             let builder = builder.with_description(about);
             builder.with_boundaries(BATCH_BOUNDS.to_vec()).build()
         };
-        let connections = meter.i64_up_down_counter("antiphon.server.connections.open");
+        let connections = meter.i64_up_down_counter(SERVER_CONNECTIONS_OPEN);
         Self {
             server: histogram(RPC_SERVER_CALL_DURATION, "How long calls of peers took."),
             client: histogram(

@@ -6,18 +6,21 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use antiphon_metrics::Metrics;
 use antiphon_otel::{OtelMetrics, OtelTracer};
 use antiphon_tokio::http::{self, HttpClientConfig, HttpConfig};
 use antiphon_tokio::service::{BearerAuth, CallLog, LoggedCall, Logging, Tracing};
 use antiphon_tokio::{
-    Config, ConnectionConfig, ErrorObject, Internal, Link, Metrics, OwnedError, OwnedJson, Params,
-    Peer, Request, Router, TcpServer, TracingSpans, connect, trace_report,
+    Config, ConnectionConfig, ErrorObject, Internal, Link, OwnedError, OwnedJson, Params, Peer,
+    Request, Router, TcpServer, TracingSpans, connect, trace_report,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use support::{Collector, Program};
 use tracing_subscriber::fmt::MakeWriter;
 
+#[path = "../../metrics/tests/all/measured.rs"]
+mod measured;
 mod support;
 
 const SECRET: &str = "tops3cret-7f3a";
@@ -209,7 +212,7 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
         Program::new("client", address),
         Program::new("server", address),
     );
-    let metrics = Metrics::new();
+    let (metrics, shown) = measured::measured();
     let auth = BearerAuth::new(|| Ok(Some(SECRET.into())));
 
     // Over HTTP, with a token and a header.
@@ -247,7 +250,7 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
     client.flush();
     server.flush();
 
-    let said = [output.text(), metrics.to_string(), collector.everything()];
+    let said = [output.text(), shown.render(), collector.everything()];
     // Every output was used, by calls on both sides and by what went wrong.
     for (text, wanted) in [
         (&said[0], "log > LoggedCall { method: \"login\""),

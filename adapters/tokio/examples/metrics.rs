@@ -10,10 +10,13 @@
 //! `divide`.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use antiphon_tokio::{Config, Metrics, OwnedError, Router, TcpServer};
+use antiphon_metrics::{BUCKETS, Metrics};
+use antiphon_tokio::{Config, OwnedError, Router, TcpServer};
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 fn divide(a: f64, b: f64) -> Result<f64, OwnedError> {
     match b {
@@ -22,18 +25,35 @@ fn divide(a: f64, b: f64) -> Result<f64, OwnedError> {
     }
 }
 
+/// Keeps what is measured, in the buckets and by the names that dashboards expect.
+fn exporter() -> Result<PrometheusHandle, BuildError> {
+    let mut exporter = PrometheusBuilder::new().with_recommended_naming(true);
+    for (name, bounds) in BUCKETS {
+        exporter = exporter.set_buckets_for_metric(Matcher::Full(name.into()), bounds)?;
+    }
+    exporter.install_recorder()
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     let mut ports = std::env::args().skip(1);
     let mut address = || format!("127.0.0.1:{}", ports.next().unwrap_or_else(|| "0".into()));
 
-    let metrics = Metrics::new();
+    let exporter = exporter().map_err(io::Error::other)?;
+    let kept_up = exporter.clone();
+    tokio::spawn(async move {
+        // Without this, what nobody reads takes more and more memory.
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            kept_up.run_upkeep();
+        }
+    });
     let router = Router::new()
         .method("add", ["a", "b"], |a: f64, b: f64| {
             Ok::<_, OwnedError>(a + b)
         })
         .method("divide", ["a", "b"], divide)
-        .intercept(metrics.clone());
+        .intercept(Metrics::new());
     let server = TcpServer::bind(address()).await?;
     let rpc = server.local_addr();
     let _running = server.start_http(Config::new(), router);
@@ -42,7 +62,7 @@ async fn main() -> io::Result<()> {
     let shown = listener.local_addr()?;
     let text = move || async move {
         let content_type = "text/plain; version=0.0.4; charset=utf-8";
-        ([(CONTENT_TYPE, content_type)], metrics.to_string())
+        ([(CONTENT_TYPE, content_type)], exporter.render())
     };
     // If standard error is closed, only the line is lost.
     let _ = writeln!(

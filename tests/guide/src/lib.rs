@@ -38,6 +38,8 @@ mod adapters {
     mod blocking {}
     #[doc = include_str!("../../../adapters/lsp/README.md")]
     mod lsp {}
+    #[doc = include_str!("../../../adapters/metrics/README.md")]
+    mod metrics {}
     #[doc = include_str!("../../../adapters/net/README.md")]
     mod net {}
     #[doc = include_str!("../../../adapters/otel/README.md")]

@@ -6,10 +6,11 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use crate::measured::measured;
 use crate::support::{ByHand, LONG, within};
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
 use antiphon_blocking::{
-    CallError, ConnectionConfig, Link, Metrics, ReconnectConfig, ReconnectingClient, reconnect,
+    CallError, ConnectionConfig, Link, ReconnectConfig, ReconnectingClient, reconnect,
 };
 
 /// A client, a sender that lets it connect once with each `()`, and the other ends of its
@@ -76,8 +77,8 @@ fn only_a_call_that_may_be_done_twice_is_sent_again() {
 #[test]
 fn threads_have_interceptors_first_calls_and_retries_too() {
     within(LONG, || {
-        let metrics = Metrics::new();
-        let connection = ConnectionConfig::new(Config::new()).intercept(metrics.clone());
+        let (metrics, shown) = measured();
+        let connection = ConnectionConfig::new(Config::new()).intercept(metrics);
         let mut options = ReconnectConfig::default()
             .with_on_open(|peer| Box::pin(async move { peer.call("login", ()).await }));
         options.retry.codes.push(7);
@@ -106,7 +107,7 @@ fn threads_have_interceptors_first_calls_and_retries_too() {
         let pending = peer.call("n", ()).start().wait().unwrap();
         assert_eq!(pending.wait::<u32>().unwrap(), 8);
         // A call that was sent twice counts as one.
-        let text = metrics.to_string();
+        let text = shown.render();
         for method in ["login", "m", "n"] {
             let name = "rpc_client_call_duration_seconds_count";
             let line = format!("{name}{{rpc_system_name=\"jsonrpc\",rpc_method=\"{method}\"}} 1");

@@ -15,9 +15,11 @@ use antiphon_blocking::http::{
     connect, with_send,
 };
 use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, Metrics, Notification, OwnedError, Peer, Pool, Report,
-    Request, Router, Service, TcpServer,
+    Answer, CallError, ConnectionConfig, Notification, OwnedError, Peer, Pool, Report, Request,
+    Router, Service, TcpServer,
 };
+
+use crate::measured::measured;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -361,10 +363,10 @@ fn a_handler_that_holds_the_attributes_stops_nothing_else() {
 // OBS-02 INT-05
 #[test]
 fn metrics_count_connections_and_batches() {
-    let metrics = Metrics::new();
+    let (metrics, shown) = measured();
     let router = Router::new()
         .method("n", [], || Ok::<_, OwnedError>(1))
-        .intercept(metrics.clone());
+        .intercept(metrics);
     let (_running, url) = started(Config::new(), move || router.clone());
     let one = r#"{"jsonrpc":"2.0","method":"n","id":1}"#;
     for body in [
@@ -385,8 +387,8 @@ fn metrics_count_connections_and_batches() {
     ];
     // The ends of exchanges are counted after their replies.
     let until = Instant::now() + LONG;
-    while !lines.iter().all(|line| metrics.to_string().contains(line)) {
-        assert!(Instant::now() < until, "{metrics}");
+    while !lines.iter().all(|line| shown.render().contains(line)) {
+        assert!(Instant::now() < until, "{}", shown.render());
         thread::yield_now();
     }
 }

@@ -9,6 +9,8 @@ mod flow;
 mod health;
 mod http;
 mod inbox;
+#[path = "../../../metrics/tests/all/measured.rs"]
+mod measured;
 mod minimal_lsp;
 mod progress;
 mod sockets;

@@ -14,9 +14,11 @@ use antiphon_lsp::types::{
     WorkDoneProgressParams,
 };
 use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone, WorkDoneStep};
-use antiphon_net::{Duplex, Io, Link, Metrics, Router, connect, duplex, serve};
+use antiphon_net::{Duplex, Io, Link, Router, connect, duplex, serve};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+
+use crate::measured::measured;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
@@ -549,8 +551,8 @@ async fn both_sides_call_by_the_types_of_the_protocol() {
 // INT-05
 #[tokio::test(start_paused = true)]
 async fn batches_are_counted_where_the_configuration_allows_them() {
-    let metrics = Metrics::new();
-    let server = LanguageServer::from(Router::new().intercept(metrics.clone()));
+    let (metrics, shown) = measured();
+    let server = LanguageServer::from(Router::new().intercept(metrics));
     let mut config = Config::lsp();
     config.dialect.batches = true;
     let (near, far) = Link::pair();
@@ -565,5 +567,5 @@ async fn batches_are_counted_where_the_configuration_allows_them() {
         .unwrap();
     assert!(outcomes.fetch(call).is_err());
     let sum = "antiphon_server_batch_size_sum{rpc_system_name=\"jsonrpc\"} 2\n";
-    assert!(metrics.to_string().contains(sum), "{metrics}");
+    assert!(shown.render().contains(sum), "{}", shown.render());
 }

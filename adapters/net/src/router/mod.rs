@@ -6,7 +6,6 @@ mod extensions;
 mod extract;
 mod health;
 mod limit;
-mod metrics;
 mod run;
 mod serving;
 #[cfg(feature = "tracing")]
@@ -33,7 +32,6 @@ use check::{Refusing, RefusingLater};
 pub use extract::Extension;
 pub use health::{Checking, Health, HealthReport};
 pub use limit::{CostLimit, RateLimit};
-pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
 use serving::{Serve, Whole};
 #[cfg(feature = "tracing")]

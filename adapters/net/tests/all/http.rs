@@ -10,8 +10,9 @@ use antiphon::service::{
     Tracing,
 };
 use antiphon_net::http::{HttpClient, HttpClientConfig, HttpMock, HttpRequest};
-use antiphon_net::{CallError, Headers, Metrics, SharedRuntime, block_on};
+use antiphon_net::{CallError, Headers, SharedRuntime, block_on};
 
+use super::measured::measured;
 use super::support::Hand;
 
 const URL: &str = "http://a/rpc";
@@ -157,9 +158,10 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Traced {
 // INT-01 INT-08
 #[test]
 fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
-    let (mock, metrics) = (Arc::new(HttpMock::new()), Metrics::new());
+    let mock = Arc::new(HttpMock::new());
+    let (metrics, shown) = measured();
     let options = HttpClientConfig::new(Config::new())
-        .intercept(metrics.clone())
+        .intercept(metrics)
         .intercept(Traced);
     let client = client(options, &mock);
     mock.reply(200, &result(1));
@@ -185,7 +187,7 @@ fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
     assert_eq!(header(&sent[0], "traceparent"), ["m"]);
     assert_eq!(header(&sent[1], "traceparent"), ["unanswered"]);
     assert_eq!(header(&sent[0], "authorization"), ["Digest y"]);
-    let text = metrics.to_string();
+    let text = shown.render();
     for line in [
         r#"rpc_client_call_duration_seconds_count{rpc_system_name="jsonrpc",rpc_method="m"} 1"#,
         r#"rpc_client_call_duration_seconds_count{rpc_system_name="jsonrpc",rpc_method="unanswered"} 4"#,

@@ -6,6 +6,8 @@ mod hand;
 #[cfg(feature = "http")]
 mod http;
 mod limits;
+#[path = "../../../metrics/tests/all/measured.rs"]
+mod measured;
 mod outgoing;
 mod roster;
 mod serving;

@@ -9,8 +9,9 @@ use antiphon::service::{
     Reply,
 };
 use antiphon::{CloseReason, Config, ErrorObject, OwnedError, OwnedJson, OwnedOutcome, SendError};
-use antiphon_net::{CallError, ConnectionConfig, Metrics, OutgoingCall, block_on};
+use antiphon_net::{CallError, ConnectionConfig, OutgoingCall, block_on};
 
+use super::measured::measured;
 use super::support::{Side, poll_once};
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -421,10 +422,11 @@ impl Lines {
 // INT-07 INT-10 SEC-15
 #[test]
 fn a_client_logs_and_measures_with_what_a_server_does() {
-    let (metrics, lines) = (Metrics::new(), Lines::default());
+    let lines = Lines::default();
+    let (metrics, shown) = measured();
     let redact = |_: &str, text: &str| (!text.contains("s3cret")).then(|| text.to_owned());
     let options = ConnectionConfig::new(Config::new())
-        .intercept(metrics.clone())
+        .intercept(metrics)
         .intercept(Logging::new(lines.clone()).with_payloads(redact));
     let side = Side::new(options);
     let peer = side.peer();
@@ -440,11 +442,7 @@ fn a_client_logs_and_measures_with_what_a_server_does() {
     let mut given_up = Box::pin(peer.call::<i32>("slow", ()));
     assert!(poll_once(&mut failed).is_none() && poll_once(&mut late).is_none());
     assert!(poll_once(given_up.as_mut()).is_none());
-    assert!(
-        metrics
-            .to_string()
-            .contains("antiphon_client_calls_running 3\n")
-    );
+    assert!(shown.render().contains("antiphon_client_calls_running 3\n"));
     side.hear(r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"x"},"id":3}"#);
     assert!(poll_once(&mut failed).unwrap().is_err());
     side.wait(2000);
@@ -467,7 +465,7 @@ fn a_client_logs_and_measures_with_what_a_server_does() {
             "slow given up",
         ]
     );
-    let text = metrics.to_string();
+    let text = shown.render();
     let name = "rpc_client_call_duration_seconds";
     let system = "rpc_system_name=\"jsonrpc\",rpc_method=";
     for line in [

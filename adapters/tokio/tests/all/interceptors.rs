@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::support::raw::{INTERNAL, Log, NOT_FOUND, Raw};
 use antiphon_tokio::service::{CallLog, Cx, Decision, Interceptor, LoggedCall, Logging, Reply};
 use antiphon_tokio::{
-    Answer, Config, ErrorObject, Extension, Internal, Link, Metrics, OwnedError, OwnedJson,
-    RateLimit, Request, Router, connect,
+    Answer, Config, ErrorObject, Extension, Internal, Link, OwnedError, OwnedJson, RateLimit,
+    Request, Router, connect,
 };
 
 #[derive(Clone)]
@@ -469,53 +469,4 @@ async fn a_log_has_an_answer_that_comes_later_when_it_comes() {
         "x later Some(\"3\") ",
     ];
     assert_eq!(*ends.0.lock().unwrap(), expected);
-}
-
-/// Panics in `request` for `ask` and in `response` for `answer`, makes `list` a call of a built-in
-/// method, and runs every step twice.
-struct Broken;
-
-impl Interceptor<Request> for Broken {
-    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
-        match request.method() {
-            "list" => cx.set_method("rpc.listMethods"),
-            "ask" => panic!("as asked"),
-            _ => {}
-        }
-        Decision::Continue
-    }
-
-    fn response(&self, _: &Cx, request: &Request, _: &mut Reply) {
-        assert_ne!(request.method(), "answer", "as asked");
-    }
-
-    fn scope(&self, _: &Cx, _: &Request, step: &mut dyn FnMut()) {
-        step();
-        step();
-    }
-}
-
-// INT-11 USE-17
-#[tokio::test]
-async fn an_interceptor_that_fails_leaves_no_other_in_the_dark() {
-    let metrics = Metrics::new();
-    let router = Router::new()
-        .method("n", [], || Ok::<_, OwnedError>(1))
-        .method("answer", [], || ())
-        .intercept(metrics.clone())
-        .intercept(Broken);
-    let mut raw = Raw::to(&router).await;
-    assert_eq!(raw.ask("n", "").await, r#""result":1"#);
-    assert_eq!(raw.ask("list", "").await, r#""result":["answer","n"]"#);
-    assert_eq!(raw.ask("ask", "").await, INTERNAL);
-    assert_eq!(raw.ask("answer", "").await, INTERNAL);
-    let text = metrics.to_string();
-    assert!(text.contains("antiphon_server_calls_running 0\n"), "{text}");
-    for series in [
-        r#""_OTHER",error_type="panicked""#,
-        r#""answer",error_type="panicked""#,
-    ] {
-        let line = format!("_count{{rpc_system_name=\"jsonrpc\",rpc_method={series}}} 1\n");
-        assert!(text.contains(&line), "{text}");
-    }
 }

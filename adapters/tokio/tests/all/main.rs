@@ -9,7 +9,8 @@ mod http_examples;
 mod http_server;
 mod inbox;
 mod interceptors;
-mod metrics;
+#[path = "../../../metrics/tests/all/measured.rs"]
+mod measured;
 mod order;
 mod programs;
 mod progress;

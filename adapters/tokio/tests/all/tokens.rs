@@ -4,12 +4,15 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use antiphon_metrics::Metrics;
 use antiphon_tokio::service::{AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor};
 use antiphon_tokio::{
-    CallError, Config, ConnectionConfig, Link, Metrics, OwnedJson, OwnedOutcome, Peer, Router,
-    SendError, connect,
+    CallError, Config, ConnectionConfig, Link, OwnedJson, OwnedOutcome, Peer, Router, SendError,
+    connect,
 };
 use tokio::time::{Instant, sleep};
+
+use crate::measured::measured;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,7 +30,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Shows {
 
 /// A client with `auth`; its peer, which answers `say` with the token that came as its params; and
 /// the tokens that came with `tell`.
-fn echo(auth: BearerAuth, metrics: &Metrics) -> (Peer, Peer, Arc<Mutex<Vec<String>>>) {
+fn echo(auth: BearerAuth, metrics: Metrics) -> (Peer, Peer, Arc<Mutex<Vec<String>>>) {
     let told = Arc::<Mutex<Vec<String>>>::default();
     let keep = Arc::clone(&told);
     let router = Router::new()
@@ -38,7 +41,7 @@ fn echo(auth: BearerAuth, metrics: &Metrics) -> (Peer, Peer, Arc<Mutex<Vec<Strin
             keep.lock().unwrap().push(token);
         });
     let options = ConnectionConfig::from(Config::new())
-        .intercept(metrics.clone())
+        .intercept(metrics)
         .intercept(auth)
         .intercept(Shows);
     let (near, far) = Link::pair();
@@ -63,8 +66,8 @@ async fn whatever_is_called_waits_for_its_token() {
             }
         }
     });
-    let metrics = Metrics::new();
-    let (peer, _serving, told) = echo(auth.clone(), &metrics);
+    let (metrics, shown) = measured();
+    let (peer, _serving, told) = echo(auth.clone(), metrics);
     let began = Instant::now();
 
     let said: String = peer.call("say", ()).await.unwrap();
@@ -102,7 +105,7 @@ async fn whatever_is_called_waits_for_its_token() {
         ["Bearer s3cret4", "Bearer s3cret5", "Bearer s3cret8"]
     );
     // Of the first batch two were sent, of the second all three.
-    let text = metrics.to_string();
+    let text = shown.render();
     assert!(text.contains("antiphon_client_batch_size_sum{rpc_system_name=\"jsonrpc\"} 5\n"));
     assert!(text.contains("antiphon_client_calls_running 0\n"), "{text}");
 
@@ -129,8 +132,8 @@ async fn a_call_waits_for_its_token_no_longer_than_for_its_answer() {
             pending().await
         }
     });
-    let metrics = Metrics::new();
-    let (peer, _serving, told) = echo(auth, &metrics);
+    let (metrics, shown) = measured();
+    let (peer, _serving, told) = echo(auth, metrics);
     let began = Instant::now();
     let kept_back = peer.call::<String>("say", ()).timeout(2 * SECOND).await;
     let error = kept_back.unwrap_err();
@@ -153,7 +156,7 @@ async fn a_call_waits_for_its_token_no_longer_than_for_its_answer() {
     // This test holds one, and the source itself the other.
     assert_eq!(Arc::strong_count(&dropped), 2);
     assert_eq!((*seen.lock().unwrap(), told.lock().unwrap().len()), (3, 0));
-    let text = metrics.to_string();
+    let text = shown.render();
     assert!(text.contains("antiphon_client_calls_running 0\n"), "{text}");
     assert!(text.contains(r#"error_type="cancelled"} 1"#), "{text}");
 }

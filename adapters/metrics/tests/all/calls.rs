@@ -1,19 +1,21 @@
-//! What `Metrics` counts, as Prometheus reads it.
+//! Calls, batches and connections of a router and of a connection.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::raw::{INTERNAL, PATIENCE, Raw};
-use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor};
+use crate::measured::measured;
+use crate::raw::{INTERNAL, PATIENCE, Raw};
+use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
-    Answer, Config, ConnectionConfig, Link, Metrics, OwnedError, Router, connect,
+    Answer, Config, ConnectionConfig, Link, OwnedError, Request, Router, connect,
 };
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::timeout;
 
 // OBS-02 OBS-03 OBS-07 OBS-08 INT-10
 #[tokio::test]
 async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
-    let metrics = Metrics::new();
+    let (metrics, shown) = measured();
     let router = Router::new()
         .method("n", ["n"], |n: u8| Ok::<_, OwnedError>(n))
         .method("odd \"name\"", [], || ())
@@ -21,7 +23,7 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
             std::future::pending::<()>().await;
             Ok::<_, OwnedError>(())
         })
-        .intercept(metrics.clone());
+        .intercept(metrics);
     let mut raw = Raw::to(&router).await;
     raw.ask("n", "[1]").await;
     raw.ask("n", "[2]").await;
@@ -34,7 +36,7 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
     raw.say(r#"{"jsonrpc":"2.0","method":"slow","id":1}"#).await;
     raw.ask("n", "[3]").await;
     let count = |labels: &str| {
-        let text = metrics.to_string();
+        let text = shown.render();
         let start = format!(
             "rpc_server_call_duration_seconds_count{{rpc_system_name=\"jsonrpc\",rpc_method={labels}}} "
         );
@@ -47,18 +49,11 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
     assert_eq!(count(r#""n",error_type="-32602""#), "1");
     assert_eq!(count(r#""odd \"name\"""#), "1");
     assert_eq!(count(r#""_OTHER",error_type="-32601""#), "100");
-    assert!(
-        metrics
-            .to_string()
-            .contains("antiphon_server_calls_running 1\n")
-    );
+    assert!(shown.render().contains("antiphon_server_calls_running 1\n"));
     drop(raw);
     // The handler is dropped with its connection.
     let ended = async {
-        while !metrics
-            .to_string()
-            .contains("antiphon_server_calls_running 0\n")
-        {
+        while !shown.render().contains("antiphon_server_calls_running 0\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -71,7 +66,8 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
 // INT-05 OBS-02
 #[tokio::test]
 async fn the_size_of_a_batch_is_counted_once_on_each_side() {
-    let (served, called) = (Metrics::new(), Metrics::new());
+    let (served, served_text) = measured();
+    let (called, called_text) = measured();
     let router = Router::new()
         .method("n", [], || Ok::<_, OwnedError>(1))
         .notification("told", [], || ())
@@ -92,10 +88,10 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
 
     let (near, far) = Link::pair();
     let options = ConnectionConfig::from(Config::new())
-        .intercept(called.clone())
+        .intercept(called)
         .intercept(ReadOnly);
     let _server = connect(far, Config::new(), router);
-    let peer = connect(near, options, Router::new().intercept(served.clone()));
+    let peer = connect(near, options, Router::new().intercept(served));
     let (handles, mut came) = peer
         .batch(|batch| {
             batch.notify("told", ())?;
@@ -113,9 +109,9 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
         .unwrap();
     started.await;
 
-    let sizes = |metrics: &Metrics, side: &str| -> Vec<String> {
+    let sizes = |shown: &PrometheusHandle, side: &str| -> Vec<String> {
         let start = format!("antiphon_{side}_batch_size_");
-        let text = metrics.to_string();
+        let text = shown.render();
         let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
         let lines = lines.map(|line| line.replace("{rpc_system_name=\"jsonrpc\"", "{"));
         lines.collect()
@@ -134,10 +130,10 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
     };
     // Three of the raw connection, with 3, 2 and 2 entries, and one of the peer with 2: the call of
     // `write` was not sent. A batch of answers does not count.
-    assert_eq!(sizes(&served, "server"), expected(3, 4, 9), "{served}");
-    assert_eq!(sizes(&called, "client"), expected(1, 1, 2), "{called}");
-    for (metrics, side) in [(&served, "client"), (&called, "server")] {
-        assert_eq!(sizes(metrics, side), [""; 0]);
+    assert_eq!(sizes(&served_text, "server"), expected(3, 4, 9));
+    assert_eq!(sizes(&called_text, "client"), expected(1, 1, 2));
+    for (shown, side) in [(&served_text, "client"), (&called_text, "server")] {
+        assert_eq!(sizes(shown, side), [""; 0]);
     }
 }
 
@@ -156,7 +152,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for ReadOnly {
 // INT-03 OBS-02
 #[tokio::test]
 async fn a_call_that_is_answered_later_ends_with_its_answer() {
-    let metrics = Metrics::new();
+    let (metrics, shown) = measured();
     let kept = Arc::<Mutex<Vec<antiphon_tokio::Responder>>>::default();
     let (keep, threads) = (Arc::clone(&kept), std::thread::spawn);
     let router = Router::new()
@@ -188,7 +184,7 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
             keep.lock().unwrap().push(request.defer());
             Ok(Answer::deferred())
         })
-        .intercept(metrics.clone());
+        .intercept(metrics);
     let mut raw = Raw::to(&router).await;
     let mut answers = Vec::new();
     for method in [
@@ -207,7 +203,9 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
     // An answer from a thread is sent before it is counted, so this waits until only `kept` is
     // running.
     let begun = async {
-        while kept.lock().unwrap().is_empty() || !metrics.to_string().contains("_running 1\n") {
+        while kept.lock().unwrap().is_empty()
+            || !shown.render().contains("server_calls_running 1\n")
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -219,11 +217,12 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
         .expect("it is given up");
     still_open.ok("too late").unwrap_err();
     assert!(
-        metrics.to_string().contains("_calls_running 0\n"),
-        "{metrics}"
+        shown.render().contains("server_calls_running 0\n"),
+        "{}",
+        shown.render()
     );
-    let text = metrics.to_string();
-    let counts: Vec<_> = text
+    let text = shown.render();
+    let mut counts: Vec<_> = text
         .lines()
         .filter_map(|line| {
             line.split_once("_count{rpc_system_name=\"jsonrpc\",rpc_method=")?
@@ -231,11 +230,12 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
                 .into()
         })
         .collect();
+    counts.sort_unstable();
     let expected = [
         r#""at once"} 1"#,
         r#""dropped",error_type="-32603"} 1"#,
-        r#""forgotten"} 1"#,
         r#""forgotten",error_type="-32603"} 1"#,
+        r#""forgotten"} 1"#,
         r#""kept",error_type="cancelled"} 1"#,
         r#""on a task",error_type="1001"} 1"#,
         r#""on a thread"} 1"#,
@@ -250,20 +250,20 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
 // OBS-03
 #[tokio::test]
 async fn connections_are_counted_while_they_are_open_and_ever() {
-    let metrics = Metrics::new();
+    let (metrics, shown) = measured();
     let router = Router::new()
         .method("n", [], || Ok::<_, OwnedError>(1))
-        .intercept(metrics.clone());
+        .intercept(metrics);
     let mut one = Raw::to(&router).await;
     let mut other = one.another().await;
     one.ask("n", "").await;
     other.ask("n", "").await;
     let shows = |open: u32, total: u32| {
-        let text = metrics.to_string();
+        let text = shown.render();
         text.contains(&format!("\nantiphon_server_connections_open {open}\n"))
             && text.contains(&format!("\nantiphon_server_connections_total {total}\n"))
     };
-    assert!(shows(2, 2), "{metrics}");
+    assert!(shows(2, 2), "{}", shown.render());
     drop(other);
     let ended = async {
         while !shows(1, 2) {
@@ -273,4 +273,53 @@ async fn connections_are_counted_while_they_are_open_and_ever() {
     timeout(PATIENCE, ended)
         .await
         .expect("its end is counted, its beginning stays");
+}
+
+/// Panics in `request` for `ask` and in `response` for `answer`, makes `list` a call of a built-in
+/// method, and runs every step twice.
+struct Broken;
+
+impl Interceptor<Request> for Broken {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
+        match request.method() {
+            "list" => cx.set_method("rpc.listMethods"),
+            "ask" => panic!("as asked"),
+            _ => {}
+        }
+        Decision::Continue
+    }
+
+    fn response(&self, _: &Cx, request: &Request, _: &mut Reply) {
+        assert_ne!(request.method(), "answer", "as asked");
+    }
+
+    fn scope(&self, _: &Cx, _: &Request, step: &mut dyn FnMut()) {
+        step();
+        step();
+    }
+}
+
+// INT-11 USE-17
+#[tokio::test]
+async fn an_interceptor_that_fails_leaves_no_other_in_the_dark() {
+    let (metrics, shown) = measured();
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .method("answer", [], || ())
+        .intercept(metrics)
+        .intercept(Broken);
+    let mut raw = Raw::to(&router).await;
+    assert_eq!(raw.ask("n", "").await, r#""result":1"#);
+    assert_eq!(raw.ask("list", "").await, r#""result":["answer","n"]"#);
+    assert_eq!(raw.ask("ask", "").await, INTERNAL);
+    assert_eq!(raw.ask("answer", "").await, INTERNAL);
+    let text = shown.render();
+    assert!(text.contains("antiphon_server_calls_running 0\n"), "{text}");
+    for series in [
+        r#""_OTHER",error_type="panicked""#,
+        r#""answer",error_type="panicked""#,
+    ] {
+        let line = format!("_count{{rpc_system_name=\"jsonrpc\",rpc_method={series}}} 1\n");
+        assert!(text.contains(&line), "{text}");
+    }
 }
