@@ -56,10 +56,10 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher,
-    Extension, Headers, Health, HealthReport, Inbox, InboxEvent, NoConnection, Notification, Order,
-    OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, RateLimit,
-    ReconnectConfig, ReconnectingClient, Report, Request, Responder, Routes, Severity,
-    UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Extension, Headers, Inbox, InboxEvent, NoConnection, Notification, Order, OutgoingCall, Peer,
+    PendingBatch, PendingCall, Pool, Progress, ProgressCall, RateLimit, ReconnectConfig,
+    ReconnectingClient, Report, Request, Responder, Routes, Severity, UnmatchedDetails, Wait,
+    WhenFull, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -101,8 +101,8 @@ pub use progress::{Progress, ProgressCall};
 pub use request::Request;
 pub use responder::Responder;
 pub use router::{
-    Answering, Answers, Checking, CostLimit, Extension, Health, HealthReport, MethodHandler,
-    OnThreads, RateLimit, RequestContext, Router, Routes, ServiceMethods, Starting, Tasks, marker,
+    Answering, Answers, CostLimit, Extension, MethodHandler, OnThreads, RateLimit, RequestContext,
+    Router, Routes, ServiceMethods, Starting, Tasks, marker,
 };
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};

@@ -40,13 +40,12 @@ pub use antiphon_net::websocket;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context, CostLimit,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Finish, Headers, Health, HealthReport,
-    Inbox, InboxEvent, Link, Listen, MessageTransport, MethodHandler, NoConnection, Notification,
-    Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, Protocol,
-    Queue, QueueTransport, RateLimit, ReconnectConfig, ReconnectingClient, Report, Request,
-    RequestContext, Responder, Router, Routes, Running, Secure, Server, Service, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn,
-    to_error,
+    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Finish, Headers, Inbox, InboxEvent, Link,
+    Listen, MessageTransport, MethodHandler, NoConnection, Notification, Order, OutgoingCall, Peer,
+    PendingBatch, PendingCall, Pool, Progress, ProgressCall, Protocol, Queue, QueueTransport,
+    RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, RequestContext, Responder,
+    Router, Routes, Running, Secure, Server, Service, TcpServer, UnmatchedDetails, Wait, WhenFull,
+    connect, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};
 #[cfg(feature = "tracing")]

@@ -6,7 +6,6 @@ mod clients;
 mod direct;
 mod endings;
 mod flow;
-mod health;
 mod http;
 mod inbox;
 #[path = "../../../metrics/tests/all/measured.rs"]

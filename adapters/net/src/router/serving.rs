@@ -35,12 +35,6 @@ pub mod marker {
     /// A handler that returns a [`Finish`](crate::Finish).
     #[derive(Debug)]
     pub enum Finished {}
-    /// A handler that returns a future for which the thread of the connection waits.
-    #[derive(Debug)]
-    pub enum OnItsThread {}
-    /// A [`Health`](crate::Health) as a handler.
-    #[derive(Debug)]
-    pub enum OfHealth {}
 }
 
 /// A result, or the future that makes it.
