@@ -79,7 +79,6 @@ struct Shared {
 /// The calls of the peer, or those of this side.
 struct Side {
     duration: &'static str,
-    batch_size: &'static str,
     running: Gauge,
     /// By method and kind of error, which is `None` for a call with a result.
     calls: Mutex<BTreeMap<Series, Histogram>>,
@@ -115,7 +114,6 @@ impl Metrics {
             });
             Side {
                 duration,
-                batch_size,
                 running: gauge(running, "Calls that have begun and not ended."),
                 calls: Mutex::default(),
             }
@@ -183,14 +181,8 @@ impl Metrics {
         made
     }
 
-    fn count_batch(&self, side: &Side, items: usize) {
-        let histogram = self.histogram(side.batch_size, Vec::new());
-        histogram.record(items as f64);
-    }
-
-    fn histogram(&self, name: &'static str, more_labels: Vec<Label>) -> Histogram {
-        let mut labels = vec![Label::from_static_parts(RPC_SYSTEM_NAME, SYSTEM_NAME)];
-        labels.extend(more_labels);
+    fn histogram(&self, name: &'static str, mut labels: Vec<Label>) -> Histogram {
+        labels.insert(0, Label::from_static_parts(RPC_SYSTEM_NAME, SYSTEM_NAME));
         let key = Key::from_parts(name, labels);
         with(&self.shared.recorder, |recorder| {
             recorder.register_histogram(&key, &METADATA)
@@ -225,11 +217,13 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Metrics {
     }
 
     fn batch_received(&self, _: u32, items: usize) {
-        self.count_batch(&self.shared.server, items);
+        self.histogram(SERVER_BATCH_SIZE, Vec::new())
+            .record(items as f64);
     }
 
     fn batch_sent(&self, _: u32, items: usize) {
-        self.count_batch(&self.shared.client, items);
+        self.histogram(CLIENT_BATCH_SIZE, Vec::new())
+            .record(items as f64);
     }
 
     fn request(&self, _: &mut Cx, request: &R) -> Decision {

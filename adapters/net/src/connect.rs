@@ -17,9 +17,8 @@ use crate::options::ConnectionConfig;
 use crate::peer::Peer;
 use crate::runtime::{current, until};
 use crate::service::Service;
-use crate::transport::child::Child;
+use crate::transport::child::{Child, ChildConfig};
 use crate::transport::link::Link;
-use crate::transport::process::ChildConfig;
 use crate::transport::tcp::Address;
 
 /// How long an attempt to connect may take.

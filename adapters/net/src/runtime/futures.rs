@@ -9,6 +9,7 @@ use std::os::unix::net::UnixListener;
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -17,6 +18,8 @@ use async_io::Async;
 use async_net::TcpStream;
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
+use crate::transport::child_async_io;
+use crate::transport::child_started::StartedChild;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -135,6 +138,10 @@ impl Runtime for Futures {
     #[cfg(unix)]
     fn listen_unix(&self, listener: UnixListener) -> io::Result<Box<dyn Listen>> {
         Ok(Box::new(Unix(Async::new(listener)?)))
+    }
+
+    fn spawn_child(&self, command: Command) -> io::Result<StartedChild> {
+        child_async_io::spawn(command)
     }
 }
 

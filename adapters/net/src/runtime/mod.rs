@@ -17,6 +17,7 @@ use std::os::unix::net::UnixListener;
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use pin_project_lite::pin_project;
 use socket2::SockRef;
 
 use crate::debug::debug_fields;
+use crate::transport::child_started::StartedChild;
 use crate::transport::link::{Connecting, Listen};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use current::current;
@@ -95,6 +97,15 @@ pub trait Runtime: Send + Sync + 'static {
     #[cfg(unix)]
     fn listen_unix(&self, listener: UnixListener) -> io::Result<Box<dyn Listen>> {
         let _ = listener;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Starts a child process with pipes as its standard streams. Only the runtimes of this crate can.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    fn spawn_child(&self, command: Command) -> io::Result<StartedChild> {
+        let _ = command;
         Err(io::ErrorKind::Unsupported.into())
     }
 }

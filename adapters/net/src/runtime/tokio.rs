@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
+use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -19,6 +20,8 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::debug::debug_fields;
+use crate::transport::child_started::StartedChild;
+use crate::transport::child_tokio;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -100,6 +103,11 @@ impl Runtime for Tokio {
     ) -> io::Result<Box<dyn Listen>> {
         listener.set_nonblocking(true)?;
         Ok(Box::new(Unix(UnixListener::from_std(listener)?)))
+    }
+
+    fn spawn_child(&self, command: Command) -> io::Result<StartedChild> {
+        let _inside = self.handle.enter();
+        child_tokio::spawn(command)
     }
 }
 

@@ -10,103 +10,127 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Take};
+use std::future::Future;
+use std::io::{self, ErrorKind};
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
-use std::process::{Child, ChildStdout, ExitStatus};
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::pin::Pin;
+use std::process::ExitStatus;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-#[cfg(unix)]
-use rustix::io::retry_on_intr;
+use futures_io::AsyncRead;
 
-use crate::lock::Lock;
-use crate::transport::later::Later;
+use super::child_started::Exit;
+use crate::runtime::{SharedRuntime, until};
 
 /// How long after the end of its output the exit of a child is awaited, to be reported. It closes
 /// its output when it exits, shortly before its status is available.
-const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
+pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Is ready when the child has exited, with its status if that is known.
+type Ending = Pin<Box<dyn Future<Output = Option<ExitStatus>> + Send>>;
 
 /// The standard output of a child. After the child's exit reading fails with [`ChildExited`]. On systems
-/// other than Unix, where one thread cannot wait for both the pipe and the exit, the output ends with
-/// the pipe.
-#[derive(Debug)]
-pub struct ChildOutput {
-    /// After the child has exited, limited to the bytes that were in the pipe then.
-    stdout: Take<ChildStdout>,
-    /// The end of a pipe that becomes readable when the child exits; nothing is ever written to it.
+/// other than Unix, which do not tell how much is in a pipe, the output ends with the pipe.
+pub(crate) struct ChildOutput {
+    stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// The pipe that `stdout` reads.
     #[cfg(unix)]
-    exit: OwnedFd,
-    #[cfg(unix)]
-    has_exited: bool,
-    child: Arc<Lock<Child>>,
+    pipe: OwnedFd,
+    exit: Exit,
+    runtime: SharedRuntime,
+    /// Waits for the exit; after the end of the pipe not for long. `None` when it has ended.
+    ending: Option<Ending>,
+    /// How the child has exited. `None` if it is running.
+    status: Option<ExitStatus>,
+    /// At most so many bytes are still to be read: after the exit those that were in the pipe.
+    left: u64,
 }
 
 impl ChildOutput {
-    /// Observes the child whose output this is.
-    pub(crate) fn new(stdout: ChildStdout, child: &Arc<Lock<Child>>) -> io::Result<Self> {
-        Ok(Self {
-            stdout: stdout.take(u64::MAX),
+    pub(crate) fn new(
+        stdout: Box<dyn AsyncRead + Send + Unpin>,
+        #[cfg(unix)] pipe: OwnedFd,
+        exit: Exit,
+        runtime: SharedRuntime,
+    ) -> Self {
+        let ending = exit.clone();
+        Self {
+            stdout,
             #[cfg(unix)]
-            exit: exit_of(&child.lock())?,
-            #[cfg(unix)]
-            has_exited: false,
-            child: Arc::clone(child),
+            pipe,
+            exit,
+            runtime,
+            ending: Some(Box::pin(async move { ending.wait().await.ok() })),
+            status: None,
+            left: u64::MAX,
+        }
+    }
+
+    /// Returns how many bytes are in the pipe.
+    #[cfg(unix)]
+    fn waiting(&self) -> io::Result<u64> {
+        Ok(rustix::io::ioctl_fionread(&self.pipe)?)
+    }
+
+    #[cfg(not(unix))]
+    fn waiting(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
+    /// Waits for the exit, but not for long.
+    fn soon_ending(&self) -> Ending {
+        let (exit, runtime) = (self.exit.clone(), SharedRuntime::clone(&self.runtime));
+        Box::pin(async move {
+            let due = runtime.now() + EXIT_TIMEOUT;
+            until(&*runtime, due, exit.wait()).await?.ok()
         })
     }
-
-    /// Waits until there is something to read, or the child has exited.
-    #[cfg(unix)]
-    fn wait(&mut self) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let stdout = self.stdout.get_ref();
-        let mut fds = [
-            PollFd::new(&self.exit, PollFlags::IN),
-            PollFd::new(stdout, PollFlags::IN),
-        ];
-        retry_on_intr(|| poll(&mut fds, None))?;
-        if !self.has_exited && !fds[0].revents().is_empty() {
-            self.has_exited = true;
-            let waiting = rustix::io::ioctl_fionread(stdout)?;
-            self.stdout.set_limit(waiting);
-        }
-        Ok(())
-    }
 }
 
-impl Read for ChildOutput {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        #[cfg(unix)]
-        self.wait()?;
-        let n = self.stdout.read(buf)?;
-        if n > 0 || buf.is_empty() {
-            return Ok(n);
+impl AsyncRead for ChildOutput {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
         }
-        match wait_for_exit(&self.child, EXIT_TIMEOUT) {
-            Ok(Some(status)) => Err(io::Error::new(
-                ErrorKind::UnexpectedEof,
-                ChildExited(status),
-            )),
-            // The child has closed its output and is still running.
-            _ => Ok(0),
+        loop {
+            if let Some(ending) = &mut this.ending {
+                match ending.as_mut().poll(cx) {
+                    Poll::Ready(status) => {
+                        (this.ending, this.status) = (None, status);
+                        this.left = this.left.min(this.waiting()?);
+                    }
+                    Poll::Pending if this.left == 0 => return Poll::Pending,
+                    Poll::Pending => {}
+                }
+            }
+            if this.left == 0 {
+                // Without a status the child has closed its output and is still running.
+                return Poll::Ready(
+                    this.status
+                        .map_or(Ok(0), |status| Err(ChildExited::error(status))),
+                );
+            }
+            let most = usize::try_from(this.left)
+                .unwrap_or(usize::MAX)
+                .min(buf.len());
+            let n = ready!(Pin::new(&mut this.stdout).poll_read(cx, &mut buf[..most]))?;
+            if n > 0 {
+                this.left -= n as u64;
+                return Poll::Ready(Ok(n));
+            }
+            // The pipe has ended.
+            this.left = 0;
+            if this.ending.is_some() {
+                this.ending = Some(this.soon_ending());
+            }
         }
-    }
-}
-
-/// Waits for a child to exit, and returns its status; `None` if it has not exited within that time.
-pub(crate) fn wait_for_exit(
-    child: &Lock<Child>,
-    timeout: Duration,
-) -> io::Result<Option<ExitStatus>> {
-    let (began, mut later) = (Instant::now(), Later::new());
-    loop {
-        let status = child.lock().try_wait()?;
-        let left = timeout.saturating_sub(began.elapsed());
-        if status.is_some() || left.is_zero() {
-            return Ok(status);
-        }
-        thread::sleep(later.longer().min(left));
     }
 }
 
@@ -118,6 +142,11 @@ pub(crate) fn wait_for_exit(
 pub struct ChildExited(ExitStatus);
 
 impl ChildExited {
+    /// The error of a read after the exit.
+    pub(crate) fn error(status: ExitStatus) -> io::Error {
+        io::Error::new(ErrorKind::UnexpectedEof, Self(status))
+    }
+
     /// How it exited.
     pub fn status(&self) -> ExitStatus {
         self.0
@@ -136,21 +165,3 @@ impl fmt::Display for ChildExited {
 }
 
 impl Error for ChildExited {}
-
-/// Returns the reading end of a pipe, which becomes readable when the child exits: a thread waits for the
-/// child, and then drops the writing end.
-#[cfg(unix)]
-fn exit_of(child: &Child) -> io::Result<OwnedFd> {
-    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-    let (ended, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let child = Pid::from_child(child);
-    let watch = move || {
-        // The child is not reaped, because its status is read later.
-        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        let _ = retry_on_intr(|| waitid(WaitId::Pid(child), how));
-        drop(held);
-    };
-    let builder = thread::Builder::new().name("antiphon-child".into());
-    builder.spawn(watch)?;
-    Ok(ended)
-}

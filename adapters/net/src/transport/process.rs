@@ -1,63 +1,32 @@
-//! A child process whose standard streams are a connection. Its standard error is always read, so
-//! that it cannot block the child, and no child outlives its handle.
+//! A child process whose standard streams are read and written by threads, for the adapter for threads.
+//!
+//! Its output is that of [`child_output`](super::child_output), its standard error that of
+//! [`child_stderr`](super::child_stderr).
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Read};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::io::{self, ErrorKind, Read, Take};
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use antiphon::Config;
+#[cfg(unix)]
+use rustix::io::retry_on_intr;
 
-use crate::debug::debug_fields;
+use super::child_output::{ChildExited, EXIT_TIMEOUT};
+use super::child_started::cannot_start;
+use super::child_stderr::{OnStderr, PIECE_BYTES, Stderr};
+use super::later::Later;
 use crate::lock::Lock;
-use crate::options::ConnectionConfig;
-use crate::transport::child_output::{ChildOutput, wait_for_exit};
-
-/// How many bytes of the child's standard error are kept by default.
-const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;
-
-/// Is called with the child's standard error, in pieces of any size.
-type OnStderr = Box<dyn FnMut(&[u8]) + Send>;
-
-/// Options of a child process. Made from [`ConnectionConfig`] or a [`Config`](antiphon::Config).
-#[non_exhaustive]
-pub struct ChildConfig {
-    /// The options of the connection.
-    pub options: ConnectionConfig,
-    /// How many of the last bytes of the child's standard error are kept. Default 64 KiB.
-    pub max_stderr_bytes: usize,
-    /// Is called with the child's standard error, in pieces of any size. Default none.
-    pub on_stderr: Option<OnStderr>,
-}
-
-impl From<ConnectionConfig> for ChildConfig {
-    fn from(options: ConnectionConfig) -> Self {
-        Self {
-            options,
-            max_stderr_bytes: DEFAULT_MAX_STDERR_BYTES,
-            on_stderr: None,
-        }
-    }
-}
-
-impl From<Config> for ChildConfig {
-    fn from(config: Config) -> Self {
-        ConnectionConfig::from(config).into()
-    }
-}
-
-debug_fields!(impl[] ChildConfig as "ChildConfig" { options, max_stderr_bytes });
 
 /// A running child process. Dropping it kills and reaps the child.
 #[must_use = "dropping it kills the child"]
 pub struct Process {
     id: u32,
     child: Arc<Lock<Child>>,
-    stderr: Arc<Lock<VecDeque<u8>>>,
+    stderr: Arc<Stderr>,
     /// The thread that reads the child's standard error; `None` if it could not be started.
     reading: Option<JoinHandle<()>>,
 }
@@ -75,16 +44,14 @@ impl Process {
     ) -> io::Result<(Self, ChildOutput, ChildStdin)> {
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| {
-            let program = command.get_program().to_string_lossy();
-            io::Error::new(error.kind(), format!("cannot start `{program}`: {error}"))
-        })?;
+        let spawned = command.spawn();
+        let mut child = spawned.map_err(|error| cannot_start(command.get_program(), &error))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on the child is killed if it cannot be used.
         let mut process = Self {
             id: child.id(),
             child: Arc::new(Lock::new(child)),
-            stderr: Arc::default(),
+            stderr: Arc::new(Stderr::new(max_stderr_bytes)),
             reading: None,
         };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
@@ -93,7 +60,7 @@ impl Process {
         let kept = Arc::clone(&process.stderr);
         let reading = thread::Builder::new()
             .name("antiphon-stderr".into())
-            .spawn(move || drain_stderr(stderr, &kept, max_stderr_bytes, on_stderr))?;
+            .spawn(move || drain_stderr(stderr, &kept, on_stderr))?;
         process.reading = Some(reading);
         let stdout = ChildOutput::new(stdout, &process.child)?;
         Ok((process, stdout, stdin))
@@ -106,7 +73,7 @@ impl Process {
 
     /// The last bytes that the child wrote to its standard error.
     pub fn stderr(&self) -> Vec<u8> {
-        self.stderr.lock().iter().copied().collect()
+        self.stderr.kept()
     }
 
     /// Whether the child's standard error was read to its end.
@@ -150,28 +117,110 @@ impl fmt::Debug for Process {
 }
 
 /// Reads the child's standard error to its end, whatever happens to the connection.
-fn drain_stderr(
-    mut stderr: ChildStderr,
-    kept: &Lock<VecDeque<u8>>,
-    max_bytes: usize,
-    mut on_stderr: Option<OnStderr>,
-) {
-    let mut piece = [0; 8 << 10];
+fn drain_stderr(mut stderr: ChildStderr, kept: &Stderr, mut on_stderr: Option<OnStderr>) {
+    let mut piece = [0; PIECE_BYTES];
     loop {
-        let n = match stderr.read(&mut piece) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        match stderr.read(&mut piece) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
-            Ok(n) => n,
-        };
-        let read = &piece[..n];
-        if let Some(see) = &mut on_stderr {
-            if catch_unwind(AssertUnwindSafe(|| see(read))).is_err() {
-                on_stderr = None;
-            }
+            Ok(n) => kept.add(&piece[..n], &mut on_stderr),
         }
-        let mut kept = kept.lock();
-        kept.extend(&read[n.saturating_sub(max_bytes)..]);
-        let excess = kept.len().saturating_sub(max_bytes);
-        kept.drain(..excess);
     }
+}
+
+/// The standard output of a child. After the child's exit reading fails with [`ChildExited`]. On systems
+/// other than Unix, where one thread cannot wait for both the pipe and the exit, the output ends with
+/// the pipe.
+#[derive(Debug)]
+pub struct ChildOutput {
+    /// After the child has exited, limited to the bytes that were in the pipe then.
+    stdout: Take<ChildStdout>,
+    /// The end of a pipe that becomes readable when the child exits; nothing is ever written to it.
+    #[cfg(unix)]
+    exit: OwnedFd,
+    #[cfg(unix)]
+    has_exited: bool,
+    child: Arc<Lock<Child>>,
+}
+
+impl ChildOutput {
+    /// Observes the child whose output this is.
+    pub(crate) fn new(stdout: ChildStdout, child: &Arc<Lock<Child>>) -> io::Result<Self> {
+        Ok(Self {
+            stdout: stdout.take(u64::MAX),
+            #[cfg(unix)]
+            exit: exit_of(&child.lock())?,
+            #[cfg(unix)]
+            has_exited: false,
+            child: Arc::clone(child),
+        })
+    }
+
+    /// Waits until there is something to read, or the child has exited.
+    #[cfg(unix)]
+    fn wait(&mut self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let stdout = self.stdout.get_ref();
+        let mut fds = [
+            PollFd::new(&self.exit, PollFlags::IN),
+            PollFd::new(stdout, PollFlags::IN),
+        ];
+        retry_on_intr(|| poll(&mut fds, None))?;
+        if !self.has_exited && !fds[0].revents().is_empty() {
+            self.has_exited = true;
+            let waiting = rustix::io::ioctl_fionread(stdout)?;
+            self.stdout.set_limit(waiting);
+        }
+        Ok(())
+    }
+}
+
+impl Read for ChildOutput {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        self.wait()?;
+        let n = self.stdout.read(buf)?;
+        if n > 0 || buf.is_empty() {
+            return Ok(n);
+        }
+        match wait_for_exit(&self.child, EXIT_TIMEOUT) {
+            Ok(Some(status)) => Err(ChildExited::error(status)),
+            // The child has closed its output and is still running.
+            _ => Ok(0),
+        }
+    }
+}
+
+/// Waits for a child to exit, and returns its status; `None` if it has not exited within that time.
+pub(crate) fn wait_for_exit(
+    child: &Lock<Child>,
+    timeout: Duration,
+) -> io::Result<Option<ExitStatus>> {
+    let (began, mut later) = (Instant::now(), Later::new());
+    loop {
+        let status = child.lock().try_wait()?;
+        let left = timeout.saturating_sub(began.elapsed());
+        if status.is_some() || left.is_zero() {
+            return Ok(status);
+        }
+        thread::sleep(later.longer().min(left));
+    }
+}
+
+/// Returns the reading end of a pipe, which becomes readable when the child exits: a thread waits for the
+/// child, and then drops the writing end.
+#[cfg(unix)]
+fn exit_of(child: &Child) -> io::Result<OwnedFd> {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let (ended, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let child = Pid::from_child(child);
+    let watch = move || {
+        // The child is not reaped, because its status is read later.
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(child), how));
+        drop(held);
+    };
+    let builder = thread::Builder::new().name("antiphon-child".into());
+    builder.spawn(watch)?;
+    Ok(ended)
 }

@@ -1,5 +1,5 @@
-//! A blocking reader and writer as one stream for a task: for standard streams and the pipes of a
-//! child, which runtimes cannot wait for safely.
+//! A blocking reader and writer as one stream for a task: for standard streams, which runtimes
+//! cannot wait for safely.
 //!
 //! They are read and written on threads of the crate `blocking`. A read that waits cannot be
 //! interrupted: its thread ends with the stream or with the process. It does not keep the runtime

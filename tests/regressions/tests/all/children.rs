@@ -2,6 +2,7 @@
 //! that has closed its input.
 #![cfg(unix)]
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -267,7 +268,69 @@ fn what_a_child_said_was_gone_once_it_was_closed_on_threads() {
     assert_eq!(child.stderr(), b"why it ends\n");
 }
 
+/// Whether there is a process with this id, even one that has exited and was not reaped.
+fn exists(id: u32) -> bool {
+    let probe = Command::new("kill").args(["-0", &id.to_string()]).output();
+    probe.expect("it runs").status.success()
+}
+
+fn a_dropped_child_is_killed_and_reaped(rt: Rt) {
+    rt.run(|_| async move {
+        let child = antiphon_net::spawn(shell("exec sleep 45"), Config::new(), ());
+        let child = child.expect("a child");
+        let id = child.id();
+        assert!(exists(id), "{rt:?}");
+        drop(child);
+        let runtime = antiphon_net::current();
+        let until = Instant::now() + LONG;
+        while exists(id) {
+            assert!(Instant::now() < until, "{rt:?}");
+            let soon = runtime.now() + Duration::from_millis(5);
+            runtime.sleep_until(soon).await;
+        }
+    });
+}
+
+fn a_child_that_does_not_go_is_killed_in_the_end(rt: Rt) {
+    rt.run(|_| async move {
+        let script = "trap '' TERM; exec sleep 45";
+        let child = antiphon_net::spawn(shell(script), Config::new(), ()).expect("a child");
+        let wait = Duration::from_millis(20);
+        assert_eq!(child.wait(wait).await.expect("its state"), None, "{rt:?}");
+        let status = child.close(wait).await.expect("its state");
+        assert_eq!(status.signal(), Some(9), "{rt:?}");
+        assert_eq!(child.kill().await.expect("its state"), status, "{rt:?}");
+        assert_eq!(child.wait(wait).await.expect("its state"), Some(status));
+        assert!(!exists(child.id()), "{rt:?}");
+    });
+}
+
+fn ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept(rt: Rt) {
+    rt.run(|_| async move {
+        let script = "head -c 10485760 /dev/zero >&2; echo last >&2; read line; exit 5";
+        let child = antiphon_net::spawn(shell(script), Config::new(), ()).expect("a child");
+        let status = child.close(LONG).await.expect("its state");
+        assert_eq!(status.code(), Some(5), "{rt:?}");
+        let kept = child.stderr();
+        assert_eq!(kept.len(), 64 << 10, "{rt:?}");
+        assert!(kept.ends_with(b"\0last\n"), "{rt:?}");
+    });
+}
+
+fn a_missing_command_is_named(rt: Rt) {
+    rt.run(|_| async move {
+        let missing = Command::new("no-such-program");
+        let error = antiphon_net::spawn(missing, Config::new(), ()).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{rt:?}");
+        assert!(error.to_string().contains("`no-such-program`"), "{error}");
+    });
+}
+
 on_every_runtime! {
     // USE-18
     what_a_child_said_was_gone_once_it_was_closed;
+    a_dropped_child_is_killed_and_reaped;
+    a_child_that_does_not_go_is_killed_in_the_end;
+    ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept;
+    a_missing_command_is_named;
 }
