@@ -24,28 +24,30 @@
 //!
 //! # Threads
 //!
-//! A connection has four: one reads, one writes, one waits for deadlines (with [`serve`] the calling
-//! thread), one runs the service. On Unix, if the transport is a socket without TLS, other threads
-//! use it too, so that the reading and the writing thread need not be woken for them: a caller
-//! writes its call and reads the answer, and the service thread writes its answers, and reads
-//! before it waits for more work. Reading does not wait for writing, so two peers that both write
-//! more than their pipes hold do not block each other. It waits for the service only if the queue
-//! is full and no call is open, so an answer ends its call even while the service is busy. The
-//! service's methods are called in the order of arrival; [`Responder::spawn`] moves long work to a
-//! limited [`Pool`].
+//! One thread, `antiphon-io`, reads and writes for all connections of the program; [`serve`] and
+//! [`Driver::run`] do it on the calling thread. So a connection costs no thread, and a peer that does not
+//! read or does not answer blocks nobody else. The methods of a [`Service`] run on the threads of a
+//! [`Pool`], one after another for each connection, in the order of arrival; [`Responder::spawn`] moves long
+//! work to a thread of its own there. A thread that makes a call sleeps until the answer is there. A
+//! [`Link`] of two blocking streams has a thread for each while it reads or writes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod child;
 mod client;
 mod driver;
+mod duplex;
 #[cfg(feature = "http")]
 pub mod http;
+mod in_turn;
+mod link;
+mod messages;
+mod running;
+mod runtime;
 mod serve;
 mod server;
-mod threads;
 #[cfg(feature = "tls")]
 pub mod tls;
-mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
@@ -65,15 +67,15 @@ pub use antiphon_net::{
 pub use antiphon_net::{TracingSpans, trace_report};
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};
+pub use running::Running;
 pub use serve::Service;
-pub use server::listen::TcpServer;
+pub use server::TcpServer;
 #[cfg(unix)]
-pub use server::listen::UnixServer;
-pub use server::running::Running;
+pub use server::UnixServer;
 /// Serves methods by name, on threads: [`antiphon_net::Routes`] whose handlers are plain functions,
 /// not `async` ones.
 pub type Router<S = ()> = antiphon_net::Routes<S, antiphon_net::OnThreads>;
 
-pub use transport::child::Child;
-pub use transport::duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
-pub use transport::link::{HangUp, Link, Parts};
+pub use child::Child;
+pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
+pub use link::Link;

@@ -1,15 +1,14 @@
 //! The [`Service`] that a program writes.
 
 use antiphon::{Closed, Json, OwnedError, RequestKey};
-use antiphon_net::{
-    Answer, InboxEvent, Notification, OnThreads, Peer, Report, Request, Routes, ToInbox, block_on,
-};
+use antiphon_net::{Answer, Notification, OnThreads, Peer, Report, Request, Routes, block_on};
 
 /// Handles the messages of the peer.
 ///
-/// The methods are called on one thread per connection, in the order in which the messages arrived.
-/// While a method blocks, later messages wait, but the answers to our own calls, deadlines and
-/// output do not: a handler may call the peer and wait. Long work belongs in [`Request::spawn`].
+/// The methods are called on the threads of the connection's [`Pool`](crate::Pool), one after another, in the
+/// order in which the messages arrived. While a method blocks, later messages wait, but the answers to our own
+/// calls, deadlines and output do not: a handler may call the peer and wait. Long work belongs in
+/// [`Request::spawn`].
 ///
 /// Over HTTP each HTTP request is a connection of its own, and every call of a method gets a service
 /// of its own, on a thread of the pool. Requests of a batch may run at the same time; when the client
@@ -91,24 +90,5 @@ impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
 
     fn closed(&mut self, peer: &Peer, why: Closed) {
         Routes::closed(self, peer, why);
-    }
-}
-
-impl Service for ToInbox {
-    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        block_on(self.put(InboxEvent::Request(request.detach())));
-        Ok(Answer::deferred())
-    }
-
-    fn notification(&mut self, _: &Peer, notification: Notification) {
-        block_on(self.put(InboxEvent::Notification(notification)));
-    }
-
-    fn report(&mut self, _: &Peer, report: Report) {
-        self.put_report(report);
-    }
-
-    fn closed(&mut self, _: &Peer, why: Closed) {
-        self.close(why);
     }
 }

@@ -36,11 +36,13 @@
 use std::io;
 
 pub use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd, WebSocketUrl};
-use antiphon_net::{ConnectionConfig, Peer, Threads, block_on};
+use antiphon_net::{ConnectionConfig, Peer};
+use async_io::block_on;
 
-use crate::driver;
+use crate::driver::connect as connect_link;
+use crate::link::Link;
+use crate::runtime::clock;
 use crate::serve::Service;
-use crate::transport::link::Link;
 
 /// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.
 /// Returns after the handshake.
@@ -90,8 +92,8 @@ pub fn open(
     service: impl Service,
 ) -> io::Result<Peer> {
     let options = options.into().with_websocket(websocket);
-    let options = block_on(options.with_token(&*Threads::shared()))?;
-    let peer = driver::connect(link, options, service)?;
+    let options = block_on(options.with_token(&*clock()))?;
+    let peer = connect_link(link, options, service)?;
     // The handshake has a deadline of its own.
     peer.opened().wait()?;
     Ok(peer)

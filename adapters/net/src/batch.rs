@@ -32,8 +32,6 @@ pub(crate) struct Entries {
     /// The methods, one after another.
     methods: String,
     entries: Vec<Made>,
-    /// Whether a thread waits for the answers and does nothing else: then it may write the batch itself.
-    pub(crate) is_waited: bool,
     /// Headers for the batch's request, over HTTP.
     headers: Vec<(String, String)>,
 }
@@ -73,7 +71,7 @@ impl BatchBuilder {
         build: impl FnOnce(&Self) -> Result<H, SendError>,
     ) -> Result<(H, Entries), SendError> {
         let number = BATCHES.fetch_add(1, Ordering::Relaxed);
-        let batch = Self(RefCell::new(Entries::new(number, false)));
+        let batch = Self(RefCell::new(Entries::new(number)));
         let handles = build(&batch)?;
         Ok((handles, batch.0.into_inner()))
     }
@@ -150,14 +148,13 @@ impl BatchBuilder {
 }
 
 impl Entries {
-    fn new(number: u32, is_waited: bool) -> Self {
+    fn new(number: u32) -> Self {
         Self {
             number,
             calls: 0,
             text: Text::new(),
             methods: String::new(),
             entries: Vec::new(),
-            is_waited,
             headers: Vec::new(),
         }
     }
@@ -198,7 +195,7 @@ impl Entries {
         &mut self,
         calls: impl Iterator<Item = (Option<CallId>, CallRequest<'c>)>,
     ) {
-        let mut kept = Self::new(self.number, self.is_waited);
+        let mut kept = Self::new(self.number);
         for (name, call) in calls {
             put_headers(&mut kept.headers, &call.headers);
             if let Ok(params) = &call.params {

@@ -19,7 +19,6 @@ use crate::debug::debug_fields;
 use crate::intercepted::{Intercepted, InterceptedBatch, Interception, Shown};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
-use crate::session::Session;
 use crate::text::Text;
 use crate::wait::{Later, Wait};
 
@@ -38,11 +37,6 @@ pub(crate) trait MakeCall: Sync {
         batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector>;
-
-    /// The connection, if a thread that waits may read and write for itself.
-    fn session(&self) -> Option<&Session> {
-        None
-    }
 }
 
 /// A call or batch that has begun.
@@ -171,11 +165,6 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         self
     }
 
-    /// The peer or client that makes the call.
-    pub(crate) fn maker(&self) -> &'p C {
-        self.maker
-    }
-
     /// Returns the request, for a maker that sends it in another way.
     pub(crate) fn into_parts(self) -> (&'p C, Option<CallRequest<'p>>) {
         (self.maker, self.request)
@@ -196,14 +185,8 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     ///
     /// # Errors
     /// How the call ended without a result: see [`CallError`].
-    pub fn wait(mut self) -> Result<R, CallError<E>> {
-        let Some(session) = self.maker.session() else {
-            return block_on(self);
-        };
-        if let Some(request) = &mut self.request {
-            request.is_waited = true;
-        }
-        session.wait_for(self)
+    pub fn wait(self) -> Result<R, CallError<E>> {
+        block_on(self)
     }
 }
 
@@ -329,14 +312,8 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
     /// # Errors
     /// The batch was not sent, or its exchange over HTTP failed. Otherwise the [`Collector`] has how each
     /// of its calls ended.
-    pub fn wait(mut self) -> Result<(H, Collector), CallError> {
-        let Some(session) = self.maker.session() else {
-            return block_on(self);
-        };
-        if let Some(Ok((_, batch))) = &mut self.built {
-            batch.is_waited = true;
-        }
-        session.wait_for(self)
+    pub fn wait(self) -> Result<(H, Collector), CallError> {
+        block_on(self)
     }
 }
 

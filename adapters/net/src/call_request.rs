@@ -18,8 +18,6 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) id: Option<OwnedId>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
-    /// Whether a thread waits for the answer and does nothing else: then it may write the call itself.
-    pub(crate) is_waited: bool,
     /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -36,7 +34,6 @@ impl<'c> CallRequest<'c> {
             id: None,
             timeout,
             is_idempotent: false,
-            is_waited: false,
             headers: Vec::new(),
         }
     }

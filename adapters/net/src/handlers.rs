@@ -141,7 +141,7 @@ impl<S: Service> Serve for Serving<S> {
             Work::Cancelled(key, reason) => service.cancelled(peer, key, reason),
             Work::Settled(settled) => {
                 if let Tag::Then(then) = settled.waiter {
-                    then(settled.outcome);
+                    service.settled(peer, then, settled.outcome);
                 }
             }
             Work::Report(report) => service.report(peer, report),

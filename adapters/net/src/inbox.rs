@@ -78,7 +78,7 @@ impl Inbox {
     /// Waits for the next event. A report comes before the messages that wait. `None` after
     /// [`InboxEvent::Closed`].
     pub fn recv(&mut self) -> Wait<'_, Option<InboxEvent>> {
-        Wait::on(None, async move {
+        Wait::on(async move {
             if self.is_over {
                 return None;
             }

@@ -256,14 +256,13 @@ impl Shown {
     /// interceptors' answer.
     pub(crate) fn then<'c, T: Send + 'c>(
         self,
-        session: &'c Session,
         mut call: CallRequest<'c>,
         step: impl FnOnce(Result<(CallRequest<'c>, Intercepted), Answered>) -> Wait<'c, T> + Send + 'c,
     ) -> Wait<'c, T> {
         match self {
             Self::Passed(intercepted) => step(Ok((call, intercepted))),
             Self::Answered(answered) => step(Err(answered)),
-            Self::Waiting(undecided) => Wait::on(Some(session), async move {
+            Self::Waiting(undecided) => Wait::on(async move {
                 let decided = undecided.decide(&mut call).await;
                 step(decided.map(|intercepted| (call, intercepted))).await
             }),

@@ -121,21 +121,17 @@ pub use server::tcp::TcpServer;
 pub use server::unix::UnixServer;
 pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server, serve_until};
 pub use service::Service;
-pub use session::{
-    Brought, Came, Guard, Inlet, Moved, Next, Outlet, Receiver, Sent, Session, Sleeper, State, Tag,
-    Then, Work, WorkBatch,
-};
+pub use session::{Brought, Guard, Moved, Next, Sent, Session, State, Tag, Then, Work, WorkBatch};
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
-pub use transport::child::{Child, ChildConfig, STDERR_TIMEOUT};
+pub use transport::child::{Child, ChildConfig};
 pub use transport::child_output::ChildExited;
 pub use transport::duplex::{Duplex, duplex};
 pub use transport::io::{Io, MessageTransport};
-pub use transport::later::{Later, is_later, write_out};
+
 pub use transport::link::{Arrived, Connecting, Link, Listen};
 pub use transport::messages::{MessageIo, Queue, QueueTransport};
-pub use transport::process::{ChildOutput, Process};
 pub use transport::socket::{OnAccept, keep_alive};
 pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 #[cfg(any(feature = "tokio", feature = "async-io"))]

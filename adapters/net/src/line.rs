@@ -28,12 +28,10 @@ impl InLine {
     }
 
     /// Sends now. Fails as [`SendError::Full`] if there is no space, or if others were waiting for
-    /// space before. If `is_waited`, this thread will wait for the answer and nothing else, so it also
-    /// writes, unless several threads wait; on threads that saves a switch to the writing thread.
+    /// space before.
     pub(crate) fn try_send<R>(
         &mut self,
         send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
-        is_waited: bool,
     ) -> Result<R, SendError> {
         let mut state = self.session.lock();
         state.conn.handle_time(self.session.now());
@@ -45,9 +43,6 @@ impl InLine {
         if !matches!(sent, Err(SendError::Full)) {
             let known = state.line.leave(&mut self.place);
             state.dismiss(known);
-        }
-        if is_waited {
-            self.session.write_if_alone(state);
         }
         sent
     }
@@ -68,7 +63,7 @@ impl InLine {
         send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
     ) -> Poll<Result<R, SendError>> {
         loop {
-            match self.try_send(send, false) {
+            match self.try_send(send) {
                 Err(SendError::Full) if self.stand(waker.clone()) => return Poll::Pending,
                 Err(SendError::Full) => {}
                 sent => return Poll::Ready(sent),

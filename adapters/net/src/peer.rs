@@ -184,7 +184,7 @@ impl Peer {
                     false => state.conn.notify(&call.method, params.all()),
                 }
             };
-            place.try_send(&mut send, false)
+            place.try_send(&mut send)
         });
         match intercepted {
             None => sent,
@@ -219,7 +219,7 @@ impl Peer {
         &'p self,
         call: Option<CallRequest<'p>>,
     ) -> Wait<'p, Result<PendingCall, SendError>> {
-        let refused = |error| Wait::known(Some(&self.session), Err(error));
+        let refused = |error| Wait::known(Err(error));
         let Some(call) = call else {
             return refused(SendError::NotOpen);
         };
@@ -228,7 +228,7 @@ impl Peer {
             Err(error) => return refused(error),
         };
         let (deadline, slot) = (self.deadline(call.timeout), call_slot());
-        self.in_turn(deadline, call.is_waited, move |state| {
+        self.in_turn(deadline, move |state| {
             let (what, tag) = ((&*call.method, &call.id), Tag::Once(Arc::clone(&slot)));
             let sent = send(&mut state.conn, what, params.all(), due(deadline), tag);
             let call = sent.map_err(|rejected| rejected.error)?;
@@ -243,7 +243,7 @@ impl Peer {
         call: Option<CallRequest<'p>>,
         then: Then,
     ) -> Wait<'p, Result<CallId, CallRefused>> {
-        Wait::on(Some(&self.session), async move {
+        Wait::on(async move {
             let mut then = Some(Tag::Then(then));
             let sent = async {
                 let call = call.ok_or(SendError::NotOpen)?;
@@ -281,7 +281,7 @@ impl Peer {
         let deadline = self.deadline(timeout);
         let number = batch.number();
         let gathering = Gathering::new(number, batch.calls());
-        self.in_turn(deadline, batch.is_waited, move |state| {
+        self.in_turn(deadline, move |state| {
             let mut sending = state.conn.batch(due(deadline));
             let mut calls = Vec::new();
             for item in batch.items() {
@@ -342,7 +342,7 @@ impl Peer {
     /// # Errors
     /// Why messages can never be exchanged.
     pub fn opened(&self) -> Wait<'_, io::Result<()>> {
-        Wait::on(Some(&self.session), self.until(State::opened))
+        Wait::on(self.until(State::opened))
     }
 
     /// Asks the peer to cancel a call, and goes on waiting for its answer.
@@ -368,7 +368,7 @@ impl Peer {
     pub fn flush(&self, timeout: Duration) -> Wait<'_, io::Result<()>> {
         let deadline = self.deadline(Some(timeout));
         let mark = self.session.lock().conn.transmit_queued();
-        Wait::on(Some(&self.session), async move {
+        Wait::on(async move {
             let written = self.until(move |state| state.written_to(mark));
             let written = away_during(self.session.address(), written);
             let written = until(self.session.runtime(), deadline, written).await;
@@ -413,7 +413,7 @@ impl Peer {
         let deadline = self.deadline(Some(timeout));
         let finished = self.until(|state| state.finished());
         let ended = until(self.session.runtime(), deadline, finished);
-        Wait::on(Some(&self.session), ended)
+        Wait::on(ended)
     }
 
     /// Why the connection ended; `None` while it goes on.
@@ -443,17 +443,14 @@ impl Peer {
     }
 
     /// Runs `send` at once, or as soon as there is space in the output: see [`with_room`](Self::with_room).
-    /// If `is_waited`, this thread will wait for the answer and nothing else.
     pub(crate) fn in_turn<'p, R: Send + 'p>(
         &'p self,
         deadline: Instant,
-        is_waited: bool,
         mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 'p,
     ) -> Wait<'p, Result<R, SendError>> {
-        let session = Some(&*self.session);
-        match InLine::new(&self.session).try_send(&mut send, is_waited) {
-            Err(SendError::Full) => Wait::on(session, self.with_room(deadline, send)),
-            sent => Wait::known(session, sent),
+        match InLine::new(&self.session).try_send(&mut send) {
+            Err(SendError::Full) => Wait::on(self.with_room(deadline, send)),
+            sent => Wait::known(sent),
         }
     }
 
@@ -501,10 +498,6 @@ impl MakeCall for Peer {
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Starting(self.start_batch(batch, timeout))
-    }
-
-    fn session(&self) -> Option<&Session> {
-        Some(&self.session)
     }
 }
 

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::call_error::CallError;
 use crate::intercepted::{Intercepted, InterceptedBatch};
-use crate::runtime::threads::within;
+use crate::runtime::threads::{block_on, within};
 use crate::seat::Away;
 use crate::session::{Conn, Session, Tag};
 use crate::slot::{CallSlot, Slot, give_back};
@@ -72,7 +72,7 @@ impl PendingCall {
     pub fn wait_outcome(mut self) -> OwnedOutcome {
         // The outcome is returned only once.
         match self.slot {
-            Some(_) => Arc::clone(&self.session).wait_for(&mut self),
+            Some(_) => block_on(&mut self),
             None => OwnedOutcome::Aborted,
         }
     }
@@ -81,7 +81,7 @@ impl PendingCall {
     /// ended by then, or if its outcome was returned before.
     pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
         self.slot.as_ref()?;
-        Arc::clone(&self.session).wait_for(within(span, self))
+        block_on(within(span, self))
     }
 
     /// Moves the call's deadline to `timeout` from now (`None`: never), for example when the peer has

@@ -76,7 +76,7 @@ struct Place {
     pool: Arc<Inner>,
     /// The jobs of its connection; `None` if it belongs to none.
     jobs: Option<Arc<Jobs>>,
-    /// Whether it counts when a job is refused.
+    /// Whether it counts among the jobs that run and wait.
     is_counted: bool,
     /// For how many answers of its peer it waits.
     away: AtomicUsize,
@@ -136,12 +136,12 @@ impl Pool {
         self.push(Some(Arc::clone(jobs)), job, true)
     }
 
-    /// Runs `job` on a thread, now or later, however many jobs wait. It does not count for
-    /// [`run`](Self::run), so the caller must bound how many there are.
-    #[doc(hidden)]
-    pub fn run_always(&self, job: Job) {
+    /// Runs `job` of a connection on a thread, now or later, however many jobs run and wait: on one of the
+    /// further threads if need be. It does not count for [`run`](Self::run), so the caller must bound how
+    /// many there are.
+    pub fn run_always(&self, jobs: &Arc<Jobs>, job: Job) {
         // Without a thread it waits for the one of a later job.
-        let _ = self.push(None, job, false);
+        let _ = self.push(Some(Arc::clone(jobs)), job, false);
     }
 
     fn push(&self, jobs: Option<Arc<Jobs>>, job: Job, is_counted: bool) -> Result<(), Job> {
@@ -182,12 +182,16 @@ impl Inner {
             .max_threads()
             .checked_sub(busy)
             .filter(|free| *free > 0)?;
-        let is_open = state.active().count() < self.max_running;
-        let may_begin = |held| held <= free && (is_open || self.is_shared && held == 0);
-        let places = state.queue.iter().enumerate();
-        let places = places.map(|(at, (_, place))| (at, place.held()));
-        let next = places.filter(|(_, held)| may_begin(*held));
-        next.min_by_key(|(_, held)| *held).map(|(at, _)| at)
+        let active = state.active().filter(|place| place.is_counted);
+        let is_open = active.count() < self.max_running;
+        let may_begin = |place: &Place| {
+            let held = place.held();
+            held <= free && (is_open || !place.is_counted || self.is_shared && held == 0)
+        };
+        let queue = state.queue.iter().enumerate();
+        let next = queue.filter(|(_, (_, place))| may_begin(place));
+        next.min_by_key(|(_, (_, place))| place.held())
+            .map(|(at, _)| at)
     }
 
     fn max_threads(&self) -> usize {

@@ -219,8 +219,7 @@ impl<'p, R: 'p, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, E> {
     type IntoFuture = Wait<'p, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let session = self.call.maker().session();
-        Wait::on(Some(session), self.run())
+        Wait::on(self.run())
     }
 }
 
@@ -308,7 +307,7 @@ async fn start(
             Arc::clone(&slot),
         ))
     };
-    peer.in_turn(deadline, false, sending).await
+    peer.in_turn(deadline, sending).await
 }
 
 impl<R, E> fmt::Debug for ProgressCall<'_, R, E> {

@@ -407,11 +407,13 @@ impl Request {
         }
     }
 
-    /// Returns a future of the result of `work`. If the future is dropped earlier, `work` goes on.
-    pub(crate) fn to_end<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> ToEnd<T> {
+    /// Returns a future of the result of `work`. If the future is dropped earlier, `work` goes on, and counts as
+    /// a request that runs.
+    pub fn to_end<T, W>(&self, work: W) -> impl Future<Output = T> + Send + use<T, W>
+    where
+        T: Send + 'static,
+        W: Future<Output = T> + Send + 'static,
+    {
         ToEnd::new(self.responder.session(), work)
     }
 

@@ -72,6 +72,37 @@ pub(crate) fn seated_on_thread<R>(
     run()
 }
 
+/// Runs a handler as [`seated_on_thread`] does. If this thread has a seat of the session already, both are free
+/// while the handler waits.
+pub(crate) fn seated_twice<R>(session: usize, seat: Arc<dyn Seat>, run: impl FnOnce() -> R) -> R {
+    let running = RUNNING.take();
+    let outer = match &running {
+        Some(Running(known, Kind::OnThread(outer))) if *known == session => Some(Arc::clone(outer)),
+        _ => None,
+    };
+    RUNNING.set(running);
+    let seat = match outer {
+        Some(outer) => Arc::new(Both(outer, seat)),
+        None => seat,
+    };
+    seated_on_thread(session, seat, run)
+}
+
+/// Two seats of one handler: on a thread of the pool, and among the requests of a server.
+struct Both(Arc<dyn Seat>, Arc<dyn Seat>);
+
+impl Seat for Both {
+    fn leave(&self) {
+        self.0.leave();
+        self.1.leave();
+    }
+
+    fn come_back(&self) {
+        self.0.come_back();
+        self.1.come_back();
+    }
+}
+
 /// A wait of a handler for its own peer. While there is one, the handler's seat is free.
 pub(crate) struct Away(Kind);
 

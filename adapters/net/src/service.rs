@@ -3,12 +3,13 @@
 use std::future::{Future, ready};
 
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError, OwnedJson, RequestKey};
+use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
 
 use crate::answer::Answer;
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
+use crate::session::Then;
 
 /// Handles the messages of the peer. One service may serve any number of connections.
 ///
@@ -91,6 +92,13 @@ pub trait Service: Send + Sync + 'static {
         let _ = (peer, request, reason);
     }
 
+    /// A call has ended that was sent with [`Call::then`](crate::Call::then). The default calls `then` with
+    /// its outcome here, on the connection's task.
+    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
+        let _ = peer;
+        then(outcome);
+    }
+
     /// Something went wrong of which the peer was told nothing, or only a part. The default ignores it.
     fn report(&self, peer: &Peer, report: Report) {
         let _ = (peer, report);
@@ -132,6 +140,10 @@ impl<S: Service> Service for std::sync::Arc<S> {
 
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         (**self).cancelled(peer, request, reason);
+    }
+
+    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
+        (**self).settled(peer, then, outcome);
     }
 
     fn report(&self, peer: &Peer, report: Report) {

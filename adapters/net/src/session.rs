@@ -13,21 +13,12 @@
 //! | `state` | the data that the lock guards |
 //! | `line` | the senders that wait for space |
 //! | `wake` | threads and tasks that wait for a change |
-//! | `turn` | one turn of a task |
-//! | `threads` | the methods of a connection's threads |
-//! | `looking` | whether a reading thread has read all that arrived |
-//! | `direct` | the traits by which any thread of a connection can read or write, and need not wake another thread for it |
+//! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
-//! | `inlet`, `outlet` | when threads read and write in this way |
 
-mod direct;
-mod inlet;
 mod line;
-mod looking;
-mod outlet;
 mod running;
 mod state;
-mod threads;
 mod turn;
 mod wake;
 mod wiring;
@@ -54,9 +45,8 @@ use crate::options::ConnectionConfig;
 use crate::pool::Jobs;
 use crate::runtime::{Runtime, SharedRuntime};
 
-pub use direct::{Came, Inlet, Outlet, Receiver};
 pub(crate) use state::{CancelFlag, Conn};
-pub use state::{Sleeper, State, Tag, Then, Work};
+pub use state::{State, Tag, Then, Work};
 pub use turn::{Brought, Moved, Next, Sent, WorkBatch};
 use wiring::{session_config, wire};
 
@@ -66,9 +56,6 @@ pub struct Session {
     /// How often the lock was taken, for tests.
     #[cfg(debug_assertions)]
     locks: AtomicUsize,
-    /// Through this callers write their messages themselves; not set if the transport does not allow
-    /// that.
-    outlet: OnceLock<Box<dyn Outlet>>,
     /// Whether the connection has ended: then [`give_back`](Self::give_back) checks each request that was
     /// taken from the session and has not begun. It is read without the lock, because that
     /// would be one more lock for each request.
@@ -140,7 +127,6 @@ impl Session {
             state: Lock::new(State::new(conn, join(own))),
             #[cfg(debug_assertions)]
             locks: AtomicUsize::new(0),
-            outlet: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             makes_way: AtomicBool::new(false),
@@ -251,16 +237,9 @@ impl Session {
         act(&mut state)
     }
 
-    /// Answers a request, and writes the answer if that can be done here.
+    /// Answers a request.
     pub(crate) fn answer<R>(&self, answer: impl FnOnce(&mut Conn) -> R) -> R {
-        let mut state = self.lock();
-        state.conn.handle_time(self.now());
-        let result = answer(&mut state.conn);
-        // If more messages wait for the service, this answer may be sent together with theirs.
-        if !state.conn.has_work() {
-            drop(self.write_out(state));
-        }
-        result
+        self.act(|state| answer(&mut state.conn))
     }
 
     /// Puts outcomes into the slots of their callers, and notes which threads or tasks have
@@ -271,7 +250,6 @@ impl Session {
             state.tell(call, value);
         }
         while let Some(settled) = state.conn.poll_settled() {
-            state.reading.is_call_settled = true;
             state.settle(settled);
         }
         let phase = state.conn.phase();
@@ -281,15 +259,15 @@ impl Session {
         let is_paused = !state.conn.wants_input();
         if is_paused != state.was_paused {
             state.was_paused = is_paused;
-            state.rouse(Sleeper::Reader);
+            state.rouse();
         }
         if state.conn.has_cancels() {
             state.rouse_watchers();
         }
         if state.conn.has_work() {
-            state.rouse(Sleeper::Service);
+            state.rouse();
         }
-        if state.conn.has_transmit() && state.rouse(Sleeper::Writer) {
+        if state.conn.has_transmit() && state.rouse() {
             self.is_called.store(true, Ordering::Relaxed);
         }
         if state
@@ -297,7 +275,7 @@ impl Session {
             .poll_timeout()
             .is_some_and(|due| due < state.alarm)
         {
-            state.rouse(Sleeper::Timer);
+            state.rouse();
         }
         if !state.line.is_empty() && !state.conn.is_full() {
             let next = state.line.call_first();
@@ -419,9 +397,9 @@ impl Session {
             // The task knows of the work that waits. Its waker is set again after the end of this turn,
             // so that this work does not wake it.
             if !state.conn.has_transmit() {
-                let waker = state.sleepers.take(Sleeper::Task);
+                let waker = state.sleeper.take();
                 if let Some(waker) = waker {
-                    state.fall_asleep(Sleeper::Task, waker);
+                    state.fall_asleep(waker);
                 }
             }
             return None;
@@ -567,11 +545,11 @@ impl Guard<'_> {
         }
     }
 
-    /// Ends the turn, and has `waker` woken as soon as there is something new to do for `sleeper`. The
+    /// Ends the turn, and has `waker` woken as soon as there is something new to do for the task. The
     /// caller has checked that there is nothing to do now.
-    fn fall_asleep(mut self, sleeper: Sleeper, waker: Waker) {
+    fn fall_asleep(mut self, waker: Waker) {
         let mut before = None;
-        self.release(|state| before = state.sleepers.set(sleeper, Some(waker)));
+        self.release(|state| before = state.sleeper.replace(waker));
         drop(before);
     }
 }

@@ -24,14 +24,14 @@ impl<'p> Call<'p, OwnedJson, Peer> {
             return peer.start(None);
         };
         let shown = seen.call(&mut call);
-        shown.then(peer.session(), call, move |decided| match decided {
+        shown.then(call, move |decided| match decided {
             Ok((call, intercepted)) => {
                 let started = peer.start(Some(call));
                 started.map(move |started| peer.started(started, intercepted))
             }
             Err(answered) => {
                 let pending = peer.settled(outcome_of(answered));
-                Wait::known(Some(&**peer.session()), Ok(pending))
+                Wait::known(Ok(pending))
             }
         })
     }
@@ -56,14 +56,14 @@ impl<'p> Call<'p, OwnedJson, Peer> {
             return peer.start_then(None, Box::new(then));
         };
         let shown = seen.call(&mut call);
-        shown.then(peer.session(), call, move |decided| match decided {
+        shown.then(call, move |decided| match decided {
             Ok((call, intercepted)) => {
                 let then = move |outcome| then(intercepted.end_outcome(outcome));
                 peer.start_then(Some(call), Box::new(then))
             }
             Err(answered) => {
                 then(outcome_of(answered));
-                Wait::known(Some(&**peer.session()), Ok(NO_CALL))
+                Wait::known(Ok(NO_CALL))
             }
         })
     }
@@ -77,7 +77,7 @@ impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
     /// The batch was refused.
     pub fn start(self) -> Wait<'p, Result<(H, PendingBatch), SendError>> {
         let (peer, built, timeout) = self.into_parts();
-        Wait::on(Some(&**peer.session()), async move {
+        Wait::on(async move {
             let (handles, mut batch) = built?;
             let Some(seen) = peer.interception() else {
                 return Ok((handles, peer.start_batch(batch, timeout).await?));

@@ -37,22 +37,22 @@ impl Peer {
             return self.start_notification(call);
         };
         let shown = seen.notification(&mut call);
-        shown.then(self.session(), call, |decided| match decided {
+        shown.then(call, |decided| match decided {
             Ok((call, intercepted)) => {
                 let sending = self.start_notification(call);
                 sending.map(|sent| intercepted.end_sent(sent))
             }
-            Err(answered) => Wait::known(Some(self.session()), unsent(answered)),
+            Err(answered) => Wait::known(unsent(answered)),
         })
     }
 
     /// Sends a notification, after the senders that wait for space already.
     fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
         match call.params {
-            Ok(params) => self.in_turn(self.deadline(call.timeout), false, move |state| {
+            Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
                 state.conn.notify(&call.method, params.all())
             }),
-            Err(error) => Wait::known(Some(self.session()), Err(error)),
+            Err(error) => Wait::known(Err(error)),
         }
     }
 }

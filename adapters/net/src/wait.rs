@@ -6,7 +6,6 @@ use std::task::{Context, Poll, Waker};
 
 use crate::debug::debug_fields;
 use crate::runtime::threads::block_on;
-use crate::session::Session;
 
 /// A future on the heap, because it is seldom needed or its type has no name.
 pub(crate) type Later<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
@@ -15,8 +14,6 @@ pub(crate) type Later<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 /// thread.
 #[must_use = "await it, or call `wait`"]
 pub struct Wait<'p, T> {
-    /// The connection, if a thread that waits may read and write for itself.
-    session: Option<&'p Session>,
     end: End<'p, T>,
 }
 
@@ -27,12 +24,9 @@ enum End<'p, T> {
 
 impl<'p, T> Wait<'p, T> {
     /// Makes it of a future.
-    pub(crate) fn on(
-        session: Option<&'p Session>,
-        future: impl Future<Output = T> + Send + 'p,
-    ) -> Self {
+    pub(crate) fn on(future: impl Future<Output = T> + Send + 'p) -> Self {
         let end = End::Later(Box::pin(future));
-        Self { session, end }
+        Self { end }
     }
 
     /// Makes it of a future that does what it can at once, even if it is dropped without being awaited.
@@ -42,18 +36,17 @@ impl<'p, T> Wait<'p, T> {
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
         match polled {
-            Poll::Ready(value) => Self::known(None, value),
+            Poll::Ready(value) => Self::known(value),
             Poll::Pending => Self {
-                session: None,
                 end: End::Later(future),
             },
         }
     }
 
     /// Makes it of a value that is known.
-    pub(crate) fn known(session: Option<&'p Session>, value: T) -> Self {
+    pub(crate) fn known(value: T) -> Self {
         let end = End::Known(Some(value));
-        Self { session, end }
+        Self { end }
     }
 
     /// Converts the value as soon as it is there.
@@ -65,8 +58,7 @@ impl<'p, T> Wait<'p, T> {
             End::Known(value) => End::Known(value.map(make)),
             End::Later(future) => End::Later(Box::pin(async move { make(future.await) })),
         };
-        let session = self.session;
-        Wait { session, end }
+        Wait { end }
     }
 
     /// Blocks this thread until the result is there. In a task of an async runtime await it
@@ -77,10 +69,7 @@ impl<'p, T> Wait<'p, T> {
                 return value;
             }
         }
-        match self.session {
-            Some(session) => session.wait_for(self),
-            None => block_on(self),
-        }
+        block_on(self)
     }
 }
 

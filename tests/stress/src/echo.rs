@@ -1,7 +1,7 @@
 //! An echo of bytes in the place of JSON-RPC. A transport that works with it needs to know nothing
 //! of the protocol.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::task::{Context, Poll};
 
 use antiphon_blocking::Link;
@@ -10,31 +10,9 @@ use antiphon_net::Io;
 /// Writes back every byte that it reads from a link on threads, and returns when the input ends.
 ///
 /// # Errors
-/// Its reader or its writer failed.
+/// The stream failed.
 pub fn echo_on_threads(link: Link) -> io::Result<()> {
-    let (mut reader, mut writer, hang_up) = link.into_parts();
-    let (sender, receiver) = std::sync::mpsc::channel::<Vec<u8>>();
-    // A thread of its own writes, so that reading goes on while the other side does not read.
-    let writing = std::thread::spawn(move || {
-        for bytes in receiver {
-            writer.write_all(&bytes)?;
-            writer.flush()?;
-        }
-        Ok(())
-    });
-    let mut buf = vec![0; 8192];
-    loop {
-        match reader.read(&mut buf)? {
-            0 => break,
-            n => drop(sender.send(buf[..n].to_vec())),
-        }
-    }
-    drop(sender);
-    let written = writing.join().expect("nothing panics");
-    if let Some(hang_up) = hang_up {
-        hang_up();
-    }
-    written
+    antiphon_net::block_on(echo(antiphon_net::Link::from(link).io))
 }
 
 /// Writes back every byte that it reads from a task's stream, and closes it when the input ends.

@@ -51,10 +51,10 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
     let make = || {
         let session = Session::new(options.clone(), false, Context::new(), Threads::shared());
-        session.receive(REQUEST);
+        session.act(|state| state.conn.handle_input(REQUEST));
         let mut answer = Vec::new();
-        assert!(session.take_output(&mut answer));
-        session.output_written();
+        assert!(session.lock().conn.take_transmit(&mut answer));
+        session.lock().conn.handle_written();
         // The service is told that it is open.
         assert!(session.lock().conn.poll_work(true).is_some());
         session
@@ -77,10 +77,10 @@ fn memory_goes_with_what_came_in_and_comes_back() {
         let bytes = message(len);
         let before = held_by_process();
         for session in &sessions[..10] {
-            session.receive(&bytes);
+            session.act(|state| state.conn.handle_input(&bytes));
             let mut answer = Vec::new();
-            while session.take_output(&mut answer) {
-                session.output_written();
+            while session.lock().conn.take_transmit(&mut answer) {
+                session.lock().conn.handle_written();
                 answer.clear();
             }
             while session.lock().conn.poll_work(true).is_some() {}

@@ -4,11 +4,11 @@
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 
+use antiphon_net::Connecting;
 use antiphon_net::http::{HttpClient, HttpClientConfig, HttpError, HttpScheme, HttpUrl};
-use antiphon_net::{Connecting, Executor, Futures};
 
 use super::send::{AtOnce, HttpSend};
-use super::tasks::runtime;
+use crate::runtime::{clock, runtime};
 
 /// Makes a client of the server at `url`, which begins with `http://`. Connections are made when
 /// they are first needed.
@@ -56,8 +56,7 @@ pub fn with_send(
     send: impl HttpSend,
 ) -> Result<HttpClient, HttpError> {
     // Only its clock and timers are used: nothing is spawned on it.
-    let timers_only = Futures::on(Executor::Other(drop));
-    HttpClient::with_send(url, options, AtOnce(send), timers_only)
+    HttpClient::with_send(url, options, AtOnce(send), clock())
 }
 
 fn client(

@@ -32,9 +32,7 @@
 
 mod connect;
 mod send;
-mod server;
 mod service;
-mod tasks;
 
 pub use antiphon::http::{Cors, HttpAnswer, HttpRules, ReplyError, StatusScope, Statuses};
 pub use antiphon_net::http::HttpConfig;
@@ -46,4 +44,4 @@ pub use antiphon_net::http::{
 pub use connect::connect_tls;
 pub use connect::{connect, with_send};
 pub use send::HttpSend;
-pub(crate) use server::start;
+pub(crate) use service::OnPool;

@@ -13,7 +13,7 @@ use antiphon_net::{Answer, Context, Job, Notification, Peer, Report, Request};
 use crate::serve::Service;
 
 /// Makes a service for every method that is called, and runs it on the pool in the server's options.
-pub(super) struct OnPool<F> {
+pub(crate) struct OnPool<F> {
     make: Arc<F>,
 }
 
@@ -74,7 +74,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<F> OnPool<F> {
-    pub(super) fn new(make: F) -> Self {
+    pub(crate) fn new(make: F) -> Self {
         Self {
             make: Arc::new(make),
         }
@@ -170,7 +170,7 @@ where
         let pool = &peer.session().options().pool;
         match is_opened {
             // There are no more of these than exchanges of which the pool has accepted a job.
-            true => pool.run_always(job),
+            true => pool.run_always(peer.session().jobs(), job),
             // If the pool refuses the job, because too many wait, no method is called for this exchange.
             false => drop(pool.run(job)),
         }

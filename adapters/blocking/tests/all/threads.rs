@@ -1,7 +1,7 @@
 //! The threads of a connection end with it, and keep nothing alive.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -62,12 +62,12 @@ fn a_peer_that_never_leaves_keeps_no_thread() {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let _stays = listener.accept().unwrap();
         let (told, dropped) = mpsc::channel();
-        let (reader, writer, hang_up) = Link::from_tcp(stream).unwrap().into_parts();
+        let (reader, writer) = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
         let link = Link::new(
             Held(reader, "reader", told.clone()),
             Held(writer, "writer", told.clone()),
         );
-        let link = link.with_hang_up(hang_up.unwrap());
+        let link = link.with_hang_up(move || drop(stream.shutdown(Shutdown::Both)));
         let peer = connect(link, hasty(), Held((), "service", told)).unwrap();
         peer.close(CloseReason::Done);
         assert_eq!(names(&dropped), ALL);

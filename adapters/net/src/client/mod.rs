@@ -165,7 +165,7 @@ impl ReconnectingClient {
     pub fn wait_open(&self, timeout: Duration) -> Wait<'_, Result<Peer, CallError>> {
         let deadline = self.inner.runtime.now() + timeout;
         // `true`: `max_waiting_calls` limits calls, and this is not one.
-        Wait::on(None, self.acquire(true, deadline))
+        Wait::on(self.acquire(true, deadline))
     }
 
     /// Calls a method over an open connection, or waits for a connection. If no byte of the call was sent

@@ -191,7 +191,7 @@ impl HttpClient {
         params: Result<Text, SendError>,
     ) -> Wait<'c, Result<(), CallError>> {
         let mut call = CallRequest::new(method, params, self.call_timeout());
-        Wait::on(None, async move {
+        Wait::on(async move {
             let Some(interception) = self.interception() else {
                 return self.tell_once(call).await;
             };

@@ -9,7 +9,7 @@ use antiphon::LimitReached;
 use super::{Protocol, Running, Server};
 use crate::context::Context;
 use crate::options::ConnectionConfig;
-use crate::runtime::current;
+use crate::runtime::{SharedRuntime, current};
 use crate::service::Service;
 use crate::transport::link::{Link, Listen};
 use crate::transport::unix::{UnixPath, bind_unix};
@@ -28,8 +28,15 @@ impl UnixServer {
     /// Another server or another file has the path, or it cannot be created; the error's text has the path.
     #[track_caller]
     pub fn bind(path: impl Into<PathBuf>) -> io::Result<Self> {
+        Self::bind_on(path, current())
+    }
+
+    /// Listens as [`bind`](Self::bind) does, on a runtime.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_on(path: impl Into<PathBuf>, runtime: SharedRuntime) -> io::Result<Self> {
         let (listener, path) = bind_unix(path.into())?;
-        let runtime = current();
         let listener = runtime.listen_unix(listener)?;
         Ok(Self(Server::new(Removing(path, listener), runtime)))
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Session, Sleeper};
+use super::Session;
 use crate::dispatcher::{Begins, Called, Dispatcher, Membership, Returned};
 use crate::pool::Jobs;
-use crate::seat::seated_on_thread;
+use crate::seat::seated_twice;
 
 impl Session {
     /// The dispatcher, which limits the requests of the server that accepted the connection; `None` if
@@ -56,7 +56,7 @@ impl Session {
         match self.dispatcher() {
             Some(dispatcher) => {
                 let seat = Arc::new(dispatcher.clone());
-                seated_on_thread(self.address(), seat, handler)
+                seated_twice(self.address(), seat, handler)
             }
             None => handler(),
         }
@@ -97,7 +97,7 @@ impl Session {
 
     /// Makes the session look for requests to begin.
     pub(super) fn begin_more(&self) {
-        self.lock().rouse(Sleeper::Service);
+        self.lock().rouse();
     }
 
     /// Gives permits back to the dispatcher, and asks for those that the session wants. No lock is held.
@@ -110,11 +110,11 @@ impl Session {
         if state.membership.is_some() && state.permits.is_gone == is_gone {
             state.permits.granted += permits;
             state.permits.wanted = 0;
-            state.rouse(Sleeper::Service);
+            state.rouse();
             return called;
         }
         // The connection, or its peer's direction, has ended meanwhile.
-        state.rouse(Sleeper::Service);
+        state.rouse();
         drop(state);
         self.options.dispatcher.give_back(permits, is_gone);
         called

@@ -11,7 +11,6 @@ use antiphon::session::{Phase, RequestDetails, Settled};
 use antiphon::{CallId, Closed, Instant, OwnedJson, OwnedOutcome, RequestKey};
 use smallvec::SmallVec;
 
-use super::direct::Inlet;
 use super::line::Line;
 use crate::batch::batch_name;
 use crate::debug::debug_fields;
@@ -68,12 +67,6 @@ pub struct State {
     pub(crate) progress: Vec<(CallId, Arc<Told>)>,
     /// The flags of requests, as long as others own them.
     pub(super) flags: Vec<(RequestKey, CancelFlag)>,
-    /// Which thread reads, if others than the reading thread may.
-    pub(super) reading: Reading,
-    /// Whether the reading thread has read everything, after a deadline has passed.
-    pub(super) looking: Looking,
-    /// The rest of a write that a caller began, for the writer; otherwise empty.
-    pub(super) left_over: Vec<u8>,
     /// The request whose handler panicked last, until that is reported.
     pub(super) panicked: Option<RequestDetails>,
     /// The phase for which all waiting threads and tasks have been woken.
@@ -82,9 +75,10 @@ pub struct State {
     pub(super) was_paused: bool,
     /// Whether the transport was dropped.
     pub(super) is_let_go: bool,
-    /// When the task or thread that waits for deadlines wakes without a waker.
+    /// When the task wakes without a waker.
     pub(super) alarm: Instant,
-    pub(super) sleepers: Sleepers,
+    /// Wakes the task; `None` while it runs.
+    pub(super) sleeper: Option<Waker>,
     /// Tasks and threads that wait for a change: of the phase, a cancel, or a write.
     pub(super) watchers: Vec<Waker>,
     pub(super) wakes: Wakes,
@@ -102,13 +96,10 @@ impl State {
             batches: Vec::new(),
             progress: Vec::new(),
             flags: Vec::new(),
-            reading: Reading::default(),
-            looking: Looking::default(),
-            left_over: Vec::new(),
             panicked: None,
             is_let_go: false,
             alarm: Instant::FAR_FUTURE,
-            sleepers: Sleepers::default(),
+            sleeper: None,
             watchers: Vec::new(),
             wakes: Wakes::new(),
         }
@@ -263,19 +254,18 @@ impl State {
         self.wakes.extend(waker);
     }
 
-    /// Wakes the sleeper, if it sleeps, after the turn. Returns whether it slept.
-    pub(super) fn rouse(&mut self, sleeper: Sleeper) -> bool {
-        let waker = self.sleepers.take(sleeper);
+    /// Wakes the task, if it sleeps, after the turn. Returns whether it slept.
+    pub(super) fn rouse(&mut self) -> bool {
+        let waker = self.sleeper.take();
         let is_asleep = waker.is_some();
         self.wakes.extend(waker);
         is_asleep
     }
 
-    /// Wakes, after the turn, every sleeper, every thread and task that waits for a change, and every
-    /// sender that waits for space.
+    /// Wakes, after the turn, the task, everybody who waits for a change, and every sender that waits for
+    /// space.
     pub(super) fn rouse_all(&mut self) {
-        self.wakes
-            .extend(self.sleepers.0.iter_mut().filter_map(Option::take));
+        self.rouse();
         self.rouse_watchers();
         self.wakes.extend(self.line.call_all());
     }
@@ -320,112 +310,6 @@ impl Permits {
         let mut all = mem::take(&mut self.returned);
         all.add(mem::take(&mut self.granted), self.is_gone);
         all
-    }
-}
-
-/// Which thread reads, if others than the reading thread may.
-#[derive(Default)]
-pub(super) enum Reader {
-    /// The reading thread.
-    #[default]
-    Thread,
-    /// Another thread, which will not read for long.
-    Other,
-    /// No thread: one that is about to wait may take the inlet.
-    Nobody(Box<dyn Inlet>),
-}
-
-/// Which thread reads the input, and what the reading thread has to know of the others.
-#[derive(Default)]
-pub(super) struct Reading {
-    pub(super) by: Reader,
-    /// Whether the reading thread must read as soon as nobody else does.
-    pub(super) is_thread_wanted: bool,
-    /// How often other threads have read, or were given the chance.
-    pub(super) others: u64,
-    /// Whether a call has ended since the reading thread checked last.
-    pub(super) is_call_settled: bool,
-    /// How many threads wait for calls and do not read.
-    pub(super) callers: usize,
-}
-
-impl Reading {
-    /// Makes `reader` the reader, if no thread reads.
-    pub(super) fn begin(&mut self, reader: Reader) -> Option<Box<dyn Inlet>> {
-        match mem::replace(&mut self.by, reader) {
-            Reader::Nobody(inlet) => Some(inlet),
-            others => {
-                self.by = others;
-                None
-            }
-        }
-    }
-}
-
-/// What a reading thread has read, to decide whether a deadline that has passed takes effect.
-#[derive(Debug, Default)]
-pub(super) struct Looking {
-    /// How often something has arrived on the connection.
-    pub(super) reads: u64,
-    /// `None` while no deadline has passed.
-    pub(super) due: Option<Due>,
-}
-
-/// A deadline that has passed and does not take effect yet, because input may be unread.
-#[derive(Debug)]
-pub(super) struct Due {
-    /// How often something had arrived when `quiet_at` was set.
-    pub(super) reads: u64,
-    /// How many reads have emptied the socket since the deadline passed.
-    pub(super) drained: u32,
-    /// If nothing arrives before this time, everything counts as read.
-    pub(super) quiet_at: Instant,
-    /// The time at which everything counts as read, whatever arrives.
-    pub(super) until: Instant,
-}
-
-impl Looking {
-    /// When the thread that waits for deadlines has to check again.
-    pub(super) fn wake_at(&self, wake_at: Instant) -> Instant {
-        match &self.due {
-            Some(due) => wake_at.max(due.quiet_at),
-            None => wake_at,
-        }
-    }
-}
-
-/// The tasks and threads that sleep while a connection has nothing for them to do. A connection on
-/// a task has the first one, a connection on threads has the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sleeper {
-    /// The task, which does everything.
-    Task,
-    /// The thread that writes.
-    Writer,
-    /// The thread that waits for deadlines.
-    Timer,
-    /// The thread that runs the service.
-    Service,
-    /// The thread that reads, while reading is paused or left to other threads.
-    Reader,
-}
-
-/// How many kinds of sleepers there are.
-const SLEEPERS: usize = 5;
-
-/// The sleepers of one connection.
-#[derive(Default)]
-pub(super) struct Sleepers([Option<Waker>; SLEEPERS]);
-
-impl Sleepers {
-    pub(super) fn set(&mut self, sleeper: Sleeper, waker: Option<Waker>) -> Option<Waker> {
-        mem::replace(&mut self.0[sleeper as usize], waker)
-    }
-
-    /// Takes the waker of `sleeper`, or of the task, which does the work of all of them.
-    pub(super) fn take(&mut self, sleeper: Sleeper) -> Option<Waker> {
-        let own = self.0[sleeper as usize].take();
-        own.or_else(|| self.0[Sleeper::Task as usize].take())
     }
 }
 

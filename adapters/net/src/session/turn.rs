@@ -1,7 +1,6 @@
 //! One turn of a task that moves the bytes of a session, under one lock.
 
 use std::collections::VecDeque;
-use std::io;
 use std::mem::take;
 use std::task::Waker;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::session::Fault;
 
-use super::{Conn, Session, Sleeper, State, Work, is_gone};
+use super::{Conn, Session, State, Work, is_gone};
 use crate::transport::child_output::ChildExited;
 
 /// How many pieces of work are taken from a session in one turn at most.
@@ -118,7 +117,7 @@ impl Session {
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
         let mut _before = None;
         let mut state = self.lock();
-        _before = state.sleepers.set(Sleeper::Task, None);
+        _before = state.sleeper.take();
         state.conn.handle_time(now);
         state.take_sent(&sent, now);
         answer(&mut state.conn);
@@ -140,7 +139,7 @@ impl Session {
             return Next::Busy { wants_input };
         }
         let wake_at = state.next_alarm(now, is_drained);
-        state.fall_asleep(Sleeper::Task, waker);
+        state.fall_asleep(waker);
         Next::Sleep {
             wake_at,
             wants_input,
@@ -151,18 +150,6 @@ impl Session {
     /// and nothing after work that must end before anything else begins.
     pub fn take_work(&self, batch: &mut WorkBatch, requests: usize) {
         self.act(|state| state.take_work(batch, Some(requests), false));
-    }
-
-    /// The input has ended: the other side ended its stream, or reading failed.
-    pub fn input_ended(&self, failed: Option<io::Error>) {
-        let input = failed.map_or(Brought::End, |error| Brought::Failed(error.into()));
-        self.act(|state| state.take_input(&input));
-    }
-
-    /// Takes the result of writing the output.
-    pub(super) fn output_sent(&self, sent: Sent) {
-        let now = self.now();
-        self.act(|state| state.take_sent(&sent, now));
     }
 }
 
@@ -250,24 +237,6 @@ impl State {
         self.give_back(permits, has_asked);
     }
 
-    /// Takes the next work for a thread that handles one message after another, and returns how
-    /// many permits of the server it has taken. If there is no permit for the next request, the
-    /// service's thread is woken when there is one.
-    pub fn take_one(&mut self) -> (Option<Work>, usize) {
-        let (mut permits, mut has_asked) = (0, false);
-        if self.conn.is_request_next() {
-            has_asked = true;
-            permits = self.ask(1);
-        }
-        let next = self.conn.poll_work(permits > 0);
-        if let Some(Work::Request(message, ticket)) = &next {
-            self.conn.handle_held(message.method(), ticket.key());
-        } else {
-            self.give_back(take(&mut permits), has_asked);
-        }
-        (next, permits)
-    }
-
     /// Asks the server's dispatcher for permits. A connection that was not accepted by a server
     /// needs none. If there is none, the connection stands in line when the lock is free.
     fn ask(&mut self, requests: usize) -> usize {
@@ -314,8 +283,7 @@ impl State {
         }
     }
 
-    /// Returns the time at which the task or thread that waits for deadlines must check them again,
-    /// if it is not woken earlier.
+    /// Returns the time at which the task must check deadlines again, if it is not woken earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         if is_drained {

@@ -102,6 +102,12 @@ impl Acceptor {
     }
 }
 
+impl From<Arc<ServerConfig>> for Acceptor {
+    fn from(config: Arc<ServerConfig>) -> Self {
+        Self::new(config)
+    }
+}
+
 impl Secure for Acceptor {
     fn accept(&self, link: Link) -> Handshake {
         let watched = Watched::new(self.on_failure.clone(), link.context);

@@ -10,7 +10,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// Whether an error only means that there is nothing to read, or no space to write, yet. A stream
 /// in non-blocking mode returns it, and a socket whose read or write timeout has passed. Windows
 /// then returns `TimedOut`; on other systems `TimedOut` means that the other side is gone.
-pub fn is_later(error: &io::Error) -> bool {
+pub(crate) fn is_later(error: &io::Error) -> bool {
     let kind = error.kind();
     kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
 }
@@ -18,13 +18,13 @@ pub fn is_later(error: &io::Error) -> bool {
 /// The pauses between attempts to read from a stream, or to write to it, when the system cannot
 /// wake the thread.
 #[derive(Debug, Default)]
-pub struct Later {
+pub(crate) struct Later {
     last: Duration,
 }
 
 impl Later {
     /// Begins with the shortest pause.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
@@ -35,12 +35,12 @@ impl Later {
     }
 
     /// Makes the thread wait, each time twice as long, 20 ms at most.
-    pub fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         thread::sleep(self.longer());
     }
 
     /// Makes the next pause short again, because bytes were read or written.
-    pub fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         *self = Self::new();
     }
 }
@@ -49,7 +49,7 @@ impl Later {
 ///
 /// # Errors
 /// The writer accepts no more bytes.
-pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     let mut later = Later::new();
     loop {
         let moved = match bytes {

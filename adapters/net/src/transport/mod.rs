@@ -14,7 +14,6 @@ pub(crate) mod io;
 pub(crate) mod later;
 pub(crate) mod link;
 pub(crate) mod messages;
-pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod stdio;
 #[cfg(any(feature = "tokio", feature = "async-io"))]

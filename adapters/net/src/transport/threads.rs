@@ -6,12 +6,13 @@
 //! or the process from ending. Each direction holds one piece of data at most.
 
 use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use blocking::Unblock;
 
 use super::futures::FuturesPair;
 use super::io::Io;
-use super::later::Whole;
+use super::later::{Later, Whole, is_later};
 use super::link::Link;
 use super::stdio::{stdin, stdout_unbuffered};
 
@@ -48,10 +49,63 @@ fn on_threads(
     writer: impl Write + Send + 'static,
     awaits_end: bool,
 ) -> impl Io {
+    let later = Later::new();
+    let reader = Patient { reader, later };
     FuturesPair {
-        reader: Unblock::with_capacity(MAX_PIECE_BYTES, reader),
+        reader: Unblock::with_capacity(MAX_PIECE_BYTES, Caught(reader)),
         // `Unblock` loses the rest of a write that is interrupted.
-        writer: Some(Unblock::with_capacity(MAX_PIECE_BYTES, Whole(writer))),
+        writer: Some(Unblock::with_capacity(
+            MAX_PIECE_BYTES,
+            Whole(Caught(writer)),
+        )),
         awaits_end,
+    }
+}
+
+/// A reader that may return "would block": the system cannot wake the thread when there is input, so it pauses.
+struct Patient<R> {
+    reader: R,
+    later: Later,
+}
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.reader.read(buf) {
+            Err(error) if is_later(&error) => {
+                self.later.pause();
+                // Between two reads the thread looks whether it is still wanted.
+                Err(io::ErrorKind::Interrupted.into())
+            }
+            read => {
+                self.later.renew();
+                read
+            }
+        }
+    }
+}
+
+/// A reader or writer whose panic is an error: it would otherwise end the task that uses it.
+struct Caught<T>(T);
+
+impl<T> Caught<T> {
+    fn call<R>(&mut self, call: impl FnOnce(&mut T) -> io::Result<R>) -> io::Result<R> {
+        let called = catch_unwind(AssertUnwindSafe(|| call(&mut self.0)));
+        called.unwrap_or_else(|_| Err(io::Error::other("the transport panicked")))
+    }
+}
+
+impl<R: Read> Read for Caught<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.call(|reader| reader.read(buf))
+    }
+}
+
+impl<W: Write> Write for Caught<W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.call(|writer| writer.write(buf))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.call(Write::flush)
     }
 }

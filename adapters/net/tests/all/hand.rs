@@ -1,10 +1,11 @@
 //! A clock that is moved by hand, and timers that follow it.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use antiphon::Instant;
-use antiphon_net::{Runtime, Session, Task, Timer};
+use antiphon_net::{Brought, Moved, Runtime, Sent, Session, Task, Timer, WorkBatch};
 
 /// A clock that is moved by hand, and counts how often it is looked at.
 #[derive(Default)]
@@ -70,4 +71,59 @@ pub(crate) fn turn(session: &Session) -> Turn {
             },
         }
     })
+}
+
+/// What a driver does with a session, step by step.
+pub(crate) trait ByHand {
+    /// Takes the bytes of a read.
+    fn receive(&self, bytes: &[u8]);
+    /// The stream has ended, or reading has failed.
+    fn input_ended(&self, failed: Option<io::Error>);
+    /// Takes what is to be written next. False if there is nothing.
+    fn take_output(&self, into: &mut Vec<u8>) -> bool;
+    /// All that was taken has been written.
+    fn output_written(&self);
+    /// No more can be written.
+    fn output_failed(&self, error: io::Error);
+    /// A turn after a write, which takes no work and no output.
+    fn sent(&self, sent: Sent);
+}
+
+impl ByHand for Session {
+    fn receive(&self, bytes: &[u8]) {
+        self.act(|state| state.conn.handle_input(bytes));
+    }
+
+    fn input_ended(&self, failed: Option<io::Error>) {
+        self.act(|state| match failed {
+            None => state.conn.handle_eof(),
+            Some(error) => state.conn.handle_read_failed(error),
+        });
+    }
+
+    fn take_output(&self, into: &mut Vec<u8>) -> bool {
+        self.act(|state| state.conn.take_transmit(into))
+    }
+
+    fn output_written(&self) {
+        self.sent(Sent::All);
+    }
+
+    fn output_failed(&self, error: io::Error) {
+        self.sent(Sent::Failed(error.into()));
+    }
+
+    fn sent(&self, sent: Sent) {
+        let moved = Moved {
+            now: self.now(),
+            input: Brought::Nothing,
+            is_drained: false,
+            sent,
+            requests: None,
+            is_serving: false,
+        };
+        // Output is taken only into an empty buffer.
+        let (batch, output) = (&mut WorkBatch::default(), &mut vec![0]);
+        self.turn(moved, |_| {}, batch, output, Waker::noop());
+    }
 }

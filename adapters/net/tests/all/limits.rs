@@ -15,6 +15,7 @@ use antiphon_net::{
     ConnectionConfig, Io, Next, Pool, WhenFull, Work, block_on, drive_session, duplex,
 };
 
+use super::hand::ByHand;
 use super::support::{LONG, Side, poll_once, request};
 
 fn note(text: &str) -> String {

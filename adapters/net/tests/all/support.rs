@@ -13,7 +13,7 @@ use antiphon_net::{
     Responder, Sent, Session, SharedRuntime, Work, WorkBatch, block_on,
 };
 
-use super::hand::turn;
+use super::hand::{ByHand, turn};
 pub(crate) use super::hand::{Hand, Turn};
 
 /// Longer than any step takes unless it hangs.

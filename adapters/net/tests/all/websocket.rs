@@ -17,7 +17,7 @@ use antiphon_net::{
     SharedRuntime, Work, block_on,
 };
 
-use crate::hand::{Hand, Turn, turn};
+use crate::hand::{ByHand, Hand, Turn, turn};
 use support::{BINARY, FIN, PING, REQUEST, Sent, TEXT, answer, close, frame, header, sent, text};
 
 /// A session, and what moves its bytes and serves it.

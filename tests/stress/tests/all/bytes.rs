@@ -308,10 +308,9 @@ fn blocking_unix_moves_any_bytes() {
 // ARC-15 TRN-03
 #[test]
 fn blocking_memory_moves_any_bytes() {
-    let (near, far) = antiphon_blocking::Link::pair();
-    let serving = thread::spawn(move || echo_on_threads(far));
-    let (reader, writer, hang_up) = near.into_parts();
+    let (near, far) = antiphon_blocking::duplex(1000);
+    let serving = thread::spawn(move || echo_on_threads(far.into()));
+    let (reader, writer) = near.split();
     talk(reader, writer, || {});
-    drop(hang_up);
     serving.join().unwrap().unwrap();
 }

@@ -93,8 +93,8 @@ fn async_std_and_each_runtime_stay_in_one_place() {
         ("tokio", &["net/src/runtime/", "net/src/transport/tokio.rs"]),
         ("async_std", &["net/src/runtime/"]),
         ("smol", &["net/src/runtime/"]),
-        // HTTP on threads runs the futures of HTTP on tasks.
-        ("async_io", &["net/src/runtime/", "blocking/src/http/"]),
+        // On threads one thread runs the futures of all connections.
+        ("async_io", &["net/src/runtime/", "blocking/src/"]),
         ("hyper", &["net/src/http/"]),
         ("hyper_util", &["net/src/http/"]),
     ];

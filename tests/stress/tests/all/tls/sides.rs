@@ -121,11 +121,9 @@ impl Serving {
         };
         let (address, running) = match kind {
             Kind::Blocking => {
-                let acceptor = antiphon_blocking::tls::Acceptor::new(config)
-                    .on_failure(on_failure)
-                    .handshake_timeout(timeout);
+                let acceptor = antiphon_blocking::tls::Acceptor::new(config).on_failure(on_failure);
                 let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
-                let server = server.with_tls(acceptor);
+                let server = server.with_tls(acceptor).handshake_timeout(timeout);
                 let address = server.local_addr().unwrap();
                 let running = server.start(options, |_| Answers).unwrap();
                 (address, Running::Blocking(running))

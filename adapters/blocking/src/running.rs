@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use antiphon_net::block_on;
+use async_io::block_on;
 
 /// A server that is running. Dropping it stops it.
 #[must_use = "dropping it stops the server"]

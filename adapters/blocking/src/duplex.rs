@@ -154,7 +154,7 @@ impl Drop for MemoryWriter {
 #[cfg(test)]
 mod tests {
     use super::duplex;
-    use crate::transport::link::Link;
+    use crate::link::Link;
     use std::io::{self, Read, Write};
     use std::sync::mpsc;
     use std::thread;

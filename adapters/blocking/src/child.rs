@@ -2,14 +2,15 @@
 
 use std::io;
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use antiphon::CloseReason;
-use antiphon_net::{ChildConfig, Later, Peer, Process, STDERR_TIMEOUT};
+use antiphon_net::{ChildConfig, Peer};
+use async_io::block_on;
 
-use crate::driver::connect;
+use crate::driver::one_by_one;
+use crate::in_turn::InTurn;
+use crate::runtime::runtime;
 use crate::serve::Service;
-use crate::transport::link::Link;
 
 /// A running child process and the connection to it.
 ///
@@ -17,10 +18,7 @@ use crate::transport::link::Link;
 /// last messages of the protocol (LSP: `shutdown` and `exit`), then call [`close`](Self::close).
 #[derive(Debug)]
 #[must_use = "dropping it kills the child"]
-pub struct Child {
-    peer: Peer,
-    process: Process,
-}
+pub struct Child(antiphon_net::Child);
 
 impl Child {
     /// Starts `command` and connects to its standard input and output. `service` answers its
@@ -34,26 +32,25 @@ impl Child {
         options: impl Into<ChildConfig>,
         service: impl Service,
     ) -> io::Result<Self> {
-        let options = options.into();
-        let (process, stdout, stdin) =
-            Process::spawn(command, options.max_stderr_bytes, options.on_stderr)?;
-        let peer = connect(Link::new(stdout, stdin), options.options, service)?;
-        Ok(Self { peer, process })
+        let mut options = options.into();
+        options.options = one_by_one(options.options);
+        let (service, _) = InTurn::new(service);
+        antiphon_net::Child::spawn(command, options, service, &runtime()?).map(Self)
     }
 
     /// The handle to the other side.
     pub fn peer(&self) -> &Peer {
-        &self.peer
+        self.0.peer()
     }
 
     /// The number of the process.
     pub fn id(&self) -> u32 {
-        self.process.id()
+        self.0.id()
     }
 
     /// The last bytes that the child wrote to its standard error.
     pub fn stderr(&self) -> Vec<u8> {
-        self.process.stderr()
+        self.0.stderr()
     }
 
     /// Waits for the child to exit. Returns `None` if that takes longer than `timeout`.
@@ -61,7 +58,7 @@ impl Child {
     /// # Errors
     /// The system does not report it.
     pub fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-        self.process.wait(timeout)
+        block_on(self.0.wait(timeout))
     }
 
     /// Closes the connection, and with it the child's input, waits for the child to exit, and kills
@@ -70,16 +67,7 @@ impl Child {
     /// # Errors
     /// The system does not report how it ended.
     pub fn close(&self, timeout: Duration) -> io::Result<ExitStatus> {
-        self.peer.close(CloseReason::Done);
-        let status = match self.wait(timeout)? {
-            Some(status) => status,
-            None => self.kill()?,
-        };
-        let (began, mut later) = (Instant::now(), Later::new());
-        while !self.process.is_stderr_read() && began.elapsed() < STDERR_TIMEOUT {
-            later.pause();
-        }
-        Ok(status)
+        block_on(self.0.close(timeout))
     }
 
     /// Kills the child at once, and reaps it. Returns the status of a child that had already
@@ -88,12 +76,14 @@ impl Child {
     /// # Errors
     /// The system does not report how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
-        self.process.kill()
+        block_on(self.0.kill())
     }
 }
 
+/// The process is gone when this returns.
 impl Drop for Child {
     fn drop(&mut self) {
-        self.peer.close(CloseReason::Done);
+        // If it has ended by itself, that is fine.
+        let _ = self.kill();
     }
 }

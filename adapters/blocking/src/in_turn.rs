@@ -1,0 +1,273 @@
+//! A [`Service`] for threads as one for tasks: its methods run on the pool, one after another.
+//!
+//! ```text
+//!   the connection's task ──a job for each message──▶ queue ──a thread of the pool──▶ the service
+//! ```
+//!
+//! A connection has at most one thread, and only while there is a job. The task awaits the end of a request
+//! and of a notification, so no later message begins before; a cancel, a report and the end wait in the queue.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
+use antiphon_net::{Answer, Notification, Peer, Report, Request, Then};
+use async_channel::Receiver;
+
+use crate::serve::Service;
+
+/// How many reports wait at most while the service does something else.
+const MAX_REPORTS: usize = 1024;
+
+/// How many jobs a thread does before other connections have their turn.
+const MAX_JOBS: usize = 64;
+
+/// What is done with the service. It gets the peer of the connection.
+type Job<S> = Box<dyn FnOnce(&mut S, &Peer) + Send>;
+
+/// A service whose methods are called on the pool.
+pub(crate) struct InTurn<S: Service>(Arc<Queue<S>>);
+
+/// The jobs of one connection.
+struct Queue<S>(Mutex<State<S>>);
+
+struct State<S> {
+    jobs: VecDeque<Job<S>>,
+    /// Whether a thread of the pool does the jobs, or will.
+    is_scheduled: bool,
+    /// `None` while a thread has the service, and after the end.
+    service: Option<S>,
+    /// `None` before the first job.
+    peer: Option<Peer>,
+    /// How many reports wait.
+    reports: usize,
+    /// How many reports were dropped since because too many waited.
+    dropped: u64,
+    /// Whether no more jobs will come.
+    is_over: bool,
+    /// Dropped after the service: then whoever waits for its end goes on.
+    end: Option<async_channel::Sender<()>>,
+}
+
+impl<S: Service> InTurn<S> {
+    /// Takes a service. The receiver is closed when the service was dropped, after its last method.
+    pub(crate) fn new(service: S) -> (Self, Receiver<()>) {
+        let (end, has_ended) = async_channel::bounded(1);
+        let state = State {
+            jobs: VecDeque::new(),
+            is_scheduled: false,
+            service: Some(service),
+            peer: None,
+            reports: 0,
+            dropped: 0,
+            is_over: false,
+            end: Some(end),
+        };
+        (Self(Arc::new(Queue(Mutex::new(state)))), has_ended)
+    }
+
+    /// Has `job` done after those that wait.
+    fn push(&self, peer: &Peer, job: impl FnOnce(&mut S, &Peer) + Send + 'static) {
+        let job: Job<S> = Box::new(job);
+        let mut state = self.0.lock();
+        state.peer.get_or_insert_with(|| peer.to_unowned());
+        state.jobs.push_back(job);
+        Queue::schedule(&self.0, state);
+    }
+
+    /// Has `job` done after those that wait, and waits until it is done or dropped.
+    async fn done(&self, peer: &Peer, job: impl FnOnce(&mut S, &Peer) + Send + 'static) {
+        let (done, is_done) = async_channel::bounded::<()>(1);
+        self.push(peer, move |service, peer| {
+            let _done = done;
+            job(service, peer);
+        });
+        // It is never sent anything.
+        let _ = is_done.recv().await;
+    }
+}
+
+impl<S: Service> Queue<S> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
+        // No code that can panic runs under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread of the pool do what waits, unless one does or will. A connection wants one thread at a
+    /// time, so the pool takes its job however many wait there.
+    fn schedule(this: &Arc<Self>, mut state: MutexGuard<'_, State<S>>) {
+        if mem::replace(&mut state.is_scheduled, true) {
+            return;
+        }
+        let Some(peer) = state.peer.clone() else {
+            return;
+        };
+        drop(state);
+        let (queue, session) = (Arc::clone(this), Arc::clone(peer.session()));
+        let run = Box::new(move || queue.run(&peer));
+        session.options().pool.run_always(session.jobs(), run);
+    }
+
+    /// Does the jobs that wait, and at the end drops the service.
+    fn run(self: &Arc<Self>, peer: &Peer) {
+        let Some(mut service) = self.lock().service.take() else {
+            return;
+        };
+        for _ in 0..MAX_JOBS {
+            let mut state = self.lock();
+            let Some(job) = state.jobs.pop_front() else {
+                if state.is_over {
+                    let end = state.end.take();
+                    drop(state);
+                    drop_caught(service);
+                    drop(end);
+                } else {
+                    state.service = Some(service);
+                    state.is_scheduled = false;
+                }
+                return;
+            };
+            drop(state);
+            guarded(&mut service, peer, |service| job(service, peer));
+        }
+        let mut state = self.lock();
+        state.service = Some(service);
+        state.is_scheduled = false;
+        Self::schedule(self, state);
+    }
+}
+
+/// Keeps notifications from being served until the method of a request before them has returned.
+struct Held(Peer);
+
+impl Held {
+    fn new(peer: &Peer, request: &Request) -> Self {
+        peer.session().act(|state| {
+            state.conn.postpone();
+            state.conn.handle_held(request.method(), request.key());
+        });
+        Self(peer.to_unowned())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.session().act(|state| state.conn.handle_begun());
+    }
+}
+
+/// No more jobs come: the service is dropped after those that wait.
+impl<S: Service> Drop for InTurn<S> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_over = true;
+        match state.peer {
+            Some(_) => Queue::schedule(&self.0, state),
+            None => {
+                let unused = (state.service.take(), state.end.take());
+                drop(state);
+                drop_caught(unused.0);
+            }
+        }
+    }
+}
+
+/// Drops a value of the program, which may panic.
+fn drop_caught<T>(value: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+/// Calls a method of the service, and reports a panic to the service.
+fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
+    if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
+        let request = peer.session().take_panicked();
+        // If the report panics too, that is not reported.
+        let report = || service.report(peer, Report::Panicked(request));
+        let _ = catch_unwind(AssertUnwindSafe(report));
+    }
+}
+
+impl<S: Service> antiphon_net::Service for InTurn<S> {
+    async fn opened(&self, peer: &Peer) {
+        self.done(peer, |service, peer| service.opened(peer)).await;
+    }
+
+    fn batch(&self, peer: &Peer, items: usize) {
+        self.push(peer, move |service, peer| service.batch(peer, items));
+    }
+
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        let own = request.detach();
+        let held = Held::new(peer, request);
+        let (done, is_done) = async_channel::bounded::<()>(1);
+        self.push(peer, move |service, peer| {
+            let _done = (held, done);
+            if own.is_cancelled() {
+                // If the connection has ended meanwhile, no answer is awaited.
+                let _ = own.defer().cancelled();
+                return;
+            }
+            peer.session().run_with_permit(|| {
+                if let Some(answer) = own.guard(|| service.request(peer, &own)) {
+                    let _ = own.answer(answer);
+                }
+            });
+        });
+        // If the request is cancelled, its method runs on, and the next request waits for it.
+        request
+            .to_end(async move { is_done.recv().await })
+            .await
+            .ok();
+        Ok(Answer::deferred())
+    }
+
+    async fn notification(&self, peer: &Peer, notification: Notification) {
+        self.done(peer, |service, peer| {
+            service.notification(peer, notification)
+        })
+        .await;
+    }
+
+    fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
+        self.push(peer, move |service, peer| {
+            let reason = reason.as_ref().map(OwnedJson::as_json);
+            service.cancelled(peer, request, reason);
+        });
+    }
+
+    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
+        self.push(peer, move |_, _| then(outcome));
+    }
+
+    fn report(&self, peer: &Peer, report: Report) {
+        let mut state = self.0.lock();
+        if state.reports == MAX_REPORTS {
+            state.dropped += 1;
+            return;
+        }
+        state.reports += 1;
+        let messages = mem::take(&mut state.dropped);
+        drop(state);
+        let queue = Arc::clone(&self.0);
+        self.push(peer, move |service, peer| {
+            queue.lock().reports -= 1;
+            if messages > 0 {
+                service.report(peer, Report::Dropped { messages });
+            }
+            service.report(peer, report);
+        });
+    }
+
+    fn closed(&self, peer: &Peer, why: Closed) {
+        self.push(peer, move |service, peer| service.closed(peer, why));
+    }
+}
+
+impl<S: Service> fmt::Debug for InTurn<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InTurn").finish_non_exhaustive()
+    }
+}
