@@ -9,7 +9,7 @@ use crate::codes;
 use crate::error_profile::{ErrorProfile, Failures};
 use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
-use crate::progress::ProgressStyle;
+use crate::subscription::ProgressStyle;
 
 pub(crate) use settings::Settled;
 pub use settings::{FixedConfig, Settings};

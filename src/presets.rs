@@ -11,7 +11,7 @@ use crate::config::{
 };
 use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
-use crate::progress::ProgressStyle;
+use crate::subscription::ProgressStyle;
 
 /// The time limit of a drain if the other side is an editor or an MCP host. VS Code and the SDKs of MCP kill
 /// a server that still runs 2 s after its end, so it has to be over before.

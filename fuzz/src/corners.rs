@@ -12,7 +12,7 @@ use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError,
     Cut, ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id,
     IdScheme, Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
-    ProgressStyle, RefusedCause, SendError, Settings,
+    RefusedCause, SendError, Settings, Style,
 };
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -112,7 +112,7 @@ fn progress() {
     fn json(text: &[u8]) -> Json<'_> {
         Json::parse(text).expect("JSON")
     }
-    for style in [ProgressStyle::None, ProgressStyle::Lsp, ProgressStyle::Mcp] {
+    for style in [Style::ETHEREUM, Style::LSP_PROGRESS, Style::MCP_PROGRESS] {
         for params in [
             &b"{}"[..],
             b"[1]",

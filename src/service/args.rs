@@ -7,7 +7,7 @@ use super::missing::{absent, null};
 use super::trace_context::META;
 use crate::config::UnknownParams;
 use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind, JsonString, OwnedJson};
-use crate::progress::Object;
+use crate::subscription::Object;
 
 impl UnknownParams {
     /// Returns the params without the members that none of these parameters has; `None` if there are

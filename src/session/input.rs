@@ -1,5 +1,5 @@
-//! Input: bytes become messages, answers end their calls, progress goes to the calls that watch it,
-//! and other messages wait for the service.
+//! Input: bytes become messages, answers end their calls, events of streams go to their
+//! routes, and other messages wait for the service.
 //!
 //! All messages that one read has brought are put into the queue before the service is given any of
 //! them. So a cancel that arrives together with its request finds the request still waiting.
@@ -12,9 +12,10 @@ use super::phase::Phase;
 use super::queue::Settled;
 use super::report::{Report, RequestDetails};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
-use crate::event::{CloseReason, Event, NotificationRef, ResponseRef, UnmatchedKind};
+use crate::event::{CloseReason, Event, ResponseRef, UnmatchedKind};
 use crate::http::{Opening, opening};
 use crate::input::Input;
+use crate::owned::OwnedOutcome;
 use crate::websocket::Heartbeat;
 
 /// The largest buffer for unfinished input, in bytes, that is kept when it is empty.
@@ -226,7 +227,7 @@ impl<W> Session<W> {
             }
             Event::Notification(notification) => {
                 let is_exit = notification.method == "exit";
-                if !self.take_progress(&notification) {
+                if !self.take_event(&notification) {
                     self.queue.push_notification(notification);
                 }
                 self.note_notification(is_exit);
@@ -262,31 +263,15 @@ impl<W> Session<W> {
         }
     }
 
-    /// Takes a notification that reports the progress of a watched call, and moves the call's
-    /// deadline. Returns false for any other notification.
-    fn take_progress(&mut self, notification: &NotificationRef<'_>) -> bool {
-        let style = self.conn.config().dialect.progress;
-        let limits = self.queue.limits();
-        let progress = self.progress.as_mut();
-        let taken = progress.and_then(|progress| progress.take(style, notification, limits));
-        let Some((call, extend)) = taken else {
-            return false;
-        };
-        if let Some(extend) = extend {
-            let deadline = extend.deadline(self.now);
-            // A call that is watched is open, so this does not fail.
-            let _ = self.conn.set_deadline(call, Some(deadline));
-        }
-        true
-    }
-
     /// Passes on a call that has ended: as work of the service, in order with other work, if it was
     /// made by [`call_in_order`](Self::call_in_order); otherwise directly, by
     /// [`poll_settled`](Self::poll_settled).
     fn settle(&mut self, settled: Settled<W>) {
-        if let Some(progress) = &mut self.progress {
-            progress.end(settled.call);
-        }
+        let answer = match &settled.outcome {
+            OwnedOutcome::Ok(answer) => Some(answer.as_json()),
+            _ => None,
+        };
+        self.settle_route(settled.call, answer);
         if !self.in_order.is_empty() && self.in_order.remove(&settled.call.number()) {
             self.queue.push_settled(settled);
         } else {

@@ -2,16 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
 use super::options::{Order, SessionConfig};
 use super::phase::Phase;
-use super::progress::{Extend, Progress, Watched};
 use super::queue::{InOrder, Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails, Unserved};
+use super::routes::Routes;
 use super::ticket::{Method, Ticket};
 use super::wire::{FramingMismatch, Handshake, Wire};
 use crate::config::{Config, Dialect};
@@ -20,7 +19,6 @@ use crate::encode::Payload;
 use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::frame::Framing;
 use crate::id::{CallId, Id, RequestKey};
-use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedRequest};
 use crate::time::Instant;
 
@@ -77,8 +75,8 @@ pub struct Session<W> {
     pub(super) settled: VecDeque<Settled<W>>,
     /// The numbers of open calls whose outcome is delivered in order with the service's work.
     pub(super) in_order: BTreeSet<u64>,
-    /// Calls whose progress is awaited; `None` before the first one.
-    pub(super) progress: Option<Box<Progress>>,
+    /// The streams that are read; `None` before the first one.
+    pub(super) routes: Option<Box<Routes>>,
     /// The data of the handshake; `None` before messages can be exchanged. Empty once it was taken.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
@@ -150,7 +148,7 @@ impl<W> Session<W> {
             is_serving: true,
             settled: VecDeque::new(),
             in_order: BTreeSet::new(),
-            progress: None,
+            routes: None,
             lost: None,
             cancelled: Vec::new(),
             writing: Writing::Idle,
@@ -349,48 +347,6 @@ impl<W> Session<W> {
         self.in_order.insert(call.number());
     }
 
-    /// Makes [`poll_progress`](Self::poll_progress) return the progress of an open call, until the
-    /// call ends or is cancelled. The call's params must ask for progress under `token`: see
-    /// [`ProgressStyle::ask`](crate::ProgressStyle::ask). Progress under other tokens, or later, is
-    /// an ordinary notification.
-    ///
-    /// ```
-    /// use antiphon::session::{Session, Wire};
-    /// use antiphon::{Config, Instant};
-    ///
-    /// let config = Config::new().progress(antiphon::ProgressStyle::Lsp);
-    /// let mut session: Session<()> = Session::new(config.into(), Wire::Messages, Instant::ZERO);
-    /// let params = config.dialect.progress.ask((), "p1")?;
-    /// let call = session.call("index", params.as_json(), None, ()).unwrap();
-    /// session.watch_progress(call, "p1", None);
-    /// session.handle_input(
-    ///     br#"{"jsonrpc":"2.0","method":"$/progress","params":{"token":"p1","value":50}}"#,
-    /// );
-    /// assert_eq!(session.poll_progress().unwrap().1.as_str(), "50");
-    /// # Ok::<(), antiphon::EncodeError>(())
-    /// ```
-    pub fn watch_progress(
-        &mut self,
-        call: CallId,
-        token: impl Into<String>,
-        extend: Option<Extend>,
-    ) {
-        let token = token.into();
-        let progress = self.progress.get_or_insert_default();
-        progress.watch(Watched {
-            call,
-            token,
-            extend,
-        });
-    }
-
-    /// Returns the next progress of a watched call, in order. If more than
-    /// [`max_queued_messages`](SessionConfig::max_queued_messages) values wait, or more than
-    /// [`max_queued_bytes`](SessionConfig::max_queued_bytes) bytes of them, the oldest are dropped.
-    pub fn poll_progress(&mut self) -> Option<(CallId, OwnedJson)> {
-        self.progress.as_mut()?.pop()
-    }
-
     /// Sends a notification: see [`Connection::notify`].
     ///
     /// # Errors
@@ -420,10 +376,8 @@ impl<W> Session<W> {
     /// [`Connection::cancel`].
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
         self.in_order.remove(&call.number());
-        if let Some(progress) = &mut self.progress {
-            progress.end(call);
-        }
         let waiter = self.conn.cancel(call);
+        self.settle_route(call, None);
         self.advance();
         waiter
     }

@@ -11,10 +11,11 @@
 //! | `input` | turns bytes into messages, and passes messages to callers and to the service |
 //! | `output` | the bytes to be written next, and the result of writing |
 //! | `ending` | how a session ends, and when a deadline may end something |
-//! | `progress` | the progress that the peer reports of our calls |
 //! | `queue` | the messages that wait for the service, in order and within limits |
 //! | `order` | what a handler may hold up, and for how long |
 //! | `ticket` | the right to answer one request |
+//! | `events` | gives events of streams to their routes |
+//! | `routes` | the table of routes: which notification belongs to which stream, and what waits for its reader |
 //! | `unserved` | reports of messages that nobody serves |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |
@@ -22,15 +23,16 @@
 
 mod answer;
 mod ending;
+mod events;
 mod input;
 mod machine;
 mod options;
 mod order;
 mod output;
 mod phase;
-mod progress;
 mod queue;
 mod report;
+mod routes;
 #[cfg(test)]
 mod tests;
 mod ticket;
@@ -41,8 +43,8 @@ pub use ending::grace;
 pub use machine::Session;
 pub use options::{Order, SessionConfig, WhenFull};
 pub use phase::Phase;
-pub use progress::Extend;
 pub use queue::{Settled, Work};
 pub use report::{Fault, Report, RequestDetails, Severity, UnmatchedDetails};
+pub use routes::{Bound, Extend, Overflow, RouteId, Routed};
 pub use ticket::Ticket;
 pub use wire::{FramingMismatch, Handshake, Layer, LayerEnd, LayerEvent, Wire};

@@ -20,12 +20,12 @@ pub struct SessionConfig {
     pub config: Config,
     /// The most notifications, beginnings of batches and reports that wait for the service.
     /// [`when_full`](Self::when_full) sets what happens at the limit. Default 16 384. Each needs
-    /// its own bytes and about 100 more. As many values of progress may wait besides, see
-    /// [`poll_progress`](super::Session::poll_progress).
+    /// its own bytes and about 100 more. Events of
+    /// streams have [bounds](super::Bound) of their own.
     pub max_queued_messages: usize,
     /// The most bytes of messages that wait for the service, and of requests that are not answered
     /// yet. One message is always accepted. [`when_full`](Self::when_full) sets what happens at the
-    /// limit. Default 64 MiB. Values of progress may have as many bytes besides.
+    /// limit. Default 64 MiB. Events of streams may have as many bytes besides, all together.
     pub max_queued_bytes: usize,
     /// What happens at these limits. Default [`WhenFull::Pause`].
     pub when_full: WhenFull,

@@ -323,9 +323,9 @@ impl<W> Queue<W> {
         self.items.is_empty()
     }
 
-    /// The most messages and the most bytes that may wait.
-    pub(super) fn limits(&self) -> (usize, usize) {
-        (self.max_messages, self.max_bytes)
+    /// The most bytes that may wait.
+    pub(super) fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// Whether reading should pause.

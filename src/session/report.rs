@@ -122,6 +122,23 @@ pub enum Report {
         /// How many.
         messages: u64,
     },
+    /// The reader of a stream was too slow: this many of its events were dropped, as the
+    /// [`Bound`](super::Bound) of its route says. Reported once, when all others were read or the route was
+    /// closed.
+    EventsDropped {
+        /// The notification that carries them.
+        method: &'static str,
+        /// How many.
+        events: u64,
+    },
+    /// This many events came while the answer to a call that opens a stream was awaited, and belong to
+    /// no stream: no answer brought their id, or more came than are kept.
+    EventsUnmatched {
+        /// The notification that carries them.
+        method: &'static str,
+        /// How many.
+        events: u64,
+    },
     /// Nobody serves the method of a request or a notification. A request was answered with an error,
     /// *method not found* in most cases; a notification was ignored. Each name is reported once on a
     /// connection, and 16 names at most; a longer one is cut to its first 256 bytes.
@@ -252,12 +269,14 @@ impl Report {
             | Self::NoCapacity(_)
             | Self::QueueOverflow
             | Self::Dropped { .. }
+            | Self::EventsDropped { .. }
             | Self::HoldsOrder(_)
             | Self::LimitReached(_) => Severity::Warning,
             Self::Malformed { .. }
             | Self::Refused { .. }
             | Self::UnmatchedResponse { .. }
             | Self::InvalidParams(..)
+            | Self::EventsUnmatched { .. }
             | Self::Unserved(_)
             | Self::MoreUnserved { .. }
             | Self::Transport(_)
@@ -392,6 +411,12 @@ write!(f, "invalid params: {}: {request}", Reason(error))
                 "too much waits for the service while a call is open: the connection was ended",
             ),
             Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
+            Self::EventsDropped { method, events } => {
+                write!(f, "{events} events dropped, because their reader is slow: {method}")
+            }
+            Self::EventsUnmatched { method, events } => {
+                write!(f, "{events} events that belong to no stream: {method}")
+            }
             Self::Unserved(request) => write!(f, "nobody serves it: {request}"),
             Self::MoreUnserved { messages } => {
                 write!(f, "{messages} more messages that nobody serves")

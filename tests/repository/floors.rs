@@ -53,12 +53,16 @@ const HOUSE: [Room; 41] = [
     room(1, "event", &["error_object", "id"]),
     // Copies of events, to keep.
     room(1, "owned", &["error_object", "event", "id"]),
-    // The members of params that report progress in a dialect.
-    room(1, "progress", &["encode"]),
+    // The members of params that carry events of streams, such as progress, in a dialect.
+    room(1, "subscription", &["encode"]),
     // The configuration chooses codes, the spelling of ids and the way of progress.
-    room(1, "config", &["codes", "error_profile", "id", "progress"]),
+    room(
+        1,
+        "config",
+        &["codes", "error_profile", "id", "subscription"],
+    ),
     // A preset is a configuration.
-    room(1, "presets", &["config", "error_profile", "progress"]),
+    room(1, "presets", &["config", "error_profile", "subscription"]),
     // Reading a message gives parts of events, and depends on version and dialect.
     room(
         1,

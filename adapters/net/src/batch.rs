@@ -9,14 +9,11 @@ use antiphon::{Batch, CallId, Encoded, Handle as Entry, OwnedId, Payload, SendEr
 use serde::Serialize;
 
 use crate::call_request::{CallRequest, put_headers};
+use crate::slot::NAMES;
 use crate::text::Text;
 
 /// The number of the next batch. It distinguishes the calls of one batch from those of others.
 static BATCHES: AtomicU32 = AtomicU32::new(0);
-
-/// If a [`CallId`] has this bit in its number, it is the name of a call in a batch, by which the outcome
-/// is fetched. The id of a call that was sent never has it.
-const NAMES: u64 = 1 << 63;
 
 /// Collects the entries of one batch. No connection is involved before it is sent.
 pub struct BatchBuilder(RefCell<Entries>);
@@ -254,12 +251,4 @@ impl fmt::Debug for BatchBuilder {
             .field("entries", &entries)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the number of the batch, and the index of the call among the calls of the batch, if `name`
-/// identifies a call of a batch.
-pub(crate) fn batch_name(name: CallId) -> Option<(u32, usize)> {
-    let place = name.number() & !NAMES;
-    let place = usize::try_from(place).ok()?;
-    (name.number() & NAMES != 0).then_some((name.connection(), place))
 }

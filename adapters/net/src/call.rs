@@ -6,11 +6,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, poll_fn, ready};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{self, Context, Poll};
 use std::time::Duration;
 
 use antiphon::RpcError;
-use antiphon::{Collector, OwnedError, OwnedId, OwnedJson, OwnedOutcome, SendError};
+use antiphon::session::Extend;
+use antiphon::{Collector, Instant, OwnedError, OwnedId, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
@@ -18,6 +20,7 @@ use crate::call_request::CallRequest;
 use crate::debug::debug_fields;
 use crate::intercepted::{Intercepted, InterceptedBatch, Interception, Shown};
 use crate::pending::{PendingBatch, PendingCall};
+use crate::route::CallProgress;
 use crate::runtime::threads::block_on;
 use crate::text::Text;
 use crate::wait::{Later, Wait};
@@ -37,6 +40,12 @@ pub(crate) trait MakeCall: Sync {
         batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector>;
+}
+
+/// Makes calls over connections that bring notifications: a peer, or a client that has peers.
+pub(crate) trait HearCall: MakeCall {
+    /// The current time, by the clock of its connections.
+    fn now(&self) -> Instant;
 }
 
 /// A call or batch that has begun.
@@ -168,6 +177,25 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
     /// Returns the request, for a maker that sends it in another way.
     pub(crate) fn into_parts(self) -> (&'p C, Option<CallRequest<'p>>) {
         (self.maker, self.request)
+    }
+}
+
+#[expect(private_bounds, reason = "there are no other makers of calls")]
+impl<R, C: HearCall, E> Call<'_, R, C, E> {
+    /// Asks for the progress of the call. With `at_most`, each value begins the timeout anew, up to this time
+    /// from now.
+    pub(crate) fn hear_progress(&mut self, at_most: Option<Duration>) -> Arc<CallProgress> {
+        let timeout = self.request.as_ref().and_then(|request| request.timeout);
+        let extend = timeout.zip(at_most).map(|(timeout, at_most)| Extend {
+            timeout,
+            until: self.maker.now() + at_most,
+        });
+        let progress = CallProgress::new(extend);
+        if let Some(request) = &mut self.request {
+            request.timeout = timeout.into_iter().chain(at_most).min();
+            request.progress = Some(Arc::clone(&progress));
+        }
+        progress
     }
 }
 

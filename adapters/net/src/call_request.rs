@@ -1,14 +1,13 @@
 //! The content of a call, before it is sent.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{OwnedId, SendError};
 
+use crate::route::CallProgress;
 use crate::text::Text;
-
-/// The default time that a call waits for its answer, and a notification for space in the output.
-pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The content of a call.
 pub(crate) struct CallRequest<'c> {
@@ -18,6 +17,8 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) id: Option<OwnedId>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
+    /// The progress of the call, if it is heard.
+    pub(crate) progress: Option<Arc<CallProgress>>,
     /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -34,6 +35,7 @@ impl<'c> CallRequest<'c> {
             id: None,
             timeout,
             is_idempotent: false,
+            progress: None,
             headers: Vec::new(),
         }
     }

@@ -53,6 +53,7 @@ mod progress;
 mod request;
 mod resend;
 mod responder;
+mod route;
 mod router;
 mod runtime;
 mod scratch;
@@ -76,7 +77,6 @@ pub use antiphon::session::{Order, Report, RequestDetails, Severity, UnmatchedDe
 pub use batch::BatchBuilder;
 pub use call::{BatchCall, Call};
 pub use call_error::{CallError, CallRefused, NoConnection};
-pub use call_request::DEFAULT_CALL_TIMEOUT;
 pub use cancellation::Cancellation;
 pub use client::roster::{
     ConnectionChange, OnChange, OnOpen, OnOpening, ReconnectConfig, Roster, Waiting, judge_ended,
@@ -92,7 +92,7 @@ pub use fault::{cannot_connect, lookup_error, to_error, unless_broken};
 pub use finish::Finish;
 pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use notification::Notification;
-pub use options::ConnectionConfig;
+pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
 pub use outgoing::OutgoingCall;
 pub use peer::Peer;
 pub use pending::{PendingBatch, PendingCall};

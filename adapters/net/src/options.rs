@@ -11,7 +11,6 @@ use antiphon::service::{Chain, Interceptor};
 use antiphon::session::{Order, WhenFull};
 use antiphon::{Config, Retry};
 
-use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::dispatcher::Dispatcher;
 use crate::outgoing::OutgoingCall;
 use crate::pool::Pool;
@@ -20,6 +19,9 @@ use crate::runtime::Runtime;
 use crate::runtime::until;
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
+
+/// The default time that a call waits for its answer, and a notification for space in the output.
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The protocol's [`Config`], and the limits of the adapter around it. It can be made from a
 /// `Config`, with defaults for the rest.

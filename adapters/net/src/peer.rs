@@ -18,8 +18,8 @@ use antiphon::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::batch::{BatchBuilder, Entries, batch_name};
-use crate::call::{BatchCall, Begun, Call, MakeCall};
+use crate::batch::{BatchBuilder, Entries};
+use crate::call::{BatchCall, Begun, Call, HearCall, MakeCall};
 use crate::call_error::{CallError, CallRefused};
 use crate::call_request::CallRequest;
 use crate::context::Context;
@@ -30,7 +30,7 @@ use crate::responder::Responder;
 use crate::runtime::until;
 use crate::seat::away_during;
 use crate::session::{Session, State, Tag, Then};
-use crate::slot::{Gathering, call_slot};
+use crate::slot::{Gathering, batch_name, call_slot};
 use crate::text::Text;
 use crate::wait::Wait;
 
@@ -223,17 +223,24 @@ impl Peer {
         let Some(call) = call else {
             return refused(SendError::NotOpen);
         };
-        let params = match call.params {
-            Ok(params) => params,
+        let asked = call.params.and_then(|params| match &call.progress {
+            None => Ok((params, None)),
+            Some(progress) => progress.ask(&self.session, params),
+        });
+        let (params, route) = match asked {
+            Ok(asked) => asked,
             Err(error) => return refused(error),
         };
         let (deadline, slot) = (self.deadline(call.timeout), call_slot());
         self.in_turn(deadline, move |state| {
             let (what, tag) = ((&*call.method, &call.id), Tag::Once(Arc::clone(&slot)));
             let sent = send(&mut state.conn, what, params.all(), due(deadline), tag);
-            let call = sent.map_err(|rejected| rejected.error)?;
+            let sent = sent.map_err(|rejected| rejected.error)?;
+            if let Some((route, progress)) = route.zip(call.progress.as_ref()) {
+                state.conn.end_route_with(route, sent, progress.extend());
+            }
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
-            Ok(PendingCall::new(session, call, slot))
+            Ok(PendingCall::new(session, sent, slot))
         })
     }
 
@@ -498,6 +505,12 @@ impl MakeCall for Peer {
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Starting(self.start_batch(batch, timeout))
+    }
+}
+
+impl HearCall for Peer {
+    fn now(&self) -> Instant {
+        self.session.now()
     }
 }
 

@@ -5,26 +5,19 @@ use std::fmt;
 use std::future::{Future, IntoFuture, poll_fn};
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::session::{Extend, Report, RequestDetails};
 use antiphon::{
-    DecodeError, FromCall, Json, OwnedError, OwnedJson, OwnedOutcome, RequestKey, RpcError,
-    SendError,
+    DecodeError, FromCall, Json, OwnedError, OwnedJson, RequestKey, RpcError, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::{Call, MakeCall};
+use crate::call::{Call, HearCall};
 use crate::call_error::CallError;
-use crate::call_request::CallRequest;
 use crate::guard::contained;
 use crate::peer::Peer;
-use crate::pending::{PendingCall, due, send};
 use crate::request::Request;
-use crate::session::{State, Tag};
-use crate::slot::{Told, call_slot};
 use crate::wait::Wait;
 
 /// Reports the progress of a request to the peer, if the request asks for it: with `$/progress` in
@@ -79,14 +72,15 @@ impl<T: Serialize> Progress<T> {
     /// answered, or was cancelled and needs no answer; otherwise the value has no JSON form, or the
     /// connection has ended.
     pub fn send(&self, value: &T) -> Result<(), SendError> {
-        let style = self.peer.session().dialect().progress;
-        let (Some(token), Some(method)) = (&self.token, style.method()) else {
+        let (Some(token), Some(style)) =
+            (&self.token, self.peer.session().dialect().progress.style())
+        else {
             return Ok(());
         };
         let params = style.params(token.as_json(), value);
         let params = params.map_err(SendError::Encode)?;
         self.peer
-            .try_notify_about(self.request, method, params.as_json())
+            .try_notify_about(self.request, style.method(), params.as_json())
     }
 }
 
@@ -111,7 +105,7 @@ impl<T> Progress<T> {
 impl<S, T: Serialize> FromCall<Request, S> for Progress<T> {
     fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
         let params = request.raw_params();
-        let token = params.and_then(|params| request.progress_style().token(params));
+        let token = params.and_then(|params| request.progress_style()?.token(params));
         let progress = Self::new(request.peer(), token.map(Json::to_owned_json));
         let is_answered = !request.is_notification();
         Ok(Self {
@@ -144,7 +138,11 @@ impl<T> fmt::Debug for Progress<T> {
 /// The caller's function for each progress value.
 type Hear<'p> = Box<dyn FnMut(OwnedJson) -> Result<(), DecodeError> + Send + 'p>;
 
-impl<'p, R, E> Call<'p, R, Peer, E> {
+#[expect(
+    private_bounds,
+    reason = "there are no other makers of calls with progress"
+)]
+impl<'p, R, C: HearCall, E> Call<'p, R, C, E> {
     /// Asks for the progress of the call, and calls `hear` with each value that the peer reports
     /// before its answer. The dialect must have progress, as those of LSP and MCP do, and the
     /// params must be an object or absent. If a value does not have type `T`, a report is made and
@@ -168,7 +166,7 @@ impl<'p, R, E> Call<'p, R, Peer, E> {
     pub fn progress<T: DeserializeOwned>(
         self,
         mut hear: impl FnMut(T) + Send + 'p,
-    ) -> ProgressCall<'p, R, E> {
+    ) -> ProgressCall<'p, R, C, E> {
         ProgressCall {
             call: self,
             hear: Box::new(move |value| value.as_json().decode().map(&mut hear)),
@@ -180,13 +178,13 @@ impl<'p, R, E> Call<'p, R, Peer, E> {
 /// A call with progress: await it in a task, or [`wait`](Self::wait) for it on a thread. Made by
 /// [`Call::progress`].
 #[must_use = "nothing is sent before it is awaited or waited for"]
-pub struct ProgressCall<'p, R, E = OwnedError> {
-    call: Call<'p, R, Peer, E>,
+pub struct ProgressCall<'p, R, C, E = OwnedError> {
+    call: Call<'p, R, C, E>,
     hear: Hear<'p>,
     at_most: Option<Duration>,
 }
 
-impl<'p, R, E> ProgressCall<'p, R, E> {
+impl<R, C, E> ProgressCall<'_, R, C, E> {
     /// Begins the call's timeout anew with each progress value that the peer reports. The call takes no
     /// longer than `at_most` in all, even if its timeout is longer.
     pub fn extend_deadline(mut self, at_most: Duration) -> Self {
@@ -195,7 +193,11 @@ impl<'p, R, E> ProgressCall<'p, R, E> {
     }
 }
 
-impl<'p, R: 'p, E: RpcError + 'p> ProgressCall<'p, R, E> {
+#[expect(
+    private_bounds,
+    reason = "there are no other makers of calls with progress"
+)]
+impl<'p, R: 'p, C: HearCall, E: RpcError + 'p> ProgressCall<'p, R, C, E> {
     /// Blocks this thread until the call ends, and calls the function for progress on it.
     ///
     /// # Errors
@@ -205,16 +207,23 @@ impl<'p, R: 'p, E: RpcError + 'p> ProgressCall<'p, R, E> {
     }
 
     async fn run(self) -> Result<R, CallError<E>> {
-        let (decode, hear, at_most) = (self.call.decode, self.hear, self.at_most);
-        let (peer, request) = self.call.into_parts();
-        match intercepted(peer, request, hear, at_most).await {
-            Ok(outcome) => decode(outcome),
-            Err(error) => Err(CallError::of_untyped(error)),
-        }
+        let (mut call, mut hear) = (self.call, self.hear);
+        let progress = call.hear_progress(self.at_most);
+        let ended = poll_fn(|cx| {
+            // The end is polled first: what the peer reported before it can be taken by then.
+            let ended = Pin::new(&mut call).poll(cx);
+            for value in progress.take(cx.waker()) {
+                if let Err(error) = hear(value) {
+                    progress.report(error);
+                }
+            }
+            ended
+        });
+        ended.await
     }
 }
 
-impl<'p, R: 'p, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, E> {
+impl<'p, R: 'p, C: HearCall, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, C, E> {
     type Output = Result<R, CallError<E>>;
     type IntoFuture = Wait<'p, Self::Output>;
 
@@ -223,94 +232,7 @@ impl<'p, R: 'p, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, E> {
     }
 }
 
-/// Shows a call to the interceptors, if there are any, and makes it unless they have answered it.
-async fn intercepted(
-    peer: &Peer,
-    request: Option<CallRequest<'_>>,
-    hear: Hear<'_>,
-    at_most: Option<Duration>,
-) -> Result<OwnedOutcome, CallError> {
-    let mut request = request.ok_or(SendError::NotOpen)?;
-    let Some(seen) = peer.interception() else {
-        return Ok(outcome(peer, request, hear, at_most).await?);
-    };
-    let shown = seen.call(&mut request);
-    let intercepted = match shown.decided(&mut request).await {
-        Ok(intercepted) => intercepted,
-        Err(answered) => return answered,
-    };
-    let ended = outcome(peer, request, hear, at_most).await;
-    intercepted.end(ended.map_err(CallError::from))
-}
-
-/// Makes a call, and calls `hear` with each progress value until the call ends.
-async fn outcome(
-    peer: &Peer,
-    request: CallRequest<'_>,
-    mut hear: Hear<'_>,
-    at_most: Option<Duration>,
-) -> Result<OwnedOutcome, SendError> {
-    let told = Arc::<Told>::default();
-    let mut pending = start(peer, request, &told, at_most).await?;
-    let ended = poll_fn(|cx| {
-        told.register(cx.waker());
-        // The end is polled first: the progress that the peer reported before it is in `told` by then.
-        let ended = Pin::new(&mut pending).poll(cx);
-        while let Some(value) = told.take() {
-            if let Err(error) = hear(value) {
-                let style = peer.session().dialect().progress;
-                let about = RequestDetails::of_notification(style.method().unwrap_or_default());
-                peer.session().report(Report::InvalidParams(about, error));
-            }
-        }
-        ended
-    });
-    Ok(ended.await)
-}
-
-/// Sends a call, with a token in its params, and has progress under this token put into `told`.
-async fn start(
-    peer: &Peer,
-    request: CallRequest<'_>,
-    told: &Arc<Told>,
-    at_most: Option<Duration>,
-) -> Result<PendingCall, SendError> {
-    let session = peer.session();
-    let (token, style) = (session.progress_token(), session.dialect().progress);
-    let params = style.ask(request.params?.all(), &token);
-    let params = params.map_err(SendError::Encode)?;
-    let first = request.timeout.into_iter().chain(at_most).min();
-    let (deadline, slot) = (peer.deadline(first), call_slot());
-    let extend = request
-        .timeout
-        .zip(at_most)
-        .map(|(timeout, at_most)| Extend {
-            timeout,
-            until: peer.deadline(Some(at_most)),
-        });
-    let sending = |state: &mut State| {
-        let tag = Tag::Once(Arc::clone(&slot));
-        let (conn, params) = (&mut state.conn, params.as_json());
-        let sent = send(
-            conn,
-            (&request.method, &request.id),
-            params,
-            due(deadline),
-            tag,
-        );
-        let call = sent.map_err(|rejected| rejected.error)?;
-        conn.watch_progress(call, &*token, extend);
-        state.progress.push((call, Arc::clone(told)));
-        Ok(PendingCall::new(
-            Arc::clone(session),
-            call,
-            Arc::clone(&slot),
-        ))
-    };
-    peer.in_turn(deadline, sending).await
-}
-
-impl<R, E> fmt::Debug for ProgressCall<'_, R, E> {
+impl<R, C, E> fmt::Debug for ProgressCall<'_, R, C, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ProgressCall").field(&self.call).finish()
     }

@@ -12,7 +12,7 @@ use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     DecodeError, ErrorObject, ErrorProfile, Failures, Instant, Json, Origin, OwnedError, OwnedId,
-    OwnedNotification, ProgressStyle, RequestKey, SendError, UnknownParams,
+    OwnedNotification, RequestKey, SendError, Style, UnknownParams,
 };
 use serde::Deserialize;
 
@@ -274,8 +274,8 @@ impl Request {
     }
 
     /// How the connection's dialect reports progress.
-    pub(crate) fn progress_style(&self) -> ProgressStyle {
-        self.responder.session().dialect().progress
+    pub(crate) fn progress_style(&self) -> Option<Style> {
+        self.responder.session().dialect().progress.style()
     }
 
     /// Stores the context with the interceptors' attributes, and returns it.

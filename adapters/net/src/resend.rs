@@ -27,6 +27,7 @@ impl Peer {
                 .map(|_| deadline.saturating_since(runtime.now()));
             let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
             attempt.id.clone_from(&call.id);
+            attempt.progress.clone_from(&call.progress);
             let outcome = self.start(Some(attempt)).await?.await;
             let delay = match &outcome {
                 OwnedOutcome::Err(_) => retries.judge(&outcome, false, entropy.next()),

@@ -28,7 +28,7 @@ use std::fmt;
 use std::io;
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -81,8 +81,6 @@ pub struct Session {
     /// [`note_notification`](Self::note_notification).
     is_notified: AtomicBool,
     is_refused: AtomicBool,
-    /// How many calls have asked for progress.
-    progress_tokens: AtomicU64,
     /// How many handlers run to their end whose answer nobody awaits any more.
     unawaited: AtomicUsize,
     /// The connection's jobs on the pool; not set before the first one.
@@ -138,7 +136,6 @@ impl Session {
             adapter: OnceLock::new(),
             is_notified: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
-            progress_tokens: AtomicU64::new(0),
             unawaited: AtomicUsize::new(0),
             jobs: OnceLock::new(),
             runtime,
@@ -185,12 +182,6 @@ impl Session {
     /// The value that an adapter has stored, if it has this type.
     pub fn adapter_value<T: Any>(&self) -> Option<&T> {
         self.adapter.get()?.downcast_ref()
-    }
-
-    /// Returns a token for the progress of a call, different from those of the connection's other calls.
-    pub(crate) fn progress_token(&self) -> String {
-        let number = self.progress_tokens.fetch_add(1, Ordering::Relaxed);
-        format!("antiphon-{number}")
     }
 
     /// The runtime that makes the timers and tasks of the connection.
@@ -246,8 +237,9 @@ impl Session {
     /// something to do now.
     fn end_turn(&self, state: &mut State) {
         state.count_waiting();
-        while let Some((call, value)) = state.conn.poll_progress() {
-            state.tell(call, value);
+        while let Some(route) = state.conn.poll_ready_route() {
+            let reader = state.readers.remove(&route);
+            state.wakes.extend(reader);
         }
         while let Some(settled) = state.conn.poll_settled() {
             state.settle(settled);

@@ -1,12 +1,11 @@
 //! Slots for the outcome of one call or one batch, outside of the session's lock.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use antiphon::{CallId, Collector, OwnedJson, OwnedOutcome};
+use antiphon::{CallId, Collector, OwnedOutcome};
 use futures_util::task::AtomicWaker;
 
 use crate::lock::Lock;
@@ -56,39 +55,6 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
-/// How many progress values of a call are kept until they are taken. A further one drops the oldest.
-const MAX_TOLD: usize = 64;
-
-/// Holds what the peer has reported of the progress of one call.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    values: Lock<VecDeque<OwnedJson>>,
-    waker: AtomicWaker,
-}
-
-impl Told {
-    /// Adds a value, and returns the waker that is to be woken.
-    #[must_use]
-    pub(crate) fn put(&self, value: OwnedJson) -> Option<Waker> {
-        let mut values = self.values.lock();
-        if values.len() == MAX_TOLD {
-            values.pop_front();
-        }
-        values.push_back(value);
-        self.waker.take()
-    }
-
-    /// Takes the oldest value, if there is one.
-    pub(crate) fn take(&self) -> Option<OwnedJson> {
-        self.values.lock().pop_front()
-    }
-
-    /// Wakes `waker` when there is a value.
-    pub(crate) fn register(&self, waker: &Waker) {
-        self.waker.register(waker);
-    }
-}
-
 /// The slot of one call.
 pub type CallSlot = Arc<Slot<OwnedOutcome>>;
 
@@ -129,6 +95,18 @@ fn with_spare(act: impl FnOnce(&mut Vec<CallSlot>) -> Option<CallSlot>) -> Optio
         found
     };
     SPARE.try_with(with).ok().flatten()
+}
+
+/// If a [`CallId`] has this bit in its number, it is the name of a call in a batch, by which the outcome
+/// is fetched. The id of a call that was sent never has it.
+pub(crate) const NAMES: u64 = 1 << 63;
+
+/// Returns the number of the batch, and the index of the call among the calls of the batch, if `name`
+/// identifies a call of a batch.
+pub(crate) fn batch_name(name: CallId) -> Option<(u32, usize)> {
+    let place = name.number() & !NAMES;
+    let place = usize::try_from(place).ok()?;
+    (name.number() & NAMES != 0).then_some((name.connection(), place))
 }
 
 /// Collects the outcomes of a batch until all are there.

@@ -26,7 +26,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, MakeCall};
+use crate::call::{BatchCall, Begun, Call, HearCall, MakeCall};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::driver::drive;
@@ -249,6 +249,7 @@ impl ReconnectingClient {
                 .map(|_| deadline.saturating_since(runtime.now()));
             let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
             attempt.id.clone_from(&call.id);
+            attempt.progress.clone_from(&call.progress);
             let ended = match peer.start(Some(attempt)).await {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),
@@ -331,6 +332,12 @@ impl MakeCall for ReconnectingClient {
             let left = timeout.map(|_| deadline.saturating_since(self.inner.runtime.now()));
             Ok(peer.start_batch(batch, left).await?.await)
         }))
+    }
+}
+
+impl HearCall for ReconnectingClient {
+    fn now(&self) -> Instant {
+        self.inner.runtime.now()
     }
 }
 

@@ -15,11 +15,11 @@ use super::url::HttpUrl;
 use super::words::first_bytes;
 use crate::batch::Entries;
 use crate::call_error::CallError;
-use crate::call_request::DEFAULT_CALL_TIMEOUT;
 use crate::call_request::put_headers;
 use crate::context::Headers;
 use crate::debug::debug_fields;
 use crate::lock::Lock;
+use crate::options::DEFAULT_CALL_TIMEOUT;
 use crate::outgoing::OutgoingCall;
 
 /// Options of an HTTP client. It can be made from a [`Config`], with defaults for the rest.

@@ -109,7 +109,7 @@ enum Parameters<'r> {
 impl<'r> Parameters<'r> {
     fn of<'n>(request: &'r Request, names: impl Iterator<Item = &'n str> + Clone) -> Self {
         let params = request.raw_params();
-        let rest = params.and_then(|params| request.progress_style().without_token(params));
+        let rest = params.and_then(|params| request.progress_style()?.without_token(params));
         let given = rest.as_ref().map(OwnedJson::as_json).or(params);
         let known = request.unknown_params().without_unknown(given, names);
         known.or(rest).map_or(Self::All(params), Self::Rest)

@@ -1,5 +1,6 @@
 //! The data that the lock of a session guards.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -7,16 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use antiphon::session::{Phase, RequestDetails, Settled};
-use antiphon::{CallId, Closed, Instant, OwnedJson, OwnedOutcome, RequestKey};
+use antiphon::session::{Phase, RequestDetails, RouteId, Settled};
+use antiphon::{CallId, Closed, Instant, OwnedOutcome, RequestKey};
 use smallvec::SmallVec;
 
 use super::line::Line;
-use crate::batch::batch_name;
 use crate::debug::debug_fields;
 use crate::dispatcher::{Membership, Returned};
 use crate::fault::to_error;
-use crate::slot::{CallSlot, Gathering, Told};
+use crate::slot::{CallSlot, Gathering, batch_name};
 
 /// The core's session.
 pub(crate) type Conn = antiphon::session::Session<Tag>;
@@ -63,8 +63,8 @@ pub struct State {
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
-    /// The progress that the peer reports of our calls.
-    pub(crate) progress: Vec<(CallId, Arc<Told>)>,
+    /// Tasks and threads that wait for events of a route.
+    pub(crate) readers: BTreeMap<RouteId, Waker>,
     /// The flags of requests, as long as others own them.
     pub(super) flags: Vec<(RequestKey, CancelFlag)>,
     /// The request whose handler panicked last, until that is reported.
@@ -94,7 +94,7 @@ impl State {
             permits: Permits::default(),
             line: Line::default(),
             batches: Vec::new(),
-            progress: Vec::new(),
+            readers: BTreeMap::new(),
             flags: Vec::new(),
             panicked: None,
             is_let_go: false,
@@ -198,16 +198,8 @@ impl State {
         self.panicked = request;
     }
 
-    /// Passes the progress of a call to its caller.
-    pub(super) fn tell(&mut self, call: CallId, value: OwnedJson) {
-        let told = self.progress.iter().find(|(known, _)| *known == call);
-        let waker = told.and_then(|(_, told)| told.put(value));
-        self.wakes.extend(waker);
-    }
-
     /// Puts an outcome where its caller awaits it.
     pub(super) fn settle(&mut self, settled: Settled<Tag>) {
-        self.progress.retain(|(call, _)| *call != settled.call);
         let waker = match settled.waiter {
             Tag::Once(slot) => slot.put(settled.outcome),
             Tag::Batch(gathering, name) => {

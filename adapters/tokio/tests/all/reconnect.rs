@@ -9,7 +9,8 @@ use antiphon_net::{Duplex, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
-    OwnedError, ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry, connect, reconnect,
+    OwnedError, ProgressStyle, ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry,
+    connect, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -131,6 +132,39 @@ async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
     first.send(busy(1)).await.unwrap();
     drop((first, server));
     assert_eq!(calling.await.unwrap().to_string(), "Server busy (-32002)");
+}
+
+// CON-04 USE-21
+#[tokio::test(start_paused = true)]
+async fn progress_is_heard_on_each_connection_on_which_its_call_is_sent() {
+    let config = Config::new().progress(ProgressStyle::Lsp);
+    let (client, mut server) = client(config, |config| config);
+    let calling = tokio::spawn(async move {
+        let mut heard = Vec::new();
+        let call = client.call::<u32>("m", ()).idempotent();
+        let call = call.timeout(Duration::from_secs(10));
+        let call = call.progress(|step: u32| heard.push(step));
+        let ended = call.extend_deadline(Duration::from_secs(60)).await;
+        (ended.unwrap(), heard)
+    });
+    let asked = r#"{"jsonrpc":"2.0","method":"m","params":{"workDoneToken":"antiphon-0"},"id":1}"#;
+    let told = |step| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"$/progress\",\"params\":{{\"token\":\"antiphon-0\",\"value\":{step}}}}}\n"
+        )
+    };
+    let mut first = server.accept().await;
+    assert_eq!(first.line().await, asked);
+    first.send(told(1) + &told(2)).await.unwrap();
+    drop(first);
+    let mut second = server.accept().await;
+    assert_eq!(second.line().await, asked);
+    // Progress extends the deadline on the second connection by the call's whole timeout.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    second.send(told(3)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    second.send(told(4) + &result(1)).await.unwrap();
+    assert_eq!(calling.await.unwrap(), (1, vec![1, 2, 3, 4]));
 }
 
 /// Notes every call, and every answer with the milliseconds that it took.

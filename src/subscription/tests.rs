@@ -1,7 +1,10 @@
 use alloc::string::ToString;
 
-use super::ProgressStyle::{self, Lsp, Mcp};
+use super::{ProgressStyle, Style};
 use crate::json::{Json, OwnedJson};
+
+const LSP: Style = Style::LSP_PROGRESS;
+const MCP: Style = Style::MCP_PROGRESS;
 
 fn json(text: &str) -> Json<'_> {
     Json::parse_str(text).unwrap()
@@ -11,27 +14,26 @@ fn json(text: &str) -> Json<'_> {
 #[test]
 fn a_request_carries_its_token_where_the_dialect_has_it() {
     let cases = [
-        (Lsp, r#"{"workDoneToken":"a"}"#, Some(r#""a""#)),
-        (Lsp, r#"{"workDone\u0054oken":1e2}"#, Some("1e2")),
+        (LSP, r#"{"workDoneToken":"a"}"#, Some(r#""a""#)),
+        (LSP, r#"{"workDone\u0054oken":1e2}"#, Some("1e2")),
         (
-            Lsp,
+            LSP,
             r#"{"workDoneToken":9007199254740993.0}"#,
             Some("9007199254740993.0"),
         ),
-        (Lsp, r#"{"workDoneToken":null}"#, None),
-        (Lsp, r#"{"workDoneToken":["a"]}"#, None),
-        (Lsp, r#"{"_meta":{"progressToken":"a"}}"#, None),
-        (Lsp, r#"["workDoneToken"]"#, None),
+        (LSP, r#"{"workDoneToken":null}"#, None),
+        (LSP, r#"{"workDoneToken":["a"]}"#, None),
+        (LSP, r#"{"_meta":{"progressToken":"a"}}"#, None),
+        (LSP, r#"["workDoneToken"]"#, None),
         (
-            Mcp,
+            MCP,
             r#"{"_meta":{"progressToken":"\u0061"}}"#,
             Some(r#""\u0061""#),
         ),
-        (Mcp, r#"{"_meta":{"progressToken":-0}}"#, Some("-0")),
-        (Mcp, r#"{"_meta":{"progressToken":{}}}"#, None),
-        (Mcp, r#"{"_meta":7}"#, None),
-        (Mcp, r#"{"progressToken":"a"}"#, None),
-        (ProgressStyle::None, r#"{"workDoneToken":"a"}"#, None),
+        (MCP, r#"{"_meta":{"progressToken":-0}}"#, Some("-0")),
+        (MCP, r#"{"_meta":{"progressToken":{}}}"#, None),
+        (MCP, r#"{"_meta":7}"#, None),
+        (MCP, r#"{"progressToken":"a"}"#, None),
     ];
     for (style, params, token) in cases {
         assert_eq!(
@@ -47,23 +49,18 @@ fn a_request_carries_its_token_where_the_dialect_has_it() {
 fn what_carries_the_token_is_no_parameter() {
     let cases = [
         (
-            Lsp,
+            LSP,
             r#"{"workDone\u0054oken":{},"a":1.0}"#,
             Some(r#"{"a":1.0}"#),
         ),
-        (Lsp, r#"{"a":1,"_meta":{}}"#, None),
+        (LSP, r#"{"a":1,"_meta":{}}"#, None),
         (
-            Mcp,
+            MCP,
             r#"{"a":1,"_meta":{"x":1},"\u0062":[ 2 ]}"#,
             Some(r#"{"a":1,"\u0062":[ 2 ]}"#),
         ),
-        (Mcp, r#"{"_meta":7}"#, Some("{}")),
-        (Mcp, r#"["_meta"]"#, None),
-        (
-            ProgressStyle::None,
-            r#"{"_meta":7,"workDoneToken":1}"#,
-            None,
-        ),
+        (MCP, r#"{"_meta":7}"#, Some("{}")),
+        (MCP, r#"["_meta"]"#, None),
     ];
     for (style, params, expected) in cases {
         let rest = style.without_token(json(params));
@@ -76,33 +73,27 @@ fn what_carries_the_token_is_no_parameter() {
 fn progress_is_told_with_the_token_as_it_was_written() {
     let cases = [
         (
-            Lsp,
+            LSP,
             "1.50",
             r#"{"kind":"end"}"#,
             Ok(r#"{"token":1.50,"value":{"kind":"end"}}"#),
         ),
-        (Lsp, r#""a""#, "[1]", Ok(r#"{"token":"a","value":[1]}"#)),
+        (LSP, r#""a""#, "[1]", Ok(r#"{"token":"a","value":[1]}"#)),
         (
-            Mcp,
+            MCP,
             "1e0",
             r#"{"progress":0.5}"#,
             Ok(r#"{"progressToken":1e0,"progress":0.5}"#),
         ),
-        (Mcp, "1", "{}", Ok(r#"{"progressToken":1}"#)),
+        (MCP, "1", "{}", Ok(r#"{"progressToken":1}"#)),
         // A token among the value's own members is left out.
         (
-            Mcp,
+            MCP,
             "1",
             r#"{"progressToken":2,"a\n":3}"#,
             Ok(r#"{"progressToken":1,"a\n":3}"#),
         ),
-        (Mcp, "1", "7", Err("progress is told as an object")),
-        (
-            ProgressStyle::None,
-            "1",
-            "{}",
-            Err("the dialect has no progress"),
-        ),
+        (MCP, "1", "7", Err("progress is told as an object")),
     ];
     for (style, token, value, expected) in cases {
         let params = style.params(json(token), &json(value));
@@ -116,20 +107,15 @@ fn progress_is_told_with_the_token_as_it_was_written() {
 #[test]
 fn what_is_told_is_read_again() {
     let value = json(r#"{"progress":0.5,"total":1}"#);
-    for style in [Lsp, Mcp] {
+    for style in [LSP, MCP] {
         let params = style.params(json(r#""p1""#), &value).unwrap();
         let (token, told) = style.read(params.as_json()).unwrap();
         assert_eq!(token.as_str(), r#""p1""#);
         assert_eq!(told.get("progress").map(Json::as_str), Some("0.5"));
     }
-    assert!(Lsp.read(json(r#"{"token":"a"}"#)).is_none());
-    assert!(Lsp.read(json(r#"{"token":[],"value":1}"#)).is_none());
-    assert!(Mcp.read(json(r#"{"progress":1}"#)).is_none());
-    assert!(
-        ProgressStyle::None
-            .read(json(r#"{"token":1,"value":1}"#))
-            .is_none()
-    );
+    assert!(LSP.read(json(r#"{"token":"a"}"#)).is_none());
+    assert!(LSP.read(json(r#"{"token":[],"value":1}"#)).is_none());
+    assert!(MCP.read(json(r#"{"progress":1}"#)).is_none());
 }
 
 // USE-21
@@ -137,31 +123,26 @@ fn what_is_told_is_read_again() {
 fn params_ask_for_progress_and_stay_what_they_are() {
     let array = "params in an array have no place for a progress token";
     let cases = [
-        (Lsp, "", Ok(r#"{"workDoneToken":"p\"1"}"#)),
-        (Lsp, "{}", Ok(r#"{"workDoneToken":"p\"1"}"#)),
+        (LSP, "", Ok(r#"{"workDoneToken":"p\"1"}"#)),
+        (LSP, "{}", Ok(r#"{"workDoneToken":"p\"1"}"#)),
         (
-            Lsp,
+            LSP,
             r#"{"a":1.0}"#,
             Ok(r#"{"workDoneToken":"p\"1","a":1.0}"#),
         ),
         (
-            Lsp,
+            LSP,
             r#"{"workDoneToken":1,"\u0061":2}"#,
             Ok(r#"{"workDoneToken":"p\"1","\u0061":2}"#),
         ),
-        (Lsp, "[1]", Err(array)),
-        (Mcp, "", Ok(r#"{"_meta":{"progressToken":"p\"1"}}"#)),
+        (LSP, "[1]", Err(array)),
+        (MCP, "", Ok(r#"{"_meta":{"progressToken":"p\"1"}}"#)),
         (
-            Mcp,
+            MCP,
             r#"{"name":"wait","_meta":{"trace":"x","progressToken":1}}"#,
             Ok(r#"{"_meta":{"progressToken":"p\"1","trace":"x"},"name":"wait"}"#),
         ),
-        (Mcp, "[]", Err(array)),
-        (
-            ProgressStyle::None,
-            "{}",
-            Err("the dialect has no progress"),
-        ),
+        (MCP, "[]", Err(array)),
     ];
     for (style, params, expected) in cases {
         let given = (!params.is_empty()).then(|| json(params));
@@ -175,6 +156,18 @@ fn params_ask_for_progress_and_stay_what_they_are() {
 fn a_value_as_deep_as_may_be_is_refused_where_it_would_stand_deeper() {
     // A value may have 128 levels, and around it is the object of the params.
     let deep = "[".repeat(128) + &"]".repeat(128);
-    assert!(Lsp.params(json("1"), &json(&deep)).is_err());
-    assert!(Lsp.params(json("1"), &json(&deep[1..255])).is_ok());
+    assert!(LSP.params(json("1"), &json(&deep)).is_err());
+    assert!(LSP.params(json("1"), &json(&deep[1..255])).is_ok());
+}
+
+// USE-21
+#[test]
+fn each_dialect_with_progress_has_its_style() {
+    let styles = [ProgressStyle::None, ProgressStyle::Lsp, ProgressStyle::Mcp];
+    let styles = styles.map(ProgressStyle::style);
+    assert_eq!(styles, [None, Some(LSP), Some(MCP)]);
+    // The id of a subscription comes with the answer, so a request cannot ask for one.
+    let refused = Style::ETHEREUM.ask((), "a").unwrap_err().to_string();
+    assert_eq!(refused, "a request has no token for such events");
+    assert_eq!(Style::ETHEREUM.token(json(r#"{"subscription":"a"}"#)), None);
 }

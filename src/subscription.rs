@@ -1,0 +1,280 @@
+//! The shapes of notifications that carry the events of a stream, as data: in which members each
+//! dialect sends the stream's id and the event, and where a request asks for the events.
+//!
+//! Progress of a request is such a stream. Its id is a token that the request has, a string or a
+//! number. The token is sent back as it was written and never read as a number.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use serde::ser::Error as _;
+
+use crate::encode::{Encoded, Payload};
+use crate::json::{EncodeError, Json, JsonKind, JsonString, OwnedJson, write_json, write_str};
+
+/// How a dialect reports the progress of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgressStyle {
+    /// The dialect has no progress.
+    None,
+    /// As [`Style::LSP_PROGRESS`] says.
+    Lsp,
+    /// As [`Style::MCP_PROGRESS`] says.
+    Mcp,
+}
+
+impl ProgressStyle {
+    /// How values of progress are sent; `None` if the dialect has no progress.
+    // A configuration has this byte instead of the style, because small devices have one in RAM.
+    pub const fn style(self) -> Option<Style> {
+        match self {
+            Self::None => None,
+            Self::Lsp => Some(Style::LSP_PROGRESS),
+            Self::Mcp => Some(Style::MCP_PROGRESS),
+        }
+    }
+}
+
+/// How the events of a stream are sent as notifications, and how a request asks for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// The notification.
+    method: &'static str,
+    /// The member of its params that has the id of the stream.
+    id: &'static str,
+    /// The member of its params that has the event; if there is none, the event's own members are
+    /// there.
+    event: Option<&'static str>,
+    /// Where a request has the id, as a token of its own; `None` if the id comes with the answer.
+    asked: Option<Asked>,
+}
+
+/// The place of the token in the params of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    /// The member of the params, or of an object in them, that has the token.
+    member: &'static str,
+    /// The object in the params that has this member; if there is none, the params have it.
+    around: Option<&'static str>,
+}
+
+impl Style {
+    /// Progress in LSP: `$/progress` with `token` and `value`; the token is in the request's params as
+    /// `workDoneToken` (LSP 3.17, *Work Done Progress*).
+    pub const LSP_PROGRESS: Self = Self {
+        method: "$/progress",
+        id: "token",
+        event: Some("value"),
+        asked: Some(Asked {
+            member: "workDoneToken",
+            around: None,
+        }),
+    };
+
+    /// Progress in MCP: `notifications/progress` with `progressToken` and the members of the value,
+    /// which are `progress` and perhaps `total` and `message`; the token is in `_meta` of the request's
+    /// params as `progressToken` (MCP, *Progress*).
+    pub const MCP_PROGRESS: Self = Self {
+        method: "notifications/progress",
+        id: "progressToken",
+        event: None,
+        asked: Some(Asked {
+            member: "progressToken",
+            around: Some("_meta"),
+        }),
+    };
+
+    /// Subscriptions of Ethereum nodes: `eth_subscription` with `subscription` and `result`; the answer
+    /// to `eth_subscribe` is the id.
+    pub const ETHEREUM: Self = Self {
+        method: "eth_subscription",
+        id: "subscription",
+        event: Some("result"),
+        asked: None,
+    };
+
+    /// The notification that carries an event.
+    pub const fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// Returns the token in a request's params, if the request asks for events.
+    ///
+    /// ```
+    /// use antiphon::{Json, Style};
+    /// let params = Json::parse_str(r#"{"_meta":{"progressToken":1.0},"name":"wait"}"#).unwrap();
+    /// assert_eq!(Style::MCP_PROGRESS.token(params).unwrap().as_str(), "1.0");
+    /// assert_eq!(Style::LSP_PROGRESS.token(params), None);
+    /// ```
+    pub fn token<'a>(&self, params: Json<'a>) -> Option<Json<'a>> {
+        let asked = self.asked?;
+        let object = match asked.around {
+            Some(around) => params.get(around)?,
+            None => params,
+        };
+        object.get(asked.member).filter(is_id)
+    }
+
+    /// Returns the params of a request without the member for the token: for LSP `workDoneToken`,
+    /// for MCP the whole `_meta`. The rest are the parameters of the method. `None` if there is no
+    /// such member.
+    ///
+    /// ```
+    /// use antiphon::{Json, Style};
+    /// let params = Json::parse_str(r#"{"a":1,"workDoneToken":"t"}"#).unwrap();
+    /// assert_eq!(Style::LSP_PROGRESS.without_token(params).unwrap().as_str(), r#"{"a":1}"#);
+    /// assert_eq!(Style::MCP_PROGRESS.without_token(params), None);
+    /// ```
+    pub fn without_token(&self, params: Json<'_>) -> Option<OwnedJson> {
+        let asked = self.asked?;
+        let member = asked.around.unwrap_or(asked.member);
+        params.get(member)?;
+        let mut object = Object::new();
+        object.add_all(params, member);
+        object.end().ok()
+    }
+
+    /// Makes the params of a notification that carries an event.
+    ///
+    /// ```
+    /// use antiphon::{Json, Style};
+    /// let (token, done) = (Json::parse_str("7").unwrap(), [("progress", 50)]);
+    /// let done = std::collections::BTreeMap::from(done);
+    /// let params = Style::MCP_PROGRESS.params(token, &done)?;
+    /// assert_eq!(params.as_str(), r#"{"progressToken":7,"progress":50}"#);
+    /// # Ok::<(), antiphon::EncodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The event has no JSON form, or nests too deep; or it is not an object, and its members would
+    /// stand beside the id, as in MCP.
+    pub fn params<T>(&self, id: Json<'_>, event: &T) -> Result<OwnedJson, EncodeError>
+    where
+        T: Serialize + ?Sized,
+    {
+        let event = OwnedJson::from_value(event)?;
+        let event = event.as_json();
+        let mut object = Object::new();
+        object.add(self.id, id);
+        match self.event {
+            Some(name) => object.add(name, event),
+            None if event.kind() == JsonKind::Object => object.add_all(event, self.id),
+            None => return Err(EncodeError::custom("progress is told as an object")),
+        }
+        object.end()
+    }
+
+    /// Returns the id and the event from the params of a notification. In MCP the event is the params
+    /// themselves, with the id. `None` if the id or the event is missing.
+    pub fn read<'a>(&self, params: Json<'a>) -> Option<(Json<'a>, Json<'a>)> {
+        let id = params.get(self.id).filter(is_id)?;
+        let event = match self.event {
+            Some(name) => params.get(name)?,
+            None => params,
+        };
+        Some((id, event))
+    }
+
+    /// Adds a token to params, to ask for events. It replaces a token that they have.
+    ///
+    /// ```
+    /// use antiphon::{Json, Style};
+    /// let params = Json::parse_str(r#"{"command":"count"}"#).unwrap();
+    /// let params = Style::LSP_PROGRESS.ask(params, "p1")?;
+    /// assert_eq!(params.as_str(), r#"{"workDoneToken":"p1","command":"count"}"#);
+    /// # Ok::<(), antiphon::EncodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The params have no JSON form, or are not an object, so that they have no place for a token;
+    /// or the id comes with the answer.
+    pub fn ask(&self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
+        let no_token = || EncodeError::custom("a request has no token for such events");
+        let asked = self.asked.ok_or_else(no_token)?;
+        let mut text = Vec::new();
+        let written = Encoded::write(params, &mut text)?;
+        // The text was just written as JSON, so parsing it does not fail.
+        let params = match written.is_empty() {
+            true => None,
+            false => Json::parse(&text).ok(),
+        };
+        if params.is_some_and(|params| params.kind() != JsonKind::Object) {
+            let why = "params in an array have no place for a progress token";
+            return Err(EncodeError::custom(why));
+        }
+        let token = OwnedJson::of_str(token);
+        let mut object = Object::new();
+        object.add(asked.member, token.as_json());
+        let Some(around) = asked.around else {
+            if let Some(params) = params {
+                object.add_all(params, asked.member);
+            }
+            return object.end();
+        };
+        if let Some(given) = params.and_then(|params| params.get(around)) {
+            object.add_all(given, asked.member);
+        }
+        let inner = object.end()?;
+        let mut object = Object::new();
+        object.add(around, inner.as_json());
+        if let Some(params) = params {
+            object.add_all(params, around);
+        }
+        object.end()
+    }
+}
+
+/// Whether a JSON value can be the id of a stream.
+pub(crate) fn is_id(json: &Json<'_>) -> bool {
+    matches!(json.kind(), JsonKind::String | JsonKind::Number)
+}
+
+/// The text of an object, member by member.
+pub(crate) struct Object(Vec<u8>);
+
+impl Object {
+    pub(crate) fn new() -> Self {
+        Self(Vec::from(*b"{"))
+    }
+
+    fn add(&mut self, name: &str, value: Json<'_>) {
+        self.next();
+        write_str(&mut self.0, name);
+        self.0.push(b':');
+        write_json(&mut self.0, value);
+    }
+
+    /// Adds the members of another object, except those named `but`.
+    fn add_all(&mut self, object: Json<'_>, but: &str) {
+        self.add_some(object, |name| !name.eq_str(but));
+    }
+
+    /// Adds the members of another object whose names `keeps` accepts.
+    pub(crate) fn add_some(&mut self, object: Json<'_>, keeps: impl Fn(&JsonString<'_>) -> bool) {
+        for (name, value) in object.members() {
+            if !keeps(&name) {
+                continue;
+            }
+            self.next();
+            self.0.push(b'"');
+            self.0.extend_from_slice(name.raw().as_bytes());
+            self.0.extend_from_slice(b"\":");
+            write_json(&mut self.0, value);
+        }
+    }
+
+    fn next(&mut self) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+    }
+
+    pub(crate) fn end(mut self) -> Result<OwnedJson, EncodeError> {
+        self.0.push(b'}');
+        OwnedJson::of_parts(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;
