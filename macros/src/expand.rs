@@ -308,7 +308,7 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
 
             /// Sets the prefix of the methods' names; an empty one adds nothing.
             #[must_use]
-            #visibility fn with_prefix(self, prefix: &str) -> Self {
+            #visibility fn with_prefix(self, prefix: impl ::core::convert::Into<#root::service::Prefix>) -> Self {
                 Self(self.0.with_prefix(prefix))
             }
 

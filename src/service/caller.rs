@@ -1,13 +1,12 @@
 //! The interface of typed clients to a peer, a client or a batch.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
 
 use serde::de::DeserializeOwned;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::describe::with_prefix;
 use super::errors::RpcError;
+use super::prefix::Prefix;
 use crate::encode::Payload;
 use crate::json::is_none;
 
@@ -90,7 +89,7 @@ impl<C: Caller> Caller for &C {
 pub struct Stub<C> {
     caller: C,
     encoding: Encoding,
-    prefix: Cow<'static, str>,
+    prefix: Prefix,
     separator: &'static str,
 }
 
@@ -100,7 +99,7 @@ impl<C: Caller> Stub<C> {
         Self {
             caller,
             encoding: Encoding::ByName,
-            prefix: Cow::Borrowed(prefix),
+            prefix: Prefix::declared(prefix),
             separator: ".",
         }
     }
@@ -112,8 +111,8 @@ impl<C: Caller> Stub<C> {
     }
 
     /// Sets the prefix of the methods' names; an empty one adds nothing.
-    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = Cow::Owned(prefix.into());
+    pub fn with_prefix(mut self, prefix: impl Into<Prefix>) -> Self {
+        self.prefix = prefix.into();
         self
     }
 
@@ -150,9 +149,9 @@ impl<C: Caller> Stub<C> {
     }
 
     fn name(&self, method: &'static str) -> Cow<'_, str> {
-        match &*self.prefix {
-            "" => Cow::Borrowed(method),
-            prefix => Cow::Owned(with_prefix(prefix, self.separator, method)),
+        match self.prefix.is_empty() {
+            true => Cow::Borrowed(method),
+            false => Cow::Owned(self.prefix.joined(self.separator, method)),
         }
     }
 

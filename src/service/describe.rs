@@ -1,7 +1,6 @@
 //! The description of a method: its name, its parameters, its documentation.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -331,12 +330,4 @@ pub struct ServiceInfo {
     pub prefix: &'static str,
     /// Its methods. They are called by their index.
     pub methods: &'static [MethodInfo],
-}
-
-/// Joins a prefix and the name of a method; without a prefix it is the bare name.
-pub(super) fn with_prefix(prefix: &str, separator: &str, name: &str) -> String {
-    match prefix {
-        "" => name.into(),
-        _ => [prefix, separator, name].concat(),
-    }
 }

@@ -103,6 +103,11 @@ impl Reply {
     }
 }
 
+/// Returns the failure of a call for which [`Chain::enter`] returned false.
+pub fn left_group() -> Failure {
+    Failure::Interceptor("an interceptor has replaced the method by one outside its group".into())
+}
+
 /// Converts the answer of an interceptor to an outcome.
 fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failure> {
     match answer {
@@ -203,22 +208,30 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
     }
 }
 
-/// Interceptors in their order. A clone is cheap.
+/// Interceptors in their order: those of a router or a caller, then those of the group of the method that is
+/// served. A clone is cheap.
 pub struct Chain<R: ?Sized> {
-    all: Arc<[Arc<dyn Interceptor<R>>]>,
+    all: Interceptors<R>,
+    group: Option<Interceptors<R>>,
 }
+
+type Interceptors<R> = Arc<[Arc<dyn Interceptor<R>>]>;
 
 impl<R: ?Sized> Clone for Chain<R> {
     fn clone(&self) -> Self {
         Self {
             all: Arc::clone(&self.all),
+            group: self.group.clone(),
         }
     }
 }
 
 impl<R: ?Sized> Default for Chain<R> {
     fn default() -> Self {
-        Self { all: Arc::new([]) }
+        Self {
+            all: Arc::new([]),
+            group: None,
+        }
     }
 }
 
@@ -228,6 +241,44 @@ impl<R: ?Sized + 'static> Chain<R> {
         let mut all = self.all.to_vec();
         all.push(Arc::new(interceptor));
         self.all = all.into();
+    }
+
+    /// Adds all interceptors of another chain after its own.
+    pub fn extend(&mut self, inner: &Self) {
+        self.all = self.iter().chain(inner.iter()).cloned().collect();
+    }
+
+    /// Adds the interceptors of the group of the method that is served, if it has one. Returns false if those
+    /// of another group were added before: then one of these has replaced the method, and the new one's own
+    /// interceptors would not see the call.
+    pub fn enter(&mut self, group: Option<&Self>) -> bool {
+        let Some(known) = &self.group else {
+            self.group = group.map(|group| Arc::clone(&group.all));
+            return true;
+        };
+        group.is_some_and(|group| {
+            let mut pairs = known.iter().zip(group.all.iter());
+            known.len() == group.all.len() && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
+        })
+    }
+
+    /// Whether the interceptors of a group have been [added](Self::enter).
+    pub fn is_in_group(&self) -> bool {
+        self.group.is_some()
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Interceptor<R>>> {
+        self.all
+            .iter()
+            .chain(self.group.as_deref().unwrap_or_default())
+    }
+
+    fn get(&self, place: usize) -> Option<&Arc<dyn Interceptor<R>>> {
+        let inner = place.checked_sub(self.all.len());
+        inner.map_or_else(
+            || self.all.get(place),
+            |place| self.group.as_ref()?.get(place),
+        )
     }
 
     /// Whether there is none.
@@ -274,7 +325,7 @@ impl<R: ?Sized + 'static> Chain<R> {
                 Decision::Fail(cause) => return Asked::Answered(Err(Failure::Interceptor(cause))),
                 Decision::Defer(deferred) => return Asked::Deferred(deferred),
             }
-            let Some(next) = self.all.get(*asked) else {
+            let Some(next) = self.get(*asked) else {
                 return Asked::Passed;
             };
             decision = next.request(cx, request);
@@ -287,7 +338,7 @@ impl<R: ?Sized + 'static> Chain<R> {
     pub fn response(&self, asked: &mut usize, cx: &Cx, request: &R, reply: &mut Reply) {
         while let Some(place) = asked.checked_sub(1) {
             *asked = place;
-            if let Some(interceptor) = self.all.get(place) {
+            if let Some(interceptor) = self.get(place) {
                 interceptor.response(cx, request, reply);
             }
         }
@@ -296,8 +347,10 @@ impl<R: ?Sized + 'static> Chain<R> {
     /// Reports to the first `asked` interceptors, in reverse order, how a call has ended whose
     /// handler had returned before it was answered.
     pub fn answered(&self, asked: usize, cx: &Cx, request: &R, end: &CallEnd) {
-        for interceptor in self.all.iter().take(asked).rev() {
-            interceptor.answered(cx, request, end);
+        for place in (0..asked).rev() {
+            if let Some(interceptor) = self.get(place) {
+                interceptor.answered(cx, request, end);
+            }
         }
     }
 
@@ -312,69 +365,73 @@ impl<R: ?Sized + 'static> Chain<R> {
     /// Reports to the interceptor at this place what [`given_up`](Self::given_up) reports to all: for a
     /// caller that tells the others although one has panicked.
     pub fn given_up_at(&self, place: usize, cx: &Cx, request: &R) {
-        if let Some(interceptor) = self.all.get(place) {
+        if let Some(interceptor) = self.get(place) {
             interceptor.given_up(cx, request);
         }
     }
 
     /// Reports to all interceptors, in their order, that a connection has begun.
     pub fn opened(&self, connection: u32) {
-        for interceptor in self.all.iter() {
+        for interceptor in self.iter() {
             interceptor.opened(connection);
         }
     }
 
     /// Reports to all interceptors, in reverse order, that a connection has ended.
     pub fn closed(&self, connection: u32) {
-        for interceptor in self.all.iter().rev() {
+        for interceptor in self.iter().rev() {
             interceptor.closed(connection);
         }
     }
 
     /// Reports to all interceptors, in their order, that the peer has sent a batch.
     pub fn batch_received(&self, connection: u32, items: usize) {
-        for interceptor in self.all.iter() {
+        for interceptor in self.iter() {
             interceptor.batch_received(connection, items);
         }
     }
 
     /// Reports to all interceptors, in their order, that this side sends a batch.
     pub fn batch_sent(&self, connection: u32, items: usize) {
-        for interceptor in self.all.iter() {
+        for interceptor in self.iter() {
             interceptor.batch_sent(connection, items);
         }
     }
 
-    /// Whether every interceptor [shows](Interceptor::shows) a method.
-    pub fn shows(&self, cx: &mut Cx, request: &R, info: &MethodInfo) -> bool {
-        let mut all = self.all.iter();
-        all.all(|interceptor| interceptor.shows(cx, request, info))
+    /// Whether every interceptor [shows](Interceptor::shows) a method, and those of the method's group do.
+    pub fn shows(&self, cx: &mut Cx, request: &R, info: &MethodInfo, group: Option<&Self>) -> bool {
+        let group = group.into_iter().flat_map(Self::iter);
+        self.iter()
+            .chain(group)
+            .all(|interceptor| interceptor.shows(cx, request, info))
     }
 
     /// Runs a step of the handler within the `scope` of every interceptor, that of the first
     /// outermost.
     pub fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
         fn inside<R: ?Sized + 'static>(
-            rest: &[Arc<dyn Interceptor<R>>],
+            (chain, place): (&Chain<R>, usize),
             cx: &Cx,
             request: &R,
             step: &mut dyn FnMut(),
         ) {
-            match rest.split_first() {
+            match chain.get(place) {
                 None => step(),
-                Some((first, rest)) => {
-                    first.scope(cx, request, &mut || inside(rest, cx, request, step));
+                Some(next) => {
+                    let inner = (chain, place + 1);
+                    next.scope(cx, request, &mut || inside(inner, cx, request, step));
                 }
             }
         }
-        inside(&self.all, cx, request, step);
+        inside((self, 0), cx, request, step);
     }
 }
 
 impl<R: ?Sized> fmt::Debug for Chain<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.group.as_ref().map_or(0, |group| group.len());
         f.debug_struct("Chain")
-            .field("len", &self.all.len())
+            .field("len", &(self.all.len() + inner))
             .finish()
     }
 }

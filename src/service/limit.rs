@@ -1,6 +1,8 @@
 //! Limits on the rate and the cost of calls: a bucket that fills with tokens over time, and the
 //! prices of calls in tokens.
 
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use core::time::Duration;
 
 use crate::time::Instant;
@@ -100,6 +102,62 @@ impl Bucket {
     }
 }
 
+/// A bucket for each key: for each token of a program, for example. At most 10 000 keys of at most 256 bytes
+/// each are known at a time, which takes about 4 MB; a key is forgotten when its bucket is full again. All
+/// further keys, and longer ones, share one bucket, so new keys bring a peer nothing.
+///
+/// ```
+/// use antiphon::Instant;
+/// use antiphon::service::{Bucket, KeyedBuckets};
+/// let mut buckets = KeyedBuckets::new(Bucket::per_second(1, 1));
+/// let now = Instant::ZERO;
+/// assert!(buckets.take("one", now) && !buckets.take("one", now) && buckets.take("other", now));
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyedBuckets {
+    /// A full bucket, as each one begins.
+    full: Bucket,
+    known: BTreeMap<String, Bucket>,
+    /// The bucket of all keys that are not known.
+    others: Bucket,
+    /// When full buckets were last forgotten.
+    swept: Instant,
+}
+
+impl KeyedBuckets {
+    const MAX_KEYS: usize = 10_000;
+    const MAX_KEY_BYTES: usize = 256;
+
+    /// Makes a set whose buckets begin as copies of `full`.
+    pub const fn new(full: Bucket) -> Self {
+        let others = Bucket { ..full };
+        Self {
+            full,
+            known: BTreeMap::new(),
+            others,
+            swept: Instant::ZERO,
+        }
+    }
+
+    /// Takes a token from the bucket of a key. Returns false if there is none.
+    pub fn take(&mut self, key: &str, now: Instant) -> bool {
+        if let Some(known) = self.known.get_mut(key) {
+            return known.take(now);
+        }
+        // Once a second at most, so that many new keys do not cost a sweep each.
+        let is_due = now.saturating_since(self.swept) >= Duration::from_secs(1);
+        if self.known.len() >= Self::MAX_KEYS && is_due {
+            self.known.retain(|_, bucket| bucket.missing(now) > 0);
+            self.swept = now;
+        }
+        if self.known.len() >= Self::MAX_KEYS || key.len() > Self::MAX_KEY_BYTES {
+            return self.others.take(now);
+        }
+        let bucket = self.known.entry(key.into());
+        bucket.or_insert_with(|| self.full.clone()).take(now)
+    }
+}
+
 /// What a call costs, in tokens of a [`Bucket`].
 ///
 /// ```
@@ -162,7 +220,9 @@ impl Default for Prices {
 mod tests {
     use core::time::Duration;
 
-    use super::{Bucket, Prices};
+    use alloc::string::ToString;
+
+    use super::{Bucket, KeyedBuckets, Prices};
     use crate::time::Instant;
 
     fn at(millis: u64) -> Instant {
@@ -184,6 +244,27 @@ mod tests {
         // A clock that steps back gives nothing away.
         assert!(!bucket.take(Instant::ZERO));
         assert_eq!(bucket.wait(now + Duration::from_secs(1)), Duration::ZERO);
+    }
+
+    #[test]
+    fn invented_keys_bring_nothing() {
+        let mut buckets = KeyedBuckets::new(Bucket::per_second(1, 1));
+        for key in 0..KeyedBuckets::MAX_KEYS {
+            assert!(buckets.take(&key.to_string(), at(0)));
+        }
+        // All others share one bucket, and no known one is given up for them.
+        assert!(buckets.take("new", at(0)) && !buckets.take("newer", at(0)));
+        assert!(!buckets.take("7", at(0)));
+        assert_eq!(buckets.known.len(), KeyedBuckets::MAX_KEYS);
+        // Full buckets are forgotten, but not the one that was used.
+        assert!(buckets.take("7", at(1000)));
+        assert!(buckets.take("new", at(1001)));
+        assert_eq!(buckets.known.len(), 2);
+        assert!(!buckets.take("7", at(1001)) && !buckets.take("new", at(1001)));
+        // A key without bounds is not kept.
+        let long = "x".repeat(KeyedBuckets::MAX_KEY_BYTES + 1);
+        assert!(buckets.take(&long, at(1001)) && !buckets.take(&long, at(1001)));
+        assert!(!buckets.known.contains_key(&long));
     }
 
     // SEC-09 SEC-10

@@ -11,6 +11,8 @@ use super::caller::{Encoding, Named, Values};
 use super::describe::{MethodInfo, ServiceInfo};
 use super::errors::Failure;
 use super::handler::IntoResult;
+use super::prefix::Prefix;
+use super::registry::{Naming, RegisterError};
 use crate::config::UnknownParams;
 use crate::encode::Encoded;
 use crate::error_object::OwnedError;
@@ -62,7 +64,7 @@ pub trait AsyncMethods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Implementation<X> {
     methods: X,
-    prefix: Option<String>,
+    prefix: Option<Prefix>,
     unknown_params: Option<UnknownParams>,
 }
 
@@ -78,9 +80,9 @@ impl<X> Implementation<X> {
     }
 
     /// Sets the prefix of its methods' names, whatever the router's naming is: `calc` makes
-    /// `calc.add`.
+    /// `calc.add`, and [`Prefix::separated`] `calc/add` or `calc_add`.
     #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+    pub fn prefix(mut self, prefix: impl Into<Prefix>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
@@ -93,17 +95,32 @@ impl<X> Implementation<X> {
         self
     }
 
-    /// Sets in the description of a method what is set for all, unless the method says it itself.
-    pub fn describe(&self) -> impl Fn(MethodInfo) -> MethodInfo + use<X> {
-        let of_all = self.unknown_params;
-        move |info| match of_all.filter(|_| info.unknown_params().is_none()) {
-            Some(unknown_params) => info.with_unknown_params(unknown_params),
-            None => info,
+    /// Returns the set of methods.
+    pub fn methods(&self) -> &X {
+        &self.methods
+    }
+
+    /// Returns the set of methods, and their descriptions in the order of `info`: under the names by which a
+    /// router with this naming serves them, and with what is set for all, unless a method says it itself.
+    ///
+    /// # Errors
+    /// The prefix is blank.
+    pub fn named(
+        self,
+        info: &ServiceInfo,
+        naming: &Naming,
+    ) -> Result<(X, Vec<MethodInfo>), RegisterError> {
+        let mut named = info.named(self.prefix, naming)?;
+        for info in &mut named {
+            if let (Some(of_all), None) = (self.unknown_params, info.unknown_params()) {
+                *info = info.clone().with_unknown_params(of_all);
+            }
         }
+        Ok((self.methods, named))
     }
 
     /// Returns the methods, and the prefix if there is one.
-    pub fn into_parts(self) -> (X, Option<String>) {
+    pub fn into_parts(self) -> (X, Option<Prefix>) {
         (self.methods, self.prefix)
     }
 }

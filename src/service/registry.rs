@@ -5,7 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::describe::{MethodInfo, ServiceInfo, with_prefix};
+use super::describe::{MethodInfo, ServiceInfo};
+use super::prefix::Prefix;
 
 /// How the names under which a service's methods are registered are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub enum Naming {
     #[default]
     Simple,
     /// A prefix: `calc.add`.
-    Prefixed(String),
+    Prefixed(Prefix),
     /// The name of the service: `Calculator.add`.
     FullyQualified,
 }
@@ -37,9 +38,9 @@ impl Naming {
     ) -> Result<String, RegisterError> {
         match self {
             Self::Simple => Ok(method.into()),
-            Self::Prefixed(prefix) if prefix.trim().is_empty() => Err(RegisterError::BlankPrefix),
-            Self::Prefixed(prefix) => Ok(with_prefix(prefix, separator, method)),
-            Self::FullyQualified => Ok(with_prefix(service, separator, method)),
+            Self::Prefixed(prefix) if prefix.is_blank() => Err(RegisterError::BlankPrefix),
+            Self::Prefixed(prefix) => Ok(prefix.joined(separator, method)),
+            Self::FullyQualified => Ok(Prefix::from(service).joined(separator, method)),
         }
     }
 }
@@ -64,14 +65,14 @@ impl ServiceInfo {
     /// The prefix is blank.
     pub fn named(
         &self,
-        prefix: Option<String>,
+        prefix: Option<Prefix>,
         naming: &Naming,
     ) -> Result<Vec<MethodInfo>, RegisterError> {
         let own;
         let naming = match (prefix, self.prefix) {
             (None, "") => naming,
             (prefix, declared) => {
-                own = Naming::Prefixed(prefix.unwrap_or_else(|| declared.into()));
+                own = Naming::Prefixed(prefix.unwrap_or(Prefix::declared(declared)));
                 &own
             }
         };
@@ -192,7 +193,12 @@ impl<H> Registry<H> {
 
     /// Returns the descriptions of all methods, sorted by name.
     pub fn infos(&self) -> impl Iterator<Item = &MethodInfo> {
-        self.methods.values().map(|(info, _)| info)
+        self.entries().map(|(info, _)| info)
+    }
+
+    /// Returns all methods, sorted by name.
+    pub fn entries(&self) -> impl Iterator<Item = (&MethodInfo, &H)> {
+        self.methods.values().map(|(info, handler)| (info, handler))
     }
 
     fn check(&self, info: &MethodInfo) -> Result<(), RegisterError> {
@@ -234,6 +240,8 @@ pub enum RegisterError {
     Reserved(String),
     /// An extension's name does not begin with `rpc.`.
     NotReserved(String),
+    /// A nested router has extensions, which only the outer router can have.
+    NestedExtensions,
     /// A parameter of this method has a blank name.
     BlankParam(String),
     /// Two parameters of this method have the same name.
@@ -264,6 +272,9 @@ impl fmt::Display for RegisterError {
                 f,
                 "`{name}` does not begin with `rpc.`, as the names of extensions do"
             ),
+            Self::NestedExtensions => {
+                f.write_str("a nested router has extensions: add them to the outer one")
+            }
             Self::BlankParam(name) => write!(f, "a parameter of `{name}` needs a name"),
             Self::RepeatedParam(name, param) => {
                 write!(f, "two parameters of `{name}` have the name `{param}`")

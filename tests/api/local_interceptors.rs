@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use antiphon::service::{
     AnyRequest, Bucket, CallLog, Cx, Decision, Deferred, Interceptor, LocalRateLimit, LocalRequest,
-    LocalRouter, LoggedCall, Logging, Reply,
+    LocalRouter, LoggedCall, Logging, Prefix, Reply,
 };
 use antiphon::{
     Config, Connection, ErrorObject, Event, FixedConfig, Input, Instant, NotificationOk,
-    OwnedError, OwnedJson,
+    OwnedError, OwnedJson, State,
 };
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -429,4 +429,88 @@ fn a_call_of_a_local_router_says_where_it_stood_and_when_it_came() {
         "LocalRequest(\"b\") 30 Some(1) 9 Some(\"2.0\") None 3s 4",
     ];
     assert_eq!(*log.lock().unwrap(), expected);
+}
+
+/// Replaces the method of every call.
+struct Leads(&'static str);
+
+impl Interceptor<LocalRequest> for Leads {
+    fn request(&self, cx: &mut Cx, _: &LocalRequest) -> Decision {
+        cx.set_method(self.0);
+        Decision::Continue
+    }
+}
+
+// INT-01 INT-06
+#[test]
+fn a_nested_router_brings_its_state_and_interceptors() {
+    let log = Log::default();
+    let inmost = LocalRouter::with_state(5)
+        .method("five", [], |State(five): State<u32>| {
+            Ok::<_, OwnedError>(five)
+        })
+        .method("refused", [], || Ok::<_, OwnedError>(1))
+        .intercept(Seen("two", Arc::clone(&log)));
+    let inner = LocalRouter::new()
+        .nest("deep", inmost)
+        .method("own", [], || Ok::<_, OwnedError>(1))
+        .intercept(Seen("one", Arc::clone(&log)));
+    let mut router = LocalRouter::new()
+        .method("free", [], || Ok::<_, OwnedError>(0))
+        .nest(Prefix::separated("part", "/"), inner);
+    let mut conn = numbered(1);
+    router.opened(&conn);
+    let mut ask = |method: &str| {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"id\":1}}\n");
+        let answer = played(&mut router, &mut conn, &line, 7, Instant::ZERO);
+        (answer, std::mem::take(&mut *log.lock().unwrap()))
+    };
+    let opened = ["one: opened 1", "two: opened 1"].map(String::from);
+    let (answer, seen) = ask("free");
+    assert!(answer.contains(r#""result":0"#), "{answer}");
+    assert_eq!(seen, opened);
+    let (answer, seen) = ask("part/own");
+    assert!(answer.contains(r#""result":1"#), "{answer}");
+    assert_eq!(seen.len(), 2);
+    let (answer, seen) = ask("part/deep.five");
+    assert!(answer.contains(r#""result":5"#), "{answer}");
+    let expected = [
+        "one: part/deep.five 1 true",
+        "two: part/deep.five 1 true",
+        r#"two: part/deep.five Some("5") None"#,
+        r#"one: part/deep.five Some("5") None"#,
+    ];
+    assert_eq!(seen, expected);
+    let names = r#""result":["free","part/deep.five","part/deep.refused","part/own"]"#;
+    let (answer, seen) = ask("rpc.listMethods");
+    assert!(answer.contains(names) && seen.is_empty(), "{answer}");
+}
+
+// INT-06 SEC-03
+#[test]
+fn no_interceptor_leads_around_those_of_a_group() {
+    let guarded = |interceptor| {
+        let inner = LocalRouter::new().method("stop", [], || Ok::<_, OwnedError>("stopped"));
+        LocalRouter::new().nest("admin", inner.intercept(interceptor))
+    };
+    let mut conn = numbered(1);
+    let mut ask = |router: LocalRouter, method: &str| {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"id\":1}}\n");
+        played(&mut { router }, &mut conn, &line, 100, Instant::ZERO)
+    };
+    // The router's interceptor replaces the method; the group's interceptors see the call.
+    let limit = || LocalRateLimit::per_router(Bucket::per_second(1, 1));
+    let answer = ask(guarded(limit()).intercept(Leads("admin.stop")), "anything");
+    assert!(answer.contains("stopped"), "{answer}");
+    let used = LocalRouter::new().nest("outer", guarded(limit()).intercept(Leads("admin.stop")));
+    // Interceptors of a nested router see and replace the whole names.
+    assert!(ask(used, "outer.admin.stop").contains(INTERNAL));
+    // A group's interceptor cannot lead into another group, nor out of its own.
+    for other in ["admin.stop", "free"] {
+        let inner = LocalRouter::new().method("go", [], || Ok::<_, OwnedError>(1));
+        let router = guarded(limit())
+            .method("free", [], || Ok::<_, OwnedError>(1))
+            .nest("open", inner.intercept(Leads(other)));
+        assert!(ask(router, "open.go").contains(INTERNAL));
+    }
 }

@@ -125,10 +125,11 @@ pub use session::{Brought, Guard, Moved, Next, Sent, Session, State, Tag, Then, 
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
-pub use transport::child::{Child, ChildConfig};
+pub use transport::child::{Child, ChildConfig, STDERR_TIMEOUT};
 pub use transport::child_output::ChildExited;
 pub use transport::duplex::{Duplex, duplex};
 pub use transport::io::{Io, MessageTransport};
+pub use transport::later::write_out;
 
 pub use transport::link::{Arrived, Connecting, Link, Listen};
 pub use transport::messages::{MessageIo, Queue, QueueTransport};

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use antiphon::service::{AsyncMethods, Caller, Failure, LocalRouter, Methods, ServiceInfo};
+use antiphon::service::{AsyncMethods, Caller, Failure, LocalRouter, Methods, Prefix, ServiceInfo};
 use antiphon::{
     Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, RpcError, UnknownParams,
 };
@@ -344,6 +344,8 @@ fn a_client_sends_by_name_or_by_position() {
     let _: Option<Result<(), OwnedError>> = client.r#loop();
     let client = client.by_position().with_prefix("other");
     let _ = client.add_all(1.0, Some(2.0));
+    let client = client.with_prefix(Prefix::separated("other", "/"));
+    let _ = client.pair((1, 2));
     let _ = client.with_prefix("").pair((1, 2));
     let _ = CalculatorClient::new(&sent).pair((1, 2));
     let expected = [
@@ -352,6 +354,7 @@ fn a_client_sends_by_name_or_by_position() {
         r#"tell calc.note {"line":"x"}"#,
         "call calc.loop ",
         "call other.addAll [1.0,2.0]",
+        "call other/pair [[1,2]]",
         "call pair [[1,2]]",
         r#"call calc.pair {"<context0>":[1,2]}"#,
     ];

@@ -1,4 +1,4 @@
-//! Functions that refuse calls.
+//! Functions that refuse calls, or hide methods.
 
 use std::future::Future;
 
@@ -38,5 +38,17 @@ where
 {
     fn request(&self, _: &mut Cx, request: &Request) -> Decision {
         Decision::Defer(Deferred::new((self.0)(request)))
+    }
+}
+
+/// An interceptor that hides the methods for which the function returns false.
+pub(super) struct Showing<F>(pub(super) F);
+
+impl<F> Interceptor<Request> for Showing<F>
+where
+    F: Fn(&Request, &MethodInfo) -> bool + Send + Sync + 'static,
+{
+    fn shows(&self, _: &mut Cx, request: &Request, info: &MethodInfo) -> bool {
+        (self.0)(request, info)
     }
 }

@@ -1,11 +1,9 @@
 //! Methods whose names begin with `rpc.`.
 
-use antiphon::service::{
-    Handler, Implementation, MethodInfo, RegisterError, Registry, ReservedNames, described,
-};
+use antiphon::service::{Handler, Implementation, MethodInfo, ReservedNames, described};
 
-use super::serving::{Answers, ServiceMethods};
-use super::{Route, Routes, expect, is_reserved, serving};
+use super::serving::{Answers, Method, ServiceMethods, function};
+use super::{Routes, expect};
 use crate::request::Request;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
@@ -26,11 +24,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
     {
         let info = described::<Request, S, A, H>(MethodInfo::request(name, &[]), &names);
-        let added = info.and_then(|info| {
-            let route = Route::of(&info, serving::function(&names, handler));
-            self.add_provider(vec![(info, route)])
-        });
-        expect(added);
+        let method = Method::only(function(&names, handler));
+        expect(info.and_then(|info| self.write().routes.insert_extension(info, method)));
         self
     }
 
@@ -68,30 +63,19 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self,
         service: Implementation<X>,
     ) -> Self {
-        let naming = self.read().naming.clone();
-        expect(Route::of_service(service, &naming).and_then(|routes| self.add_provider(routes)));
+        let info = service.methods().describe();
+        let mut table = self.write();
+        let added = table.routes.insert_provider(service, info, Method::all);
+        drop(table);
+        expect(added);
         self
-    }
-
-    fn add_provider(&self, routes: Vec<(MethodInfo, Route<S>)>) -> Result<(), RegisterError> {
-        let mut names = routes.iter().map(|(info, _)| info.name());
-        if let Some(name) = names.find(|name| !is_reserved(name)) {
-            return Err(RegisterError::NotReserved(name.into()));
-        }
-        let mut provider = Registry::reserved();
-        provider.insert_all(routes)?;
-        self.write().providers.push(provider);
-        Ok(())
     }
 
     /// Sets whether methods may have names that begin with `rpc.` while extensions are served. An extension
     /// of the same name answers first. Default [`ReservedNames::Deny`].
     #[must_use]
     pub fn reserved_names(self, reserved: ReservedNames) -> Self {
-        let mut table = self.write();
-        let takes = reserved == ReservedNames::Allow || table.discovery.is_none();
-        table.methods.take_reserved(takes);
-        drop(table);
+        self.write().routes.set_reserved_names(reserved);
         self
     }
 
@@ -99,10 +83,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// one of the built-in ones off, see [`Discovery::without`](antiphon::service::Discovery::without).
     #[must_use]
     pub fn without_extensions(self) -> Self {
-        let mut table = self.write();
-        table.discovery = None;
-        table.methods.take_reserved(true);
-        drop(table);
+        self.write().routes.set_discovery(None);
         self
     }
 }

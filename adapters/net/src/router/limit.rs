@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use antiphon::service::{Bucket, CallEnd, Cx, Decision, Failure, Interceptor, Prices, Reply};
+use antiphon::service::{
+    Bucket, CallEnd, Cx, Decision, Failure, Interceptor, KeyedBuckets, Prices, Reply,
+};
 
+use crate::debug::debug_fields;
 use crate::lock::Lock;
 use crate::request::Request;
 
@@ -21,15 +24,31 @@ use crate::request::Request;
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
-    buckets: Buckets,
+    limit: Limit,
 }
+
+#[derive(Debug)]
+enum Limit {
+    Buckets(Buckets),
+    Keyed(Keyed),
+}
+
+/// Buckets by the keys that a function returns.
+struct Keyed {
+    buckets: Lock<KeyedBuckets>,
+    key: Box<KeyOf>,
+}
+
+type KeyOf = dyn Fn(&Request) -> Option<String> + Send + Sync;
+
+debug_fields!(impl[] Keyed as "Keyed" { buckets });
 
 impl RateLimit {
     /// Allows `rate` calls per second of all connections together, and bursts of `burst` calls after a pause.
     pub fn per_server(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
-            buckets: Buckets::one(full),
+            limit: Limit::Buckets(Buckets::one(full)),
         }
     }
 
@@ -39,15 +58,44 @@ impl RateLimit {
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
-            buckets: Buckets::many(full),
+            limit: Limit::Buckets(Buckets::many(full)),
+        }
+    }
+
+    /// Allows `rate` calls per second for each key, and bursts of `burst` calls after a pause: for each token of
+    /// an API, for example, on any number of connections. A call without a key is not limited.
+    /// [`KeyedBuckets`] says how many keys are known at a time.
+    ///
+    /// ```
+    /// use antiphon::service::AnyRequest;
+    /// use antiphon_net::{RateLimit, Router};
+    /// let token = |request: &antiphon_net::Request| request.header("x-api-key").map(String::from);
+    /// let router = Router::new().intercept(RateLimit::per_key(100, 20, token));
+    /// # let _: Router = router;
+    /// ```
+    pub fn per_key(
+        rate: u32,
+        burst: u32,
+        key: impl Fn(&Request) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        let full = Bucket::per_second(rate.into(), burst.into());
+        Self {
+            limit: Limit::Keyed(Keyed {
+                buckets: Lock::new(KeyedBuckets::new(full)),
+                key: Box::new(key),
+            }),
         }
     }
 }
 
 impl Interceptor<Request> for RateLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
-        let bucket = self.buckets.of(request);
-        let passes = bucket.lock().take(cx.began());
+        let passes = match &self.limit {
+            Limit::Buckets(buckets) => buckets.of(request).lock().take(cx.began()),
+            Limit::Keyed(Keyed { buckets, key }) => {
+                key(request).is_none_or(|key| buckets.lock().take(&key, cx.began()))
+            }
+        };
         match passes {
             true => Decision::Continue,
             false => refusal(request),

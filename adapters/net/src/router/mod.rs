@@ -1,7 +1,7 @@
 //! Serves methods by name: functions, and services of whole traits.
 
 mod check;
-mod described;
+mod connection_events;
 mod extensions;
 mod extract;
 mod limit;
@@ -9,7 +9,6 @@ mod run;
 mod serving;
 #[cfg(feature = "tracing")]
 mod spans;
-mod told;
 mod typed;
 
 use std::fmt;
@@ -19,7 +18,7 @@ use std::time::Duration;
 
 use antiphon::service::{
     Chain, Cx, Discovery, Failure, Handler, Implementation, Interceptor, MethodInfo, Naming,
-    RegisterError, Registry, described,
+    Prefix, RegisterError, RoutingTable, described, names_of,
 };
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError, UnknownParams};
@@ -27,11 +26,11 @@ use antiphon::{Closed, OwnedError, UnknownParams};
 use crate::answer::Answer;
 use crate::peer::Peer;
 use crate::request::Request;
-use check::{Refusing, RefusingLater};
+use check::{Refusing, RefusingLater, Showing};
 pub use extract::Extension;
 pub use limit::{CostLimit, RateLimit};
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
-use serving::{Serve, Whole};
+use serving::{Method, Nested, Raw, Serve, function};
 #[cfg(feature = "tracing")]
 pub use spans::{TracingSpans, trace_report};
 pub use typed::{MethodHandler, RequestContext};
@@ -79,50 +78,24 @@ struct Shared<S> {
     state: Arc<S>,
 }
 
+/// The methods, and what only a router of this crate can do.
 struct Table<S> {
-    methods: Registry<Route<S>>,
-    /// The extensions' names and handlers, of each provider.
-    providers: Vec<Registry<Route<S>>>,
-    naming: Naming,
-    unknown_params: Option<UnknownParams>,
-    /// `None` if names that begin with `rpc.` are ordinary names.
-    discovery: Option<Discovery>,
-    /// Whether the program has asked for the built-in extensions, so that they are on in every dialect.
-    is_asked: bool,
-    is_visible: Option<IsVisible>,
-    chain: Option<Chain<Request>>,
+    routes: RoutingTable<Method<S>, Request>,
     handler_timeout: Option<Duration>,
     map_failures: Option<MapFailures>,
-    on_report: Option<Told<Report>>,
-    on_opened: Option<Told<()>>,
-    on_closed: Option<Told<Closed>>,
+    on_report: Option<Listener<Report>>,
+    on_opened: Option<Listener<()>>,
+    on_closed: Option<Listener<Closed>>,
 }
+
+/// The description of a method, and the interceptors of its group.
+type Listed = (MethodInfo, Option<Chain<Request>>);
 
 /// A function that replaces the error with which a failure is answered.
 type MapFailures = Arc<dyn Fn(&Failure, &Request) -> Option<OwnedError> + Send + Sync>;
 
 /// A function that is called when something has happened on a connection.
-type Told<A> = Arc<dyn Fn(&Peer, A) + Send + Sync>;
-
-/// A function that decides whether a caller may know of a method.
-type IsVisible = Arc<dyn Fn(&Request, &MethodInfo) -> bool + Send + Sync>;
-
-/// The handler of a method: a service, and the index of the method in it.
-struct Route<S> {
-    serve: Arc<dyn Serve<S>>,
-    place: usize,
-    is_notification: bool,
-    unknown_params: Option<UnknownParams>,
-}
-
-impl<S> Clone for Route<S> {
-    fn clone(&self) -> Self {
-        Self {
-            serve: Arc::clone(&self.serve),
-            ..*self
-        }
-    }
-}
+type Listener<A> = Arc<dyn Fn(&Peer, A) + Send + Sync>;
 
 impl<S, M> Clone for Routes<S, M> {
     fn clone(&self) -> Self {
@@ -151,14 +124,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// [`State`](antiphon::State): an `Arc`, or another value that is cheap to clone.
     pub fn with_state(state: S) -> Self {
         let table = Table {
-            methods: Registry::new(),
-            providers: Vec::new(),
-            naming: Naming::Simple,
-            unknown_params: None,
-            discovery: Some(Discovery::default()),
-            is_asked: false,
-            is_visible: None,
-            chain: None,
+            routes: RoutingTable::new(),
             handler_timeout: None,
             map_failures: None,
             on_report: None,
@@ -234,14 +200,30 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     where
         H: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync + 'static,
     {
-        let info = info.into();
-        let route = Route {
-            serve: Arc::new(serving::Raw(handler)),
-            place: 0,
-            is_notification: info.is_notification(),
-            unknown_params: None,
-        };
-        expect(self.insert(info, route));
+        expect(self.insert(info.into(), Arc::new(Raw(handler))));
+        self
+    }
+
+    /// Serves a method or a notification that `info` describes: its name, the names of its parameters, and,
+    /// as `#[service]` gives them, its documentation and the types of its parameters and its result.
+    ///
+    /// ```
+    /// use antiphon::{OwnedError, method_info};
+    /// use antiphon_net::Router;
+    /// let about = method_info!("add"("a": f64, "b": f64) -> f64).with_doc("Adds two numbers.");
+    /// let router = Router::new().method_with(about, |a: f64, b: f64| Ok::<_, OwnedError>(a + b));
+    /// # let _: Router = router;
+    /// ```
+    ///
+    /// # Panics
+    /// As [`method`](Self::method), or the handler takes other parameters.
+    #[track_caller]
+    pub fn method_with<A, K, H>(self, info: MethodInfo, handler: H) -> Self
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        let names = names_of::<Request, S, A, H>(&info);
+        expect(self.try_method(info, &names, handler));
         self
     }
 
@@ -260,8 +242,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
     {
         let info = described::<Request, S, A, H>(info, names)?;
-        let route = Route::of(&info, serving::function(names, handler));
-        self.insert(info, route)
+        self.insert(info, function(names, handler))
     }
 
     /// Serves a method or a notification, and replaces the one that has its name, if there is one.
@@ -278,9 +259,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
     {
         let info = described::<Request, S, A, H>(info, names)?;
-        let route = Route::of(&info, serving::function(names, handler));
+        let method = Method::only(function(names, handler));
         // The replaced handler is dropped without the lock.
-        let before = self.write().methods.replace(info, route)?;
+        let before = self.write().routes.replace(info, method)?;
         drop(before);
         Ok(())
     }
@@ -288,13 +269,13 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Removes a method. Running calls go on. Returns false if there was none of that name.
     pub fn remove(&self, name: &str) -> bool {
         // The removed handler is dropped without the lock.
-        let before = self.write().methods.remove(name);
+        let before = self.write().routes.remove(name);
         before.is_some()
     }
 
     /// Whether a method or a notification is registered under a name.
     pub fn serves(&self, name: &str) -> bool {
-        self.read().methods.get(name).is_some()
+        self.read().routes.serves(name)
     }
 
     /// Serves all methods of a service, which `into_service` of a trait with `#[service]` returns.
@@ -319,16 +300,53 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         &self,
         service: Implementation<X>,
     ) -> Result<(), RegisterError> {
+        let info = service.methods().describe();
         let mut table = self.write();
-        let routes = Route::of_service(service, &table.naming)?;
-        table.methods.insert_all(routes)
+        table.routes.insert_service(service, info, Method::all)
+    }
+
+    /// Serves the methods of another router under a prefix, with its state and its interceptors. These see only
+    /// calls of these methods, after the interceptors of this router. An empty prefix leaves the names as they
+    /// are. What is added to the other router later has no effect here; its timeout, its description, and its
+    /// functions for failures, reports and connections have none, either.
+    ///
+    /// ```
+    /// use antiphon::OwnedError;
+    /// use antiphon::service::Prefix;
+    /// use antiphon_net::{RateLimit, Router};
+    ///
+    /// let admin = Router::new()
+    ///     .intercept(RateLimit::per_connection(1, 5))
+    ///     .method("stop", [], || Ok::<_, OwnedError>("stopped"));
+    /// let router = Router::new()
+    ///     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b))
+    ///     .nest(Prefix::separated("admin", "/"), admin); // admin/stop
+    /// ```
+    ///
+    /// # Panics
+    /// A name is taken, or the other router has extensions.
+    #[track_caller]
+    #[must_use]
+    pub fn nest<T>(self, prefix: impl Into<Prefix>, router: Routes<T, M>) -> Self
+    where
+        T: Send + Sync + 'static,
+    {
+        // Handlers of both are dropped without the locks, and the locks are never held together.
+        let inner = router.read().routes.clone();
+        let state = &router.shared.state;
+        let nested = self.write().routes.nest(prefix.into(), &inner, |method| {
+            let (inner, state) = (method.clone(), Arc::clone(state));
+            Method::only(Arc::new(Nested { inner, state }))
+        });
+        expect(nested);
+        self
     }
 
     /// Sets how the method names of services that are registered from now on are made. Services with a
     /// prefix of their own are not affected. The default is the bare names.
     #[must_use]
     pub fn naming(self, naming: Naming) -> Self {
-        self.write().naming = naming;
+        self.write().routes.set_naming(naming);
         self
     }
 
@@ -337,7 +355,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// LSP and MCP they are ignored.
     #[must_use]
     pub fn unknown_params(self, unknown_params: UnknownParams) -> Self {
-        self.write().unknown_params = Some(unknown_params);
+        self.write().routes.set_unknown_params(unknown_params);
         self
     }
 
@@ -352,11 +370,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// [`system_extensions`](antiphon::Dialect::system_extensions): LSP, MCP and ACP.
     #[must_use]
     pub fn discovery(self, discovery: Discovery) -> Self {
-        let mut table = self.write();
-        table.is_asked = true;
-        let before = table.discovery.replace(discovery);
-        drop(table);
-        drop(before);
+        self.write().routes.set_discovery(Some(discovery));
         self
     }
 
@@ -368,16 +382,14 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self,
         is_visible: impl Fn(&Request, &MethodInfo) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let before = self.write().is_visible.replace(Arc::new(is_visible));
-        drop(before);
-        self
+        self.intercept(Showing(is_visible))
     }
 
     /// Adds an interceptor, after those that were added before. It sees requests, notifications,
     /// entries of batches, extensions, and calls of unknown methods.
     #[must_use]
     pub fn intercept(self, interceptor: impl Interceptor<Request>) -> Self {
-        self.write().chain.get_or_insert_default().push(interceptor);
+        self.write().routes.intercept(interceptor);
         self
     }
 
@@ -481,19 +493,21 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// A schema has no JSON form.
     pub fn document(&self) -> Result<String, antiphon::EncodeError> {
         let (discovery, infos) = self.description();
-        discovery.document(infos.iter())
+        discovery.document(infos.iter().map(|(info, _)| info))
     }
 
-    /// Returns the descriptions of the server and of its methods. It is a copy, because making schemas runs
-    /// code of the program, which must not run under the lock.
-    fn description(&self) -> (Discovery, Vec<MethodInfo>) {
+    /// Returns the descriptions of the server and of its methods, each with the interceptors of its group. It is
+    /// a copy, because making schemas runs code of the program, which must not run under the lock.
+    fn description(&self) -> (Discovery, Vec<Listed>) {
         let table = self.read();
-        let discovery = table.discovery.clone().unwrap_or_default();
-        (discovery, table.methods.infos().cloned().collect())
+        let discovery = table.routes.discovery().cloned().unwrap_or_default();
+        let listed = table.routes.listed();
+        let listed = listed.map(|(info, group)| (info.clone(), group.cloned()));
+        (discovery, listed.collect())
     }
 
-    fn insert(&self, info: MethodInfo, route: Route<S>) -> Result<(), RegisterError> {
-        self.write().methods.insert(info, route)
+    fn insert(&self, info: MethodInfo, serve: Arc<dyn Serve<S>>) -> Result<(), RegisterError> {
+        self.write().routes.insert(info, Method::only(serve))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Table<S>> {
@@ -508,11 +522,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 }
 
-/// Whether a method has the name of an extension.
-fn is_reserved(method: &str) -> bool {
-    method.starts_with("rpc.")
-}
-
 #[track_caller]
 fn expect(registered: Result<(), RegisterError>) {
     if let Err(error) = registered {
@@ -520,41 +529,8 @@ fn expect(registered: Result<(), RegisterError>) {
     }
 }
 
-impl<S: Send + Sync + 'static> Route<S> {
-    /// The methods of a service, under the names that `naming` gives them.
-    fn of_service<M: 'static, K: 'static, X: ServiceMethods<S, M, K>>(
-        service: Implementation<X>,
-        naming: &Naming,
-    ) -> Result<Vec<(MethodInfo, Self)>, RegisterError> {
-        let describe = service.describe();
-        let (methods, prefix) = service.into_parts();
-        let named = methods.describe().named(prefix, naming)?.into_iter();
-        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(Arc::new(methods), PhantomData));
-        let routes = named.enumerate().map(|(place, info)| {
-            let info = describe(info);
-            let route = Route::of(&info, Arc::clone(&serve));
-            (info, Route { place, ..route })
-        });
-        Ok(routes.collect())
-    }
-}
-
-impl<S> Route<S> {
-    fn of(info: &MethodInfo, serve: Arc<dyn Serve<S>>) -> Self {
-        Self {
-            serve,
-            place: 0,
-            is_notification: info.is_notification(),
-            unknown_params: info.unknown_params(),
-        }
-    }
-}
-
 impl<S: Send + Sync + 'static, M: 'static> fmt::Debug for Routes<S, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.read();
-        f.debug_set()
-            .entries(table.methods.infos().map(MethodInfo::name))
-            .finish()
+        self.read().routes.fmt(f)
     }
 }

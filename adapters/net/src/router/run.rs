@@ -1,16 +1,19 @@
 //! The way of a request through a router.
 
 use std::future::{Future, poll_fn};
+use std::mem::take;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-use antiphon::service::{Asked, Chain, Cx, Failure, MethodInfo, Reply, ResultText};
+use antiphon::service::{
+    Asked, Chain, Cx, Failure, MethodInfo, Reply, ResultText, Route, left_group,
+};
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError, UnknownParams};
+use antiphon::{Closed, OwnedError};
 
-use super::serving::{OnThreads, Served, Tasks};
-use super::{Route, Routes, is_reserved};
+use super::Routes;
+use super::serving::{Method, OnThreads, Served, Tasks};
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::guard::Contained;
@@ -49,7 +52,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             None => self.run(request, method, found, None).await,
             // Boxed, because it would otherwise make the future of every request larger than 1 KiB, above
             // which allocating takes longer: 5 % of the instructions of a call in a batch.
-            Some(chain) => Box::pin(self.intercepted(request, found, &chain)).await,
+            Some(chain) => Box::pin(self.intercepted(request, found, chain)).await,
         }
     }
 
@@ -57,27 +60,35 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     async fn intercepted(
         &self,
         request: &Request,
-        found: Found<S>,
-        chain: &Chain<Request>,
+        mut found: Found<S>,
+        chain: Chain<Request>,
     ) -> Option<Result<Text, Failure>> {
         let mut asking = Asking {
             chain,
             request,
             asked: 0,
-            cx: Some(request.context(found.is_some())),
+            cx: Some(request.context(found.routes.is_some())),
         };
-        let answer = asking.ask(found.handler_timeout).await;
-        let (asked, cx) = asking.end();
-        let mut cx = cx?;
-        let mut found = match cx.method() {
-            Some(other) if answer.is_none() => self.find(request, other).0,
-            _ => found,
-        };
-        if answer.is_none() && found.is_built_in {
-            let (_, infos) = self.description();
-            let shown = infos.into_iter();
-            let shown = shown.filter(|info| chain.shows(&mut cx, request, info));
-            found.shown = Some(shown.collect());
+        let mut answer = asking.ask(found.handler_timeout).await;
+        // Those of the group of the method, which an interceptor may have replaced.
+        if answer.is_none() {
+            found = self.found(found, request, &asking);
+            if asking.chain.enter(found.group()) && asking.chain.is_in_group() {
+                answer = asking.ask(found.handler_timeout).await;
+                found = self.found(found, request, &asking);
+                if answer.is_none() && !asking.chain.enter(found.group()) {
+                    answer = Some(Err(left_group()));
+                }
+            }
+        }
+        let (asked, cx, chain) = asking.end();
+        let (mut cx, chain) = (cx?, &chain);
+        if answer.is_none() && found.routes.is_built_in {
+            let (_, listed) = self.description();
+            let shown = listed
+                .into_iter()
+                .filter(|(info, group)| chain.shows(&mut cx, request, info, group.as_ref()));
+            found.shown = Some(shown.map(|(info, _)| info).collect());
         }
         let cx = request.keep(cx);
         let mut waiting = Waiting {
@@ -112,17 +123,19 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         found: Found<S>,
         around: Option<(&Chain<Request>, &Cx)>,
     ) -> Option<Result<Text, Failure>> {
-        let mut extensions = found.extensions.iter();
+        let routes = &found.routes;
+        let mut extensions = routes.extensions.iter();
         loop {
             let extension = extensions.next();
-            if extension.is_none() && found.is_built_in {
+            if extension.is_none() && routes.is_built_in {
                 return Some(self.discover(request, method, found.shown));
             }
-            let Some(route) = extension.or(found.route.as_ref()) else {
+            let Some(route) = extension.or(routes.method.as_ref()) else {
                 return Some(Err(Failure::UnknownMethod(request.unknown_method())));
             };
-            request.set_unknown_params(route.unknown_params.or(found.unknown_params));
-            let begin = || route.serve.serve(route.place, request, &self.shared.state);
+            request.set_unknown_params(route.unknown_params.or(routes.unknown_params));
+            let Method { serve, place } = &route.handler;
+            let begin = || serve.serve(*place, request, &self.shared.state);
             let served = match around {
                 None => begin(),
                 Some((chain, cx)) => within(chain, cx, request, begin),
@@ -144,23 +157,20 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Finds the handler of a method, and the interceptors.
     fn find(&self, request: &Request, method: &str) -> (Found<S>, Option<Chain<Request>>) {
         let table = self.read();
-        let mut found = Found {
-            extensions: Vec::new(),
-            route: table.methods.get(method).cloned(),
-            is_built_in: false,
+        let routes = table.routes.find(method, request.has_extensions());
+        let chain = table.routes.chain(&routes).cloned();
+        let found = Found {
+            routes: routes.cloned(),
             shown: None,
             handler_timeout: table.handler_timeout,
-            unknown_params: table.unknown_params,
         };
-        if let (true, Some(discovery)) = (is_reserved(method), &table.discovery) {
-            let providers = table.providers.iter();
-            found.extensions = providers
-                .filter_map(|all| all.get(method).cloned())
-                .collect();
-            let is_on = table.is_asked || request.has_extensions();
-            found.is_built_in = is_on && discovery.answers(method);
-        }
-        (found, table.chain.clone())
+        (found, chain)
+    }
+
+    /// Finds the handler of the method by which interceptors have replaced that of a call, if they have.
+    fn found(&self, found: Found<S>, request: &Request, asking: &Asking<'_>) -> Found<S> {
+        let replaced = asking.cx.as_ref().and_then(|cx| cx.method());
+        replaced.map_or(found, |method| self.find(request, method).0)
     }
 
     /// Describes the methods that interceptors show, or all if there are no interceptors.
@@ -170,16 +180,10 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         method: &str,
         shown: Option<Vec<MethodInfo>>,
     ) -> Result<Text, Failure> {
-        let (discovery, infos) = self.description();
-        let infos = shown.unwrap_or(infos);
-        let is_visible = self.read().is_visible.clone();
-        let is_visible = |info: &&MethodInfo| match &is_visible {
-            Some(is_visible) => is_visible(request, info),
-            None => true,
-        };
-        let infos = infos.iter().filter(is_visible);
+        let (discovery, listed) = self.description();
+        let infos = shown.unwrap_or_else(|| listed.into_iter().map(|(info, _)| info).collect());
         let mut text = Text::new();
-        discovery.write(method, request.raw_params(), infos, text.buffer())?;
+        discovery.write(method, request.raw_params(), infos.iter(), text.buffer())?;
         Ok(text)
     }
 
@@ -193,32 +197,25 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 }
 
-/// The handlers of a method.
+/// What serves a call.
 struct Found<S> {
-    /// The extensions of its name, in the order in which they are asked.
-    extensions: Vec<Route<S>>,
-    /// The program's method.
-    route: Option<Route<S>>,
-    /// Whether the router itself answers the method if no extension does.
-    is_built_in: bool,
+    routes: antiphon::service::Found<Route<Method<S>, Request>>,
     /// The methods that interceptors show to the caller, for a built-in extension.
     shown: Option<Vec<MethodInfo>>,
     /// The time limit of a handler that waits.
     handler_timeout: Option<Duration>,
-    /// What the router says about params by unknown names.
-    unknown_params: Option<UnknownParams>,
 }
 
 impl<S> Found<S> {
-    fn is_some(&self) -> bool {
-        self.route.is_some() || self.is_built_in || !self.extensions.is_empty()
+    fn group(&self) -> Option<&Chain<Request>> {
+        self.routes.method.as_ref()?.group()
     }
 }
 
 /// A call while its interceptors are asked. If one of them panics, or the call is cancelled while one
 /// decides, those that have been asked are told that the call was given up.
 struct Asking<'c> {
-    chain: &'c Chain<Request>,
+    chain: Chain<Request>,
     request: &'c Request,
     /// How many interceptors have returned a decision.
     asked: usize,
@@ -252,15 +249,15 @@ impl Asking<'_> {
         }
     }
 
-    fn end(mut self) -> (usize, Option<Contained<Cx, Session>>) {
-        (self.asked, self.cx.take())
+    fn end(mut self) -> (usize, Option<Contained<Cx, Session>>, Chain<Request>) {
+        (self.asked, self.cx.take(), take(&mut self.chain))
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if let Some(cx) = &self.cx {
-            given_up(self.chain, self.asked, cx, self.request);
+            given_up(&self.chain, self.asked, cx, self.request);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The handlers of a router: functions or whole services, which answer at once or later.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -265,13 +266,57 @@ async fn called<S: Sync, X: AsyncMethods<Request, S>>(
 }
 
 /// A service, and the types by which the compiler knows how it answers.
-pub(super) struct Whole<X, M, K>(
-    pub(super) Arc<X>,
-    pub(super) std::marker::PhantomData<fn() -> (M, K)>,
-);
+struct Whole<X, M, K>(Arc<X>, PhantomData<fn() -> (M, K)>);
 
 impl<S, M, K, X: ServiceMethods<S, M, K>> Serve<S> for Whole<X, M, K> {
     fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c Arc<S>) -> Served<'c> {
         self.0.start(method, request, state).0
+    }
+}
+
+/// The handler of a method: a service, and the index of the method in it.
+pub(super) struct Method<S> {
+    pub(super) serve: Arc<dyn Serve<S>>,
+    pub(super) place: usize,
+}
+
+impl<S> Clone for Method<S> {
+    fn clone(&self) -> Self {
+        Self {
+            serve: Arc::clone(&self.serve),
+            ..*self
+        }
+    }
+}
+
+impl<S> Method<S> {
+    /// The method of a handler that serves only one.
+    pub(super) fn only(serve: Arc<dyn Serve<S>>) -> Self {
+        Self { serve, place: 0 }
+    }
+
+    /// Returns a function that makes the methods of a service by their index.
+    pub(super) fn all<M: 'static, K: 'static, X>(service: X) -> impl Fn(usize) -> Self
+    where
+        X: ServiceMethods<S, M, K>,
+    {
+        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(Arc::new(service), PhantomData));
+        move |place| Self {
+            serve: Arc::clone(&serve),
+            place,
+        }
+    }
+}
+
+/// A method of a nested router, which has a state of its own.
+pub(super) struct Nested<T> {
+    pub(super) inner: Method<T>,
+    pub(super) state: Arc<T>,
+}
+
+impl<S, T: Send + Sync> Serve<S> for Nested<T> {
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, _: &'c Arc<S>) -> Served<'c> {
+        let Method { serve, place } = &self.inner;
+        serve.serve(*place, request, &self.state)
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::serving::{Serve, Served, Tasks, written};
-use super::{Route, Routes, expect};
+use super::{Routes, expect};
 use crate::cancellation::Cancellation;
 use crate::peer::Peer;
 use crate::request::Request;
@@ -181,8 +181,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S, Tasks> {
     {
         let serve = Typed(handler, PhantomData::<fn() -> M>);
         let info = info.with_params_of::<M::Params>();
-        let route = Route::of(&info, Arc::new(serve));
-        expect(self.insert(info, route));
+        expect(self.insert(info, Arc::new(serve)));
         self
     }
 }

@@ -26,7 +26,7 @@ use crate::service::Service;
 
 /// How long after the exit of a child the end of its standard error is awaited, which a process that the
 /// child has started may hold open.
-const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
+pub const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How many bytes of the child's standard error are kept by default.
 const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;

@@ -49,7 +49,7 @@ impl Later {
 ///
 /// # Errors
 /// The writer accepts no more bytes.
-pub(crate) fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     let mut later = Later::new();
     loop {
         let moved = match bytes {

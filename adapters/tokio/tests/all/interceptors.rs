@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::raw::{INTERNAL, Log, NOT_FOUND, Raw};
-use antiphon_tokio::service::{CallLog, Cx, Decision, Interceptor, LoggedCall, Logging, Reply};
+use antiphon_tokio::service::{
+    CallLog, Cx, Decision, Interceptor, LoggedCall, Logging, Prefix, Reply,
+};
 use antiphon_tokio::{
     Answer, Config, ErrorObject, Extension, Internal, Link, OwnedError, OwnedJson, RateLimit,
-    Request, Router, connect,
+    Request, Router, State, connect,
 };
 
 #[derive(Clone)]
@@ -469,4 +471,60 @@ async fn a_log_has_an_answer_that_comes_later_when_it_comes() {
         "x later Some(\"3\") ",
     ];
     assert_eq!(*ends.0.lock().unwrap(), expected);
+}
+
+// INT-01 INT-04 EXT-03 SEC-03
+#[tokio::test]
+async fn a_part_of_a_router_has_interceptors_of_its_own() {
+    let admin = Router::with_state(7_u8)
+        .check_async(|request| {
+            let is_asked = request.raw_params().is_some();
+            async move {
+                match is_asked {
+                    true => Ok(User("root".into())),
+                    false => Err(OwnedError::new(1001, "Log in")),
+                }
+            }
+        })
+        .check(|_, request| match request.method() {
+            "admin_hidden" => Err(OwnedError::new(1002, "Hidden")),
+            _ => Ok(()),
+        })
+        .method("hidden", [], || Ok::<_, OwnedError>(1))
+        .method(
+            "stop",
+            ["how"],
+            |how: String, Extension(user): Extension<User>, State(n): State<u8>| {
+                Ok::<_, OwnedError>(format!("{how} {} {n}", user.0))
+            },
+        );
+    let router = Router::new()
+        .method("add", ["a", "b"], |a: u8, b: u8| Ok::<_, OwnedError>(a + b))
+        .nest(Prefix::separated("admin", "_"), admin);
+    let mut raw = Raw::to(&router).await;
+    assert_eq!(raw.ask("add", r#"[1,2]"#).await, r#""result":3"#);
+    assert!(raw.ask("admin_stop", "").await.contains("1001"));
+    let stopped = raw.ask("admin_stop", r#"["now"]"#).await;
+    assert_eq!(stopped, r#""result":"now root 7""#);
+    assert!(raw.ask("admin_hidden", r#"[]"#).await.contains("1002"));
+    let names = r#""result":["add","admin_stop"]"#;
+    assert_eq!(raw.ask("rpc.listMethods", "").await, names);
+}
+
+// INT-09 SEC-09
+#[tokio::test]
+async fn a_rate_is_limited_by_a_key_of_the_programs() {
+    let key = |request: &Request| request.raw_params().map(|params| params.to_string());
+    let router = Router::new()
+        .method("any", ["key"], |key: String| Ok::<_, OwnedError>(key))
+        .method("none", [], || Ok::<_, OwnedError>(0))
+        .intercept(RateLimit::per_key(1, 1, key));
+    let (mut one, mut other) = (Raw::to(&router).await, Raw::to(&router).await);
+    assert_eq!(one.ask("any", r#"["a"]"#).await, r#""result":"a""#);
+    // All connections share the key's bucket, and another key has its own.
+    assert!(other.ask("any", r#"["a"]"#).await.contains("error"));
+    assert_eq!(other.ask("any", r#"["b"]"#).await, r#""result":"b""#);
+    for _ in 0..3 {
+        assert_eq!(other.ask("none", "").await, r#""result":0"#);
+    }
 }

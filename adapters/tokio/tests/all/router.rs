@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::support::raw::{INTERNAL, INVALID_PARAMS, Log, NOT_FOUND, Raw};
-use antiphon_tokio::service::{Failure, MethodInfo, Naming};
+use antiphon_tokio::service::{Failure, MethodInfo, Naming, Prefix};
 use antiphon_tokio::{
     Answer, Cancellation, Internal, Method, OwnedError, OwnedId, Params, Peer, Router, State,
     service,
@@ -289,6 +289,11 @@ async fn several_services_share_a_router_under_prefixes() {
     let router = Router::new()
         .service(Counting::default().into_service())
         .service(Counting::default().into_service().prefix("second"))
+        .service(
+            Counting::default()
+                .into_service()
+                .prefix(Prefix::separated("third", "_")),
+        )
         .naming(Naming::FullyQualified)
         .service(Counting::default().into_service());
     let taken = router
@@ -296,7 +301,7 @@ async fn several_services_share_a_router_under_prefixes() {
         .unwrap_err();
     assert!(taken.to_string().contains("`Counter.count`"), "{taken}");
     let mut raw = Raw::to(&router).await;
-    let names = r#""result":["Counter.count","Counter.count/by","count","count/by","second.count","second.count/by"]"#;
+    let names = r#""result":["Counter.count","Counter.count/by","count","count/by","second.count","second.count/by","third_count","third_count/by"]"#;
     assert_eq!(raw.ask("rpc.listMethods", "").await, names);
     for method in ["count", "second.count", "Counter.count"] {
         assert_eq!(raw.ask(method, "").await, r#""result":0"#);

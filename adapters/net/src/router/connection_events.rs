@@ -6,7 +6,7 @@ use antiphon::Closed;
 use antiphon::service::Chain;
 use antiphon::session::Report;
 
-use super::{Routes, Table, Told};
+use super::{Listener, Routes, Table};
 use crate::peer::Peer;
 use crate::request::Request;
 
@@ -20,7 +20,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Tells the interceptors and the function of [`on_opened`](Self::on_opened) of a new connection: for
     /// a service's [`opened`](crate::Service::opened).
     pub fn opened(&self, peer: &Peer) {
-        let chain = self.read().chain.clone();
+        let chain = self.read().routes.everywhere();
         if let Some(chain) = chain {
             peer.session().attributes().insert(Seen(chain.clone()));
             chain.opened(peer.context().connection);
@@ -30,7 +30,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
 
     /// Tells the interceptors that a batch has arrived: for a service's [`batch`](crate::Service::batch).
     pub fn batch(&self, peer: &Peer, items: usize) {
-        let chain = self.read().chain.clone();
+        let chain = self.read().routes.everywhere();
         if let Some(chain) = chain {
             chain.batch_received(peer.context().connection, items);
         }
@@ -46,11 +46,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Told<A>>, peer: &Peer, what: A) {
+    fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Listener<A>>, peer: &Peer, what: A) {
         // The function runs without the router's lock, so that it may register methods.
-        let told = pick(&self.read());
-        if let Some(told) = told {
-            told(peer, what);
+        let listener = pick(&self.read());
+        if let Some(listener) = listener {
+            listener(peer, what);
         }
     }
 }
