@@ -4,23 +4,21 @@
 //!   the connection's task ──a job for each message──▶ queue ──a thread of the pool──▶ the service
 //! ```
 //!
-//! A connection has at most one thread, and only while there is a job. The task awaits the end of a request
-//! and of a notification, so no later message begins before; a cancel, a report and the end wait in the queue.
+//! A connection has at most one thread, and only while there is a job. Meanwhile the service is not ready, so
+//! what comes next waits in the session, within its limits; only a cancel and the end wait in the queue.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
 use antiphon_net::{Answer, Notification, Peer, Report, Request, Then};
 use async_channel::Receiver;
 
 use crate::serve::Service;
-
-/// How many reports wait at most while the service does something else.
-const MAX_REPORTS: usize = 1024;
 
 /// How many jobs a thread does before other connections have their turn.
 const MAX_JOBS: usize = 64;
@@ -42,13 +40,11 @@ struct State<S> {
     service: Option<S>,
     /// `None` before the first job.
     peer: Option<Peer>,
-    /// How many reports wait.
-    reports: usize,
-    /// How many reports were dropped since because too many waited.
-    dropped: u64,
+    /// Wakes the connection's task when no job is left.
+    waker: Option<Waker>,
     /// Whether no more jobs will come.
     is_over: bool,
-    /// Dropped after the service: then whoever waits for its end goes on.
+    /// Dropped after the service, for those that wait for its end.
     end: Option<async_channel::Sender<()>>,
 }
 
@@ -61,8 +57,7 @@ impl<S: Service> InTurn<S> {
             is_scheduled: false,
             service: Some(service),
             peer: None,
-            reports: 0,
-            dropped: 0,
+            waker: None,
             is_over: false,
             end: Some(end),
         };
@@ -127,6 +122,9 @@ impl<S: Service> Queue<S> {
                 } else {
                     state.service = Some(service);
                     state.is_scheduled = false;
+                    let waker = state.waker.take();
+                    drop(state);
+                    waker.inspect(Waker::wake_by_ref);
                 }
                 return;
             };
@@ -137,25 +135,6 @@ impl<S: Service> Queue<S> {
         state.service = Some(service);
         state.is_scheduled = false;
         Self::schedule(self, state);
-    }
-}
-
-/// Keeps notifications from being served until the method of a request before them has returned.
-struct Held(Peer);
-
-impl Held {
-    fn new(peer: &Peer, request: &Request) -> Self {
-        peer.session().act(|state| {
-            state.conn.postpone();
-            state.conn.handle_held(request.method(), request.key());
-        });
-        Self(peer.to_unowned())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.session().act(|state| state.conn.handle_begun());
     }
 }
 
@@ -191,6 +170,19 @@ fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)
 }
 
 impl<S: Service> antiphon_net::Service for InTurn<S> {
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut state = self.0.lock();
+        let is_busy = state.is_scheduled;
+        // The waker that is not needed any more is dropped without the lock.
+        let _before = mem::replace(&mut state.waker, is_busy.then_some(waker));
+        drop(state);
+        match is_busy {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
+    }
+
     async fn opened(&self, peer: &Peer) {
         self.done(peer, |service, peer| service.opened(peer)).await;
     }
@@ -201,10 +193,12 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
 
     async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let own = request.detach();
-        let held = Held::new(peer, request);
+        let (method, key) = (request.method(), request.key());
+        peer.session()
+            .act(|state| state.conn.handle_held(method, key));
         let (done, is_done) = async_channel::bounded::<()>(1);
         self.push(peer, move |service, peer| {
-            let _done = (held, done);
+            let _done = done;
             if own.is_cancelled() {
                 // If the connection has ended meanwhile, no answer is awaited.
                 let _ = own.defer().cancelled();
@@ -216,11 +210,9 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
                 }
             });
         });
-        // If the request is cancelled, its method runs on, and the next request waits for it.
-        request
-            .to_end(async move { is_done.recv().await })
-            .await
-            .ok();
+        // If the request is cancelled, its method still counts as a request that runs.
+        let is_done = request.to_end(async move { is_done.recv().await });
+        let _ = is_done.await;
         Ok(Answer::deferred())
     }
 
@@ -243,22 +235,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
     }
 
     fn report(&self, peer: &Peer, report: Report) {
-        let mut state = self.0.lock();
-        if state.reports == MAX_REPORTS {
-            state.dropped += 1;
-            return;
-        }
-        state.reports += 1;
-        let messages = mem::take(&mut state.dropped);
-        drop(state);
-        let queue = Arc::clone(&self.0);
-        self.push(peer, move |service, peer| {
-            queue.lock().reports -= 1;
-            if messages > 0 {
-                service.report(peer, Report::Dropped { messages });
-            }
-            service.report(peer, report);
-        });
+        self.push(peer, move |service, peer| service.report(peer, report));
     }
 
     fn closed(&self, peer: &Peer, why: Closed) {

@@ -236,7 +236,9 @@ impl Driver {
                     },
                     is_drained: is_all_read || self.reads > MAX_READS,
                     sent: std::mem::take(&mut self.output.sent),
-                    requests: self.handlers.requests(self.session.max_running_requests()),
+                    requests: self
+                        .handlers
+                        .requests(cx, self.session.max_running_requests()),
                     is_serving: self.handlers.has_notified(),
                 },
                 |conn| self.handlers.send_answers(conn),
@@ -357,7 +359,7 @@ impl Driver {
                 self.handlers.drop_notified();
             }
             let max_running_requests = self.session.max_running_requests();
-            if let Some(requests) = self.handlers.requests(max_running_requests) {
+            if let Some(requests) = self.handlers.requests(cx, max_running_requests) {
                 self.session.take_work(&mut self.batch, requests);
             }
             if self.batch.work.is_empty() {

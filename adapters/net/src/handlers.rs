@@ -93,6 +93,7 @@ trait Serve: Send {
     /// Does any work except a request. Returns the handler that must be polled for it, if there is one:
     /// that of a notification or of [`Service::opened`].
     fn serve(&self, work: Work) -> Option<Task>;
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()>;
     fn closed(&self, why: Closed);
     fn panicked(&self);
 }
@@ -152,6 +153,10 @@ impl<S: Service> Serve for Serving<S> {
         None
     }
 
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.service.poll_ready(cx)
+    }
+
     fn closed(&self, why: Closed) {
         self.0.service.closed(&self.0.peer, why);
     }
@@ -188,11 +193,17 @@ impl Handlers {
 
     /// How many more requests may begin; `None` while nothing at all may begin, because a handler must end
     /// first, or because as many handlers of notifications run as may.
-    pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
+    pub(crate) fn requests(
+        &self,
+        cx: &mut Context<'_>,
+        max_running_requests: usize,
+    ) -> Option<usize> {
         let capacity = max_running_requests.saturating_sub(self.seated());
         let is_full =
             |notified: &FuturesUnordered<Task>| notified.len() >= max_running_requests.max(1);
-        let is_held = self.ordered.is_some() || self.notified.as_ref().is_some_and(is_full);
+        let is_held = self.ordered.is_some()
+            || self.notified.as_ref().is_some_and(is_full)
+            || self.service.poll_ready(cx).is_pending();
         (!is_held).then_some(capacity)
     }
 

@@ -1,6 +1,7 @@
 //! The [`Service`] that a program writes.
 
 use std::future::{Future, ready};
+use std::task::{Context, Poll};
 
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
@@ -92,6 +93,13 @@ pub trait Service: Send + Sync + 'static {
         let _ = (peer, request, reason);
     }
 
+    /// Whether the service takes more work; if it is pending, `cx` is woken when it does. Until then messages
+    /// wait in the session, and only cancels and the end reach the service. By default always ready.
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Ready(())
+    }
+
     /// A call has ended that was sent with [`Call::then`](crate::Call::then). The default calls `then` with
     /// its outcome here, on the connection's task.
     fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
@@ -140,6 +148,10 @@ impl<S: Service> Service for std::sync::Arc<S> {
 
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         (**self).cancelled(peer, request, reason);
+    }
+
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        (**self).poll_ready(cx)
     }
 
     fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {

@@ -90,7 +90,9 @@ impl Exchange {
                 is_drained: true,
                 // The reply is kept until the exchange ends.
                 sent: Sent::Nothing,
-                requests: self.handlers.requests(self.session.max_running_requests()),
+                requests: self
+                    .handlers
+                    .requests(cx, self.session.max_running_requests()),
                 is_serving: self.handlers.has_notified(),
             };
             let (batch, reply) = (&mut self.batch, &mut self.reply);

@@ -355,7 +355,8 @@ fn after_a_storm_on_tasks_nothing_runs_and_nothing_waits() {
 // SRV-22 SRV-23 INT-01 SEC-14 TST-11
 #[test]
 fn after_a_storm_on_threads_nothing_runs_and_nothing_waits() {
-    for is_http in [false, true] {
+    // As on tasks.
+    for (is_http, max_running) in [(false, 2 * LIMITS.0 as i64), (true, LIMITS.0 as i64)] {
         let (options, balance) = (options(), Balance::default());
         let (dispatcher, router) = (options.dispatcher.clone(), router_on_threads(&balance));
         let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
@@ -365,7 +366,7 @@ fn after_a_storm_on_threads_nothing_runs_and_nothing_waits() {
             false => server.start(options, router.into_make_service()),
         };
         let _running = running.expect("a thread");
-        storm(address, is_http, LIMITS.0 as i64, &dispatcher, &balance);
+        storm(address, is_http, max_running, &dispatcher, &balance);
     }
 }
 
