@@ -90,7 +90,14 @@ fn no_file_of_an_adapter_prints() {
 fn async_std_and_each_runtime_stay_in_one_place() {
     // Where a runtime may be named: the rest works with any.
     let places: [(&str, &[&str]); 6] = [
-        ("tokio", &["net/src/runtime/", "net/src/transport/tokio.rs"]),
+        (
+            "tokio",
+            &[
+                "net/src/runtime/",
+                "net/src/transport/tokio.rs",
+                "net/src/transport/child_tokio.rs",
+            ],
+        ),
         ("async_std", &["net/src/runtime/"]),
         ("smol", &["net/src/runtime/"]),
         // On threads one thread runs the futures of all connections.
