@@ -128,7 +128,7 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
         self.methods.insert_all(routes)
     }
 
-    /// Registers the methods of a service as extensions, as [`insert_extensions`](Self::insert_extensions).
+    /// Registers the methods of a service as extensions, as [`insert_extension`](Self::insert_extension) does.
     ///
     /// # Errors
     /// A name does not begin with `rpc.`.

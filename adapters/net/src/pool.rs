@@ -186,7 +186,7 @@ impl Inner {
         let is_open = active.count() < self.max_running;
         let may_begin = |place: &Place| {
             let held = place.held();
-            held <= free && (is_open || !place.is_counted || self.is_shared && held == 0)
+            !place.is_counted || held <= free && (is_open || self.is_shared && held == 0)
         };
         let queue = state.queue.iter().enumerate();
         let next = queue.filter(|(_, (_, place))| may_begin(place));
