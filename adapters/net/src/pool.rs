@@ -28,9 +28,19 @@ const MAX_MORE: usize = 192;
 /// on one of up to 192 further threads. So jobs that ask their peer something, whose peer asks back, do
 /// not run out of threads, and a peer that does not answer keeps no others out. No connection has more
 /// than about half of all threads.
+///
+/// A thread without a job ends after 5 s, or at once when the last clone of the pool was dropped.
 #[derive(Clone)]
-pub struct Pool {
-    inner: Arc<Inner>,
+pub struct Pool(Arc<Owner>);
+
+/// Ends the idle threads when it is dropped.
+struct Owner(Arc<Inner>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.state.lock().is_ownerless = true;
+        self.0.work.notify_all();
+    }
 }
 
 struct Inner {
@@ -49,6 +59,8 @@ struct State {
     running: Vec<Arc<Place>>,
     threads: usize,
     idle: usize,
+    /// Whether nobody can add a job any more.
+    is_ownerless: bool,
 }
 
 /// A job.
@@ -113,15 +125,13 @@ impl Pool {
     }
 
     fn with(max_running: usize, max_waiting: usize, is_shared: bool) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                max_running: max_running.max(1),
-                max_waiting,
-                is_shared,
-                state: Lock::default(),
-                work: Condvar::new(),
-            }),
-        }
+        Self(Arc::new(Owner(Arc::new(Inner {
+            max_running: max_running.max(1),
+            max_waiting,
+            is_shared,
+            state: Lock::default(),
+            work: Condvar::new(),
+        }))))
     }
 
     /// Runs `job` on a thread, now or later. Returns it if too many jobs wait, or if the pool has no
@@ -145,7 +155,7 @@ impl Pool {
     }
 
     fn push(&self, jobs: Option<Arc<Jobs>>, job: Job, is_counted: bool) -> Result<(), Job> {
-        let inner = &self.inner;
+        let inner = &self.0.0;
         let place = Arc::new(Place {
             pool: Arc::clone(inner),
             jobs,
@@ -242,6 +252,10 @@ impl Inner {
                 state.running.retain(|other| !Arc::ptr_eq(other, &place));
                 continue;
             }
+            if state.is_ownerless && state.queue.is_empty() {
+                state.threads -= 1;
+                return;
+            }
             state.idle += 1;
             let (guard, waited) = self
                 .work
@@ -267,7 +281,7 @@ impl Default for Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.inner.state.lock();
+        let state = self.0.0.state.lock();
         f.debug_struct("Pool")
             .field("threads", &state.threads)
             .field("waiting", &state.queue.len())

@@ -236,9 +236,8 @@ impl<S: 'static> LocalRouter<S> {
         shown: Option<Vec<&MethodInfo>>,
         result: &mut ResultText,
     ) -> Result<(), Failure> {
-        if found.is_built_in
-            && let Some(discovery) = self.table.discovery()
-        {
+        let discovery = self.table.discovery();
+        if let Some(discovery) = discovery.filter(|_| found.is_built_in) {
             let shown = shown.unwrap_or_else(|| self.table.infos().collect());
             return discovery.write(method, given.params, shown.into_iter(), result);
         }

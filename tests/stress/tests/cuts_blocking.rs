@@ -188,7 +188,11 @@ fn run(plan: Plan) -> (Vec<Result<String, CallError>>, u64, u64) {
     )
 }
 
-/// How many threads of the adapter there are, by their names; none where there is no `/proc`.
+/// The thread that reads and writes for all connections, and never ends.
+const IO_THREAD: &str = "antiphon-io";
+
+/// How many threads of the adapter there are besides that one, by their names; none where there is no `/proc`.
+/// (Those of the crate `blocking`, which read and write the streams, are its own to keep.)
 fn threads() -> usize {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return 0;
@@ -196,7 +200,7 @@ fn threads() -> usize {
     tasks
         .flatten()
         .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
-        .filter(|name| name.starts_with("antiphon"))
+        .filter(|name| name.starts_with("antiphon") && name.trim_end() != IO_THREAD)
         .count()
 }
 
