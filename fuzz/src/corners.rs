@@ -12,7 +12,7 @@ use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError,
     Cut, ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id,
     IdScheme, Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
-    RefusedCause, SendError, Settings, Style,
+    ProgressStyle, RefusedCause, SendError, Settings, Style,
 };
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -112,7 +112,9 @@ fn progress() {
     fn json(text: &[u8]) -> Json<'_> {
         Json::parse(text).expect("JSON")
     }
-    for style in [Style::ETHEREUM, Style::LSP_PROGRESS, Style::MCP_PROGRESS] {
+    let told = [ProgressStyle::None, ProgressStyle::Lsp, ProgressStyle::Mcp];
+    let told = told.into_iter().filter_map(ProgressStyle::style);
+    for style in told.chain([Style::ETHEREUM]) {
         for params in [
             &b"{}"[..],
             b"[1]",
