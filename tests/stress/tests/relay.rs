@@ -260,6 +260,10 @@ fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>,
             .enable_all()
             .build(),
     );
+    // So does what waits for the sockets of the adapter on threads, with the first of them.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    drop(antiphon_blocking::Link::tcp(listener.local_addr().unwrap()));
+    drop(listener);
     let before = descriptors();
     let done = Done::default();
     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
