@@ -54,7 +54,9 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Jobs that no thread has taken yet.
+    /// Jobs of [`Pool::run_always`] that no thread has taken yet. They begin before all others.
+    always: VecDeque<(Job, Arc<Place>)>,
+    /// The other jobs that no thread has taken yet.
     queue: VecDeque<(Job, Arc<Place>)>,
     running: Vec<Arc<Place>>,
     threads: usize,
@@ -163,45 +165,68 @@ impl Pool {
             away: AtomicUsize::new(0),
         });
         let mut state = inner.state.lock();
-        let waiting = state.queue.iter().filter(|(_, place)| place.is_counted);
-        let running = state.active().filter(|place| place.is_counted);
-        let is_full = running.count() + waiting.count()
+        if !is_counted {
+            state.always.push_back((job, place));
+            inner.rouse(&mut state);
+            return Ok(());
+        }
+        let is_full = state.counted() + state.queue.len()
             >= inner.max_running.saturating_add(inner.max_waiting);
         state.queue.push_back((job, place));
-        let is_refused = is_full && inner.next(&state) != Some(state.queue.len() - 1);
-        let has_thread = (is_refused && is_counted) || inner.rouse(&mut state);
-        match is_counted && (is_refused || !has_thread) {
+        let is_refused = is_full && inner.next(&state) != Some(Next::Queued(state.queue.len() - 1));
+        match is_refused || !inner.rouse(&mut state) {
             true => state.queue.pop_back().map_or(Ok(()), |(job, _)| Err(job)),
             false => Ok(()),
         }
     }
 }
 
+/// Which job begins next.
+#[derive(PartialEq)]
+enum Next {
+    Always,
+    /// The one at this index of the queue.
+    Queued(usize),
+}
+
 impl State {
-    /// The running jobs that do not wait for their peer.
-    fn active(&self) -> impl Iterator<Item = &Arc<Place>> {
-        self.running.iter().filter(|place| place.is_active())
+    /// How many of the jobs run that count, and do not wait for their peer.
+    fn counted(&self) -> usize {
+        let counts = |place: &&Arc<Place>| place.is_counted && place.is_active();
+        self.running.iter().filter(counts).count()
+    }
+
+    fn take(&mut self, next: &Next) -> Option<(Job, Arc<Place>)> {
+        match next {
+            Next::Always => self.always.pop_front(),
+            Next::Queued(at) => self.queue.remove(*at),
+        }
     }
 }
 
 impl Inner {
-    /// The index of the job that may begin now: of the connection that runs the fewest.
-    fn next(&self, state: &State) -> Option<usize> {
+    /// The job that may begin now: of those in the queue that of the connection that runs the fewest.
+    fn next(&self, state: &State) -> Option<Next> {
         let busy = state.running.len();
         let free = self
             .max_threads()
             .checked_sub(busy)
             .filter(|free| *free > 0)?;
-        let active = state.active().filter(|place| place.is_counted);
-        let is_open = active.count() < self.max_running;
-        let may_begin = |place: &Place| {
-            let held = place.held();
-            !place.is_counted || held <= free && (is_open || self.is_shared && held == 0)
-        };
+        if !state.always.is_empty() {
+            return Some(Next::Always);
+        }
+        if state.queue.is_empty() {
+            return None;
+        }
+        let is_open = state.counted() < self.max_running;
+        if !is_open && !self.is_shared {
+            return None;
+        }
+        let may_begin = |held: usize| held <= free && (is_open || held == 0);
         let queue = state.queue.iter().enumerate();
-        let next = queue.filter(|(_, (_, place))| may_begin(place));
-        next.min_by_key(|(_, (_, place))| place.held())
-            .map(|(at, _)| at)
+        let held = queue.map(|(at, (_, place))| (place.held(), at));
+        let next = held.filter(|(held, _)| may_begin(*held)).min();
+        next.map(|(_, at)| Next::Queued(at))
     }
 
     fn max_threads(&self) -> usize {
@@ -231,7 +256,7 @@ impl Inner {
         let mut state = self.state.lock();
         loop {
             let next = self.next(&state);
-            if let Some((job, place)) = next.and_then(|at| state.queue.remove(at)) {
+            if let Some((job, place)) = next.and_then(|next| state.take(&next)) {
                 state.running.push(Arc::clone(&place));
                 let running = place.jobs.as_ref().map(|jobs| &jobs.running);
                 if let Some(running) = running {
@@ -252,7 +277,7 @@ impl Inner {
                 state.running.retain(|other| !Arc::ptr_eq(other, &place));
                 continue;
             }
-            if state.is_ownerless && state.queue.is_empty() {
+            if state.is_ownerless && state.queue.is_empty() && state.always.is_empty() {
                 state.threads -= 1;
                 return;
             }
@@ -284,7 +309,7 @@ impl fmt::Debug for Pool {
         let state = self.0.0.state.lock();
         f.debug_struct("Pool")
             .field("threads", &state.threads)
-            .field("waiting", &state.queue.len())
+            .field("waiting", &(state.queue.len() + state.always.len()))
             .finish_non_exhaustive()
     }
 }
