@@ -7,7 +7,7 @@ use std::time::Duration;
 use antiphon_net::{ChildConfig, Peer};
 use async_io::block_on;
 
-use crate::driver::one_by_one;
+use crate::driver::in_turn;
 use crate::in_turn::InTurn;
 use crate::runtime::runtime;
 use crate::serve::Service;
@@ -33,7 +33,7 @@ impl Child {
         service: impl Service,
     ) -> io::Result<Self> {
         let mut options = options.into();
-        options.options = one_by_one(options.options);
+        options.options = in_turn(options.options);
         let (service, _) = InTurn::new(service);
         antiphon_net::Child::spawn(command, options, service, &runtime()?).map(Self)
     }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use antiphon::{Closed, Instant};
 use antiphon_net::{ConnectionConfig, Inbox, Peer, SharedRuntime, drive_on, unless_broken, until};
 
-use crate::in_turn::InTurn;
+use crate::in_turn::{InTurn, MAX_REQUESTS};
 use crate::link::Link;
 use crate::runtime::{clock, runtime};
 use crate::serve::Service;
@@ -76,7 +76,9 @@ pub fn inbox(
 ) -> io::Result<(Peer, Inbox)> {
     let runtime = runtime()?;
     let (service, inbox) = Inbox::new();
-    let options = Arc::new(one_by_one(options));
+    let mut options = options.into();
+    // As `antiphon_net::inbox` does: a later request could be received first.
+    options.max_running_requests = 1;
     let (peer, driver) = drive_on(link.into().0, options, Arc::new(service), &runtime);
     runtime.spawn(Box::pin(async { drop(driver.await) }));
     Ok((peer, inbox))
@@ -89,7 +91,7 @@ pub fn drive(
     options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> (Peer, Driver) {
-    let (runtime, options) = (clock(), Arc::new(one_by_one(options)));
+    let (runtime, options) = (clock(), Arc::new(in_turn(options)));
     let drain_timeout = options.config.timeouts.drain_timeout;
     let (service, has_ended) = InTurn::new(service);
     let (peer, driver) = drive_on(link.into().0, options, Arc::new(service), &runtime);
@@ -103,10 +105,10 @@ pub fn drive(
     (peer, Driver(Box::pin(run)))
 }
 
-/// The methods of a service are called one after another, so requests begin one by one.
-pub(crate) fn one_by_one(options: impl Into<ConnectionConfig>) -> ConnectionConfig {
+/// The methods of a service are called one after another: few requests wait for their turn.
+pub(crate) fn in_turn(options: impl Into<ConnectionConfig>) -> ConnectionConfig {
     let mut options = options.into();
-    options.max_running_requests = 1;
+    options.max_running_requests = MAX_REQUESTS;
     options
 }
 

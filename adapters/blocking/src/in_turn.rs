@@ -4,8 +4,9 @@
 //!   the connection's task ──a job for each message──▶ queue ──a thread of the pool──▶ the service
 //! ```
 //!
-//! A connection has at most one thread, and only while there is a job. Meanwhile the service is not ready, so
-//! what comes next waits in the session, within its limits; only a cancel and the end wait in the queue.
+//! A connection has at most one thread, and only while there is a job. A few jobs wait in the queue, so that
+//! the two threads need not take turns for each message. When it is full, the service is not ready, and what
+//! comes next waits in the session, within its limits; only a cancel and the end are still added.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,8 +24,18 @@ use crate::serve::Service;
 /// How many jobs a thread does before other connections have their turn.
 const MAX_JOBS: usize = 64;
 
+/// How many requests the queue holds at most, with the one that runs. Each has one of the server's permits.
+pub(crate) const MAX_REQUESTS: usize = 8;
+
 /// What is done with the service. It gets the peer of the connection.
 type Job<S> = Box<dyn FnOnce(&mut S, &Peer) + Send>;
+
+/// A job that waits.
+struct Waiting<S> {
+    /// The request that it begins, if it begins one.
+    begins: Option<RequestKey>,
+    job: Job<S>,
+}
 
 /// A service whose methods are called on the pool.
 pub(crate) struct InTurn<S: Service>(Arc<Queue<S>>);
@@ -33,14 +44,14 @@ pub(crate) struct InTurn<S: Service>(Arc<Queue<S>>);
 struct Queue<S>(Mutex<State<S>>);
 
 struct State<S> {
-    jobs: VecDeque<Job<S>>,
+    jobs: VecDeque<Waiting<S>>,
     /// Whether a thread of the pool does the jobs, or will.
     is_scheduled: bool,
     /// `None` while a thread has the service, and after the end.
     service: Option<S>,
     /// `None` before the first job.
     peer: Option<Peer>,
-    /// Wakes the connection's task when no job is left.
+    /// Wakes the connection's task when the queue is not full any more.
     waker: Option<Waker>,
     /// Whether no more jobs will come.
     is_over: bool,
@@ -66,11 +77,21 @@ impl<S: Service> InTurn<S> {
 
     /// Has `job` done after those that wait.
     fn push(&self, peer: &Peer, job: impl FnOnce(&mut S, &Peer) + Send + 'static) {
-        let job: Job<S> = Box::new(job);
+        self.push_waiting(peer, None, Box::new(job));
+    }
+
+    fn push_waiting(&self, peer: &Peer, begins: Option<RequestKey>, job: Job<S>) {
         let mut state = self.0.lock();
         state.peer.get_or_insert_with(|| peer.to_unowned());
-        state.jobs.push_back(job);
+        state.jobs.push_back(Waiting { begins, job });
         Queue::schedule(&self.0, state);
+    }
+
+    /// Takes the job out of the queue that would begin a request.
+    fn take_waiting(&self, request: RequestKey) -> Option<Waiting<S>> {
+        let jobs = &mut self.0.lock().jobs;
+        let at = jobs.iter().position(|one| one.begins == Some(request))?;
+        jobs.remove(at)
     }
 
     /// Has `job` done after those that wait, and waits until it is done or dropped.
@@ -113,7 +134,7 @@ impl<S: Service> Queue<S> {
         };
         for _ in 0..MAX_JOBS {
             let mut state = self.lock();
-            let Some(job) = state.jobs.pop_front() else {
+            let Some(Waiting { job, .. }) = state.jobs.pop_front() else {
                 if state.is_over {
                     let end = state.end.take();
                     drop(state);
@@ -122,13 +143,13 @@ impl<S: Service> Queue<S> {
                 } else {
                     state.service = Some(service);
                     state.is_scheduled = false;
-                    let waker = state.waker.take();
-                    drop(state);
-                    waker.inspect(Waker::wake_by_ref);
                 }
                 return;
             };
+            let has_room = state.jobs.len() <= MAX_REQUESTS / 2;
+            let waker = has_room.then(|| state.waker.take()).flatten();
             drop(state);
+            waker.inspect(Waker::wake_by_ref);
             guarded(&mut service, peer, |service| job(service, peer));
         }
         let mut state = self.lock();
@@ -173,11 +194,11 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let mut state = self.0.lock();
-        let is_busy = state.is_scheduled;
+        let is_full = state.jobs.len() >= MAX_REQUESTS;
         // The waker that is not needed any more is dropped without the lock.
-        let _before = mem::replace(&mut state.waker, is_busy.then_some(waker));
+        let _before = mem::replace(&mut state.waker, is_full.then_some(waker));
         drop(state);
-        match is_busy {
+        match is_full {
             true => Poll::Pending,
             false => Poll::Ready(()),
         }
@@ -197,7 +218,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
         peer.session()
             .act(|state| state.conn.handle_held(method, key));
         let (done, is_done) = async_channel::bounded::<()>(1);
-        self.push(peer, move |service, peer| {
+        let job = Box::new(move |service: &mut S, peer: &Peer| {
             let _done = done;
             if own.is_cancelled() {
                 // If the connection has ended meanwhile, no answer is awaited.
@@ -210,6 +231,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
                 }
             });
         });
+        self.push_waiting(peer, Some(key), job);
         // If the request is cancelled, its method still counts as a request that runs.
         let is_done = request.to_end(async move { is_done.recv().await });
         let _ = is_done.await;
@@ -224,6 +246,10 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
     }
 
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
+        // A request that has not begun is answered by dropping it.
+        if self.take_waiting(request).is_some() {
+            return;
+        }
         self.push(peer, move |service, peer| {
             let reason = reason.as_ref().map(OwnedJson::as_json);
             service.cancelled(peer, request, reason);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use antiphon::LimitReached;
 use antiphon_net::{ConnectionConfig, Context, SockRef};
 
-use crate::driver::one_by_one;
+use crate::driver::in_turn;
 use crate::in_turn::InTurn;
 use crate::running::Running;
 use crate::runtime::runtime;
@@ -108,7 +108,7 @@ impl TcpServer {
             let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
             InTurn::new(make(context.peer_addr.unwrap_or(address))).0
         };
-        Ok(Running::new(self.0.start(one_by_one(options), make)))
+        Ok(Running::new(self.0.start(in_turn(options), make)))
     }
 
     /// Serves over HTTP in the background until the returned value is stopped or dropped. Every
@@ -179,6 +179,6 @@ impl UnixServer {
             let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
             InTurn::new(make()).0
         };
-        Ok(Running::new(self.0.start(one_by_one(options), make)))
+        Ok(Running::new(self.0.start(in_turn(options), make)))
     }
 }
