@@ -4,9 +4,9 @@
 //!   the connection's task ──a job for each message──▶ queue ──a thread of the pool──▶ the service
 //! ```
 //!
-//! A connection has at most one thread, and only while there is a job. A few jobs wait in the queue, so that
-//! the two threads need not take turns for each message. When it is full, the service is not ready, and what
-//! comes next waits in the session, within its limits; only a cancel and the end are still added.
+//! A connection has at most one thread, and only while there is a job. A few requests that came together wait
+//! in the queue, so that the two threads need not take turns for each of them. Until it is empty the service is
+//! not ready, and what comes next waits in the session, within its limits; only a cancel and the end are added.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::serve::Service;
 /// How many jobs a thread does before other connections have their turn.
 const MAX_JOBS: usize = 64;
 
-/// How many requests the queue holds at most, with the one that runs. Each has one of the server's permits.
+/// How many requests are begun together at most. They share one of the server's permits.
 pub(crate) const MAX_REQUESTS: usize = 8;
 
 /// What is done with the service. It gets the peer of the connection.
@@ -51,7 +51,7 @@ struct State<S> {
     service: Option<S>,
     /// `None` before the first job.
     peer: Option<Peer>,
-    /// Wakes the connection's task when the queue is not full any more.
+    /// Wakes the connection's task when no job is left.
     waker: Option<Waker>,
     /// Whether no more jobs will come.
     is_over: bool,
@@ -143,13 +143,13 @@ impl<S: Service> Queue<S> {
                 } else {
                     state.service = Some(service);
                     state.is_scheduled = false;
+                    let waker = state.waker.take();
+                    drop(state);
+                    waker.inspect(Waker::wake_by_ref);
                 }
                 return;
             };
-            let has_room = state.jobs.len() <= MAX_REQUESTS / 2;
-            let waker = has_room.then(|| state.waker.take()).flatten();
             drop(state);
-            waker.inspect(Waker::wake_by_ref);
             guarded(&mut service, peer, |service| job(service, peer));
         }
         let mut state = self.lock();
@@ -194,14 +194,18 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let mut state = self.0.lock();
-        let is_full = state.jobs.len() >= MAX_REQUESTS;
+        let is_busy = state.is_scheduled;
         // The waker that is not needed any more is dropped without the lock.
-        let _before = mem::replace(&mut state.waker, is_full.then_some(waker));
+        let _before = mem::replace(&mut state.waker, is_busy.then_some(waker));
         drop(state);
-        match is_full {
+        match is_busy {
             true => Poll::Pending,
             false => Poll::Ready(()),
         }
+    }
+
+    fn is_in_turn(&self) -> bool {
+        true
     }
 
     async fn opened(&self, peer: &Peer) {
@@ -214,9 +218,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
 
     async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let own = request.detach();
-        let (method, key) = (request.method(), request.key());
-        peer.session()
-            .act(|state| state.conn.handle_held(method, key));
+        let key = request.key();
         let (done, is_done) = async_channel::bounded::<()>(1);
         let job = Box::new(move |service: &mut S, peer: &Peer| {
             let _done = done;
@@ -225,7 +227,9 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
                 let _ = own.defer().cancelled();
                 return;
             }
-            peer.session().run_with_permit(|| {
+            let session = peer.session();
+            session.act(|state| state.conn.handle_held(own.method(), key));
+            session.run_with_permit(|| {
                 if let Some(answer) = own.guard(|| service.request(peer, &own)) {
                     let _ = own.answer(answer);
                 }

@@ -62,10 +62,14 @@ pub fn drive_session<S: Service>(
 ) -> (Peer, Driver) {
     let handlers = Handlers::new(Peer::unowned(Arc::clone(&session)), service);
     let peer = Peer::owning(Arc::clone(&session));
+    let batch = WorkBatch {
+        is_in_turn: handlers.is_in_turn,
+        ..WorkBatch::default()
+    };
     let driver = Driver {
         session,
         handlers,
-        batch: WorkBatch::default(),
+        batch,
         io: Some(io),
         output: Output::default(),
         is_input_over: false,

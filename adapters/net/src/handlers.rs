@@ -41,6 +41,8 @@ pub(crate) struct Handlers {
     notified: Option<FuturesUnordered<Task>>,
     /// Whether the order is [`Order::Free`].
     is_free: bool,
+    /// Whether the requests of the service run one after another: those that have begun share a permit.
+    pub(crate) is_in_turn: bool,
     /// The handlers of requests that did not end in their first poll; `None` before the first one.
     running: Option<FuturesUnordered<Handler>>,
     /// Whether one of them has waited for its peer.
@@ -173,6 +175,7 @@ impl Handlers {
         Self {
             permits: Permits::new(peer.session().dispatcher()),
             is_free: peer.session().options().order == Order::Free,
+            is_in_turn: service.is_in_turn(),
             session: Arc::clone(peer.session()),
             service: Contained::new(Box::new(Serving(Arc::new(Sides { service, peer }))), None),
             ordered: None,
@@ -261,7 +264,11 @@ impl Handlers {
         let has_waited =
             |all: &FuturesUnordered<Handler>| all.iter().any(|one| one.waits.is_some());
         self.has_waited = self.has_waited || self.running.as_ref().is_some_and(has_waited);
-        self.permits.hold(self.seated());
+        let seated = self.seated();
+        self.permits.hold(match self.is_in_turn {
+            true => seated.min(1),
+            false => seated,
+        });
         if self.session.is_gone() {
             self.go();
         }

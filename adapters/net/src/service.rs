@@ -100,6 +100,12 @@ pub trait Service: Send + Sync + 'static {
         Poll::Ready(())
     }
 
+    /// Whether requests run one after another: a few are begun together then, and take one place of the server.
+    /// By default they run side by side.
+    fn is_in_turn(&self) -> bool {
+        false
+    }
+
     /// A call has ended that was sent with [`Call::then`](crate::Call::then). The default calls `then` with
     /// its outcome here, on the connection's task.
     fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
@@ -152,6 +158,10 @@ impl<S: Service> Service for std::sync::Arc<S> {
 
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         (**self).poll_ready(cx)
+    }
+
+    fn is_in_turn(&self) -> bool {
+        (**self).is_in_turn()
     }
 
     fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {

@@ -69,6 +69,8 @@ pub struct WorkBatch {
     pub work: VecDeque<Work>,
     /// How many permits of the server's dispatcher its requests have.
     pub permits: usize,
+    /// Whether one permit is enough for all of its requests, because they run one after another.
+    pub(crate) is_in_turn: bool,
     /// Whether these permits are of those for peers that have ended their direction, or are gone.
     pub(crate) is_gone: bool,
 }
@@ -214,15 +216,17 @@ impl State {
             }
             if permits == 0 && !has_asked && requests > 0 && self.conn.is_request_next() {
                 has_asked = true;
-                permits = self.ask(requests);
+                permits = self.ask(if batch.is_in_turn { 1 } else { requests });
             }
-            let Some(next) = self.conn.poll_work(requests.min(permits) > 0) else {
+            let has_permit = permits > 0 || (batch.is_in_turn && batch.permits > 0);
+            let Some(next) = self.conn.poll_work(requests > 0 && has_permit) else {
                 break;
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             if matches!(next, Work::Request(..)) {
                 // A request that is taken after the end of the connection needs no permit.
-                let permit = permits.min(1);
+                let is_shared = batch.is_in_turn && batch.permits > 0;
+                let permit = if is_shared { 0 } else { permits.min(1) };
                 (requests, permits) = (requests.saturating_sub(1), permits - permit);
                 batch.permits += permit;
             }
