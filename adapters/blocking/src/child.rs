@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon_net::{ChildConfig, Peer};
@@ -35,7 +36,7 @@ impl Child {
         let mut options = options.into();
         options.options = in_turn(options.options);
         let (service, _) = InTurn::new(service);
-        antiphon_net::Child::spawn(command, options, service, &runtime()?).map(Self)
+        antiphon_net::Child::spawn(command, options, Arc::new(service), &runtime()?).map(Self)
     }
 
     /// The handle to the other side.

@@ -48,12 +48,12 @@ pub fn serve_stdio(
     unless_broken(serve(Link::stdio()?, options, service))
 }
 
-/// Runs a connection in the background, and returns the handle to its other side. Use `()` as the
-/// service if the peer is not expected to send requests.
+/// Runs a connection over an open link in the background, and returns the handle to its other side: for
+/// programs that need a [`Peer`]. Otherwise [`connect`](crate::connect) does it too.
 ///
 /// # Errors
 /// The system refused the thread that reads and writes.
-pub fn connect(
+pub fn attach(
     link: impl Into<Link>,
     options: impl Into<ConnectionConfig>,
     service: impl Service,

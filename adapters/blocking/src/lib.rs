@@ -3,20 +3,20 @@
 //! The rules of JSON-RPC are in antiphon; this crate adds threads, clocks and sockets. A [`Link`]
 //! is an open transport: a socket, a pipe, a child process, a WebSocket or a channel of whole
 //! messages. [`serve`] runs a [`Service`], such as a [`Router`], on a link until the connection
-//! ends; [`connect`] does so in the background and returns a [`Peer`], to call the other side. Both
+//! ends; [`connect`] opens one by its URL and returns a [`Client`], to call the other side. Both
 //! sides of a connection are equal: a client may serve requests, and a server may call.
 //!
 //! ```
-//! use antiphon_blocking::{Config, Link, OwnedError, Router, TcpServer};
+//! use antiphon_blocking::{Config, OwnedError, Router, TcpServer, connect};
 //!
 //! let router = Router::new()
 //!     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b));
 //! let server = TcpServer::bind("127.0.0.1:0")?;
-//! let address = server.local_addr()?;
+//! let url = format!("tcp://{}", server.local_addr()?);
 //! let running = server.start(Config::new(), router.into_make_service())?;
 //!
-//! let peer = antiphon_blocking::connect(Link::tcp(address)?, Config::new(), ())?;
-//! let sum: f64 = peer.call("add", &(10, 5)).wait()?;
+//! let client = connect(url, Config::new(), ())?;
+//! let sum: f64 = client.call("add", &(10, 5)).wait()?;
 //! assert_eq!(sum, 15.0);
 //! running.stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -57,16 +57,16 @@ pub use antiphon::*;
 pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as service};
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
-    ConnectionChange, ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher,
-    Extension, Headers, Inbox, InboxEvent, NoConnection, Notification, Order, OutgoingCall, Peer,
-    PendingBatch, PendingCall, Pool, Progress, ProgressCall, RateLimit, ReconnectConfig,
-    ReconnectingClient, Report, Request, Responder, Routes, Severity, UnmatchedDetails, Wait,
-    WhenFull, block_on, to_error,
+    Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
+    DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Inbox, InboxEvent, NoConnection,
+    Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
+    ProgressCall, RateLimit, Report, Request, Responder, Routes, Severity, Target,
+    UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};
-pub use client::reconnect;
-pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};
+pub use client::{connect, reconnect};
+pub use driver::{Driver, attach, drive, inbox, serve, serve_stdio};
 pub use running::Running;
 pub use serve::Service;
 pub use server::TcpServer;

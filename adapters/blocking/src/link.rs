@@ -4,10 +4,14 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use antiphon_net::{Context, Io, MessageTransport, cannot_connect, lookup_error};
+use antiphon_net::{
+    Connecting, Context, Io, MessageTransport, Target, cannot_connect, lookup_error,
+};
+use blocking::unblock;
 
 use crate::duplex::Duplex;
 use crate::messages::Messages;
@@ -36,7 +40,7 @@ impl Link {
     ///
     /// ```
     /// use antiphon::Config;
-    /// use antiphon_blocking::{Link, connect};
+    /// use antiphon_blocking::{Link, attach};
     /// use std::sync::mpsc::sync_channel;
     ///
     /// let (requests, received) = sync_channel::<Vec<u8>>(16);
@@ -55,7 +59,7 @@ impl Link {
     /// let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
     /// let receive = move || Ok(answers.recv().ok());
     /// let send = move |message: &[u8]| requests.send(message.to_vec()).map_err(gone);
-    /// let peer = connect(Link::messages(receive, send), Config::new(), ())?;
+    /// let peer = attach(Link::messages(receive, send), Config::new(), ())?;
     /// assert_eq!(peer.call::<i64>("double", &[21]).wait()?, 42);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -120,6 +124,21 @@ impl Link {
         antiphon_net::Link::from_tcp(stream).map(Self)
     }
 
+    /// What `connect` connects to, which is called on a thread for each attempt.
+    ///
+    /// ```
+    /// use antiphon_blocking::Link;
+    /// let target = Link::target(|| Link::tcp("127.0.0.1:7777"));
+    /// # drop(target);
+    /// ```
+    pub fn target(connect: impl Fn() -> io::Result<Self> + Send + Sync + 'static) -> Target {
+        let connect = Arc::new(connect);
+        Target::new(move || -> Connecting {
+            let connect = Arc::clone(&connect);
+            Box::pin(unblock(move || connect().map(|link| link.0)))
+        })
+    }
+
     /// Connects to a Unix socket.
     ///
     /// # Errors
@@ -143,6 +162,12 @@ impl Link {
 impl From<antiphon_net::Link> for Link {
     fn from(link: antiphon_net::Link) -> Self {
         Self(link)
+    }
+}
+
+impl From<Link> for Target {
+    fn from(link: Link) -> Self {
+        link.0.into()
     }
 }
 

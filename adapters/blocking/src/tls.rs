@@ -23,8 +23,8 @@
 //! let running = server.start(Config::new(), |_| ())?;
 //!
 //! let link = tls::connect("api.example:7777", "api.example", client_config)?;
-//! let peer = connect(link, Config::new(), ())?;
-//! # drop((peer, running));
+//! let client = connect(link, Config::new(), ())?;
+//! # drop((client, running));
 //! # Ok(()) }
 //! ```
 

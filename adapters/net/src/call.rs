@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::{Future, poll_fn, ready};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Context, Poll};
@@ -12,76 +12,18 @@ use std::time::Duration;
 
 use antiphon::RpcError;
 use antiphon::session::Extend;
-use antiphon::{Collector, Instant, OwnedError, OwnedId, OwnedJson, OwnedOutcome, SendError};
+use antiphon::{Collector, OwnedError, OwnedId, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::debug::debug_fields;
-use crate::intercepted::{Intercepted, InterceptedBatch, Interception, Shown};
+use crate::intercepted::{Intercepted, InterceptedBatch, Shown};
 use crate::pending::{PendingBatch, PendingCall};
 use crate::route::CallProgress;
 use crate::runtime::threads::block_on;
 use crate::text::Text;
-use crate::wait::{Later, Wait};
-
-/// Makes calls: a peer, or a client that has peers or sends requests.
-pub(crate) trait MakeCall: Sync {
-    /// The interceptors for the calls.
-    fn interception(&self) -> Option<Interception<'_>>;
-
-    /// The timeout of calls that do not set one; `None` for ever.
-    fn call_timeout(&self) -> Option<Duration>;
-
-    fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome>;
-
-    fn begin_batch(
-        &self,
-        batch: Entries,
-        timeout: Option<Duration>,
-    ) -> Begun<'_, PendingBatch, Collector>;
-}
-
-/// Makes calls over connections that bring notifications: a peer, or a client that has peers.
-pub(crate) trait HearCall: MakeCall {
-    /// The current time, by the clock of its connections.
-    fn now(&self) -> Instant;
-}
-
-/// A call or batch that has begun.
-pub(crate) enum Begun<'c, P, O> {
-    /// It is waiting to be sent.
-    Starting(Wait<'c, Result<P, SendError>>),
-    /// It has been sent.
-    Pending(P),
-    /// A future of its outcome: it has ended already, an interceptor decides on it later, or a client
-    /// sends it in its own way.
-    Other(Later<'c, Result<O, CallError>>),
-}
-
-impl<P, O: Send + 'static> Begun<'_, P, O> {
-    /// One that has ended already.
-    fn over(ended: Result<O, CallError>) -> Self {
-        Self::Other(Box::pin(ready(ended)))
-    }
-}
-
-impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
-    async fn end(mut self) -> Result<O, CallError> {
-        poll_fn(|cx| self.poll(cx)).await
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<O, CallError>> {
-        if let Self::Starting(starting) = self {
-            *self = Self::Pending(task::ready!(Pin::new(starting).poll(cx))?);
-        }
-        match self {
-            Self::Pending(pending) => Pin::new(pending).poll(cx).map(Ok),
-            Self::Other(other) => other.as_mut().poll(cx),
-            Self::Starting(_) => Poll::Pending,
-        }
-    }
-}
+use crate::transmit::{Sending, Transmit, transmit};
 
 /// A call: await it in a task, or [`wait`](Self::wait) for it on a thread.
 ///
@@ -108,14 +50,14 @@ pub struct Call<'p, R, C, E = OwnedError> {
     maker: &'p C,
     /// `None` after the call has begun.
     request: Option<CallRequest<'p>>,
-    begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
+    begun: Option<Sending<'p, PendingCall, OwnedOutcome>>,
     /// `None` without interceptors.
     intercepted: Option<Box<Intercepted>>,
     pub(crate) decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
-#[expect(private_bounds, reason = "there are no other makers of calls")]
-impl<'p, R, C: MakeCall, E> Call<'p, R, C, E> {
+#[expect(private_bounds, reason = "there are no other ways to a peer")]
+impl<'p, R, C: Transmit, E> Call<'p, R, C, E> {
     pub(crate) fn new(
         maker: &'p C,
         method: impl Into<Cow<'p, str>>,
@@ -180,15 +122,15 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other makers of calls")]
-impl<R, C: HearCall, E> Call<'_, R, C, E> {
+#[expect(private_bounds, reason = "there are no other ways to a peer")]
+impl<R, C: Transmit, E> Call<'_, R, C, E> {
     /// Asks for the progress of the call. With `at_most`, each value begins the timeout anew, up to this time
     /// from now.
     pub(crate) fn hear_progress(&mut self, at_most: Option<Duration>) -> Arc<CallProgress> {
         let timeout = self.request.as_ref().and_then(|request| request.timeout);
         let extend = timeout.zip(at_most).map(|(timeout, at_most)| Extend {
             timeout,
-            until: self.maker.now() + at_most,
+            until: self.maker.runtime().now() + at_most,
         });
         let progress = CallProgress::new(extend);
         if let Some(request) = &mut self.request {
@@ -207,8 +149,8 @@ impl<C> Call<'_, OwnedJson, C> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other makers of calls")]
-impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
+#[expect(private_bounds, reason = "there are no other ways to a peer")]
+impl<R, C: Transmit, E: RpcError> Call<'_, R, C, E> {
     /// Blocks this thread until the call ends.
     ///
     /// # Errors
@@ -219,28 +161,28 @@ impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
 }
 
 /// Shows a call to the interceptors, if there are any, and begins it unless they have answered it.
-fn begin<'c, C: MakeCall>(
+fn begin<'c, C: Transmit>(
     maker: &'c C,
     mut call: CallRequest<'c>,
 ) -> (
-    Begun<'c, PendingCall, OwnedOutcome>,
+    Sending<'c, PendingCall, OwnedOutcome>,
     Option<Box<Intercepted>>,
 ) {
     let Some(interception) = maker.interception() else {
-        return (maker.begin(call), None);
+        return (transmit(maker, call), None);
     };
     match interception.call(&mut call) {
-        Shown::Passed(intercepted) => (maker.begin(call), Some(Box::new(intercepted))),
-        Shown::Answered(answered) => (Begun::over(answered), None),
+        Shown::Passed(intercepted) => (transmit(maker, call), Some(Box::new(intercepted))),
+        Shown::Answered(answered) => (Sending::over(answered), None),
         Shown::Waiting(undecided) => {
             let decided = async move {
                 let intercepted = match undecided.decide(&mut call).await {
                     Ok(intercepted) => intercepted,
                     Err(answered) => return answered,
                 };
-                intercepted.end(maker.begin(call).end().await)
+                intercepted.end(transmit(maker, call).end().await)
             };
-            (Begun::Other(Box::pin(decided)), None)
+            (Sending::Other(Box::pin(decided)), None)
         }
     }
 }
@@ -248,7 +190,7 @@ fn begin<'c, C: MakeCall>(
 /// None of its fields has to be pinned.
 impl<R, C, E> Unpin for Call<'_, R, C, E> {}
 
-impl<R, C: MakeCall, E: RpcError> Future for Call<'_, R, C, E> {
+impl<R, C: Transmit, E: RpcError> Future for Call<'_, R, C, E> {
     type Output = Result<R, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -292,13 +234,13 @@ pub struct BatchCall<'p, H, C> {
     /// `None` after the batch has begun.
     built: Option<Result<(H, Entries), SendError>>,
     timeout: Option<Duration>,
-    begun: Option<(H, Begun<'p, PendingBatch, Collector>)>,
+    begun: Option<(H, Sending<'p, PendingBatch, Collector>)>,
     /// `None` without interceptors.
     intercepted: Option<InterceptedBatch>,
 }
 
-#[expect(private_bounds, reason = "there are no other makers of calls")]
-impl<'p, H, C: MakeCall> BatchCall<'p, H, C> {
+#[expect(private_bounds, reason = "there are no other ways to a peer")]
+impl<'p, H, C: Transmit> BatchCall<'p, H, C> {
     pub(crate) fn new(
         maker: &'p C,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
@@ -333,8 +275,8 @@ impl<'p, H, C> BatchCall<'p, H, C> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other makers of calls")]
-impl<H, C: MakeCall> BatchCall<'_, H, C> {
+#[expect(private_bounds, reason = "there are no other ways to a peer")]
+impl<H, C: Transmit> BatchCall<'_, H, C> {
     /// Blocks this thread until all outcomes are there.
     ///
     /// # Errors
@@ -346,21 +288,21 @@ impl<H, C: MakeCall> BatchCall<'_, H, C> {
 }
 
 /// Sends the entries of a batch that interceptors have not answered.
-fn send<C: MakeCall>(
+fn send<C: Transmit>(
     maker: &C,
     batch: Entries,
     timeout: Option<Duration>,
-) -> Begun<'_, PendingBatch, Collector> {
+) -> Sending<'_, PendingBatch, Collector> {
     match batch.is_empty() {
-        true => Begun::over(Ok(Collector::new())),
-        false => maker.begin_batch(batch, timeout),
+        true => Sending::over(Ok(Collector::new())),
+        false => maker.send_batch(batch, timeout),
     }
 }
 
 /// None of its fields has to be pinned.
 impl<H, C> Unpin for BatchCall<'_, H, C> {}
 
-impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
+impl<H, C: Transmit> Future for BatchCall<'_, H, C> {
     type Output = Result<(H, Collector), CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -369,8 +311,8 @@ impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
             let (handles, mut batch) = built?;
             let (maker, timeout) = (this.maker, this.timeout);
             let begun = match maker.interception().map(|seen| seen.batch(&batch)) {
-                None => maker.begin_batch(batch, timeout),
-                Some(mut shown) if shown.is_waiting() => Begun::Other(Box::pin(async move {
+                None => maker.send_batch(batch, timeout),
+                Some(mut shown) if shown.is_waiting() => Sending::Other(Box::pin(async move {
                     let left = shown.decide(timeout).await;
                     let intercepted = shown.finish(&mut batch)?;
                     intercepted.end(send(maker, batch, left).end().await)

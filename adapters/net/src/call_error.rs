@@ -10,6 +10,8 @@ use antiphon::{
 };
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "http")]
+use crate::fault::is_permanent;
 use crate::fault::to_error;
 #[cfg(feature = "http")]
 use crate::http::error::HttpError;
@@ -145,6 +147,41 @@ impl<E> CallError<E> {
         }
     }
 
+    /// Whether no byte of the call was sent, so that the peer has not run it.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Unsent | Self::Rejected(_) | Self::NoConnection(_) | Self::Interceptor(_) => true,
+            #[cfg(feature = "http")]
+            Self::Http(error) => error.is_unsent(),
+            _ => false,
+        }
+    }
+
+    /// Whether no answer came in time. The peer may have run the call.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::TimedOut => true,
+            #[cfg(feature = "http")]
+            Self::Http(HttpError::TimedOut) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the same call may succeed later, and cannot run twice then: no byte of it was sent, and what
+    /// was missing may come (a connection, space in the output). An error that the peer answered with is not
+    /// judged: what its code means is the program's to know, as in [`Retry::codes`](antiphon::Retry::codes).
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unsent | Self::Rejected(SendError::Full) => true,
+            Self::NoConnection(error) => !error.is_final(),
+            #[cfg(feature = "http")]
+            Self::Http(HttpError::Connect(error)) => !is_permanent(error),
+            #[cfg(feature = "http")]
+            Self::Http(error) => matches!(error, HttpError::Unsent(_)),
+            _ => false,
+        }
+    }
+
     /// Whether the call failed because no connection was open or the connection ended. Over HTTP: only
     /// whether the client has been closed.
     pub fn is_closed(&self) -> bool {
@@ -249,7 +286,7 @@ pub struct NoConnection {
 
 impl NoConnection {
     /// Whether there will be no more attempts to connect, as the
-    /// [strategy](crate::ReconnectConfig::reconnect) says. If false, the time to wait was over.
+    /// [strategy](crate::ClientConfig::reconnect) says. If false, the time to wait was over.
     pub fn is_final(&self) -> bool {
         self.is_final
     }

@@ -17,6 +17,8 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) id: Option<OwnedId>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
+    /// Whether it was sent before.
+    pub(crate) is_again: bool,
     /// The progress of the call, if it is heard.
     pub(crate) progress: Option<Arc<CallProgress>>,
     /// Headers for the call's request, over HTTP.
@@ -35,6 +37,7 @@ impl<'c> CallRequest<'c> {
             id: None,
             timeout,
             is_idempotent: false,
+            is_again: false,
             progress: None,
             headers: Vec::new(),
         }

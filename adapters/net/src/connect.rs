@@ -4,25 +4,23 @@ use std::io;
 #[cfg(unix)]
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use antiphon::Closed;
 
-use crate::client::roster::ReconnectConfig;
-use crate::client::{Connect, ReconnectingClient};
+use crate::client::Client;
+use crate::client::config::ClientConfig;
+use crate::client::connect_error::ConnectError;
+use crate::client::target::Target;
 use crate::driver::{Driver, drive as drive_on};
-use crate::fault::{cannot_connect, unless_broken};
+use crate::fault::unless_broken;
 use crate::inbox::Inbox;
 use crate::options::ConnectionConfig;
 use crate::peer::Peer;
-use crate::runtime::{current, until};
+use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::child::{Child, ChildConfig};
 use crate::transport::link::Link;
-use crate::transport::tcp::Address;
-
-/// How long an attempt to connect may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::transport::tcp::{Address, connect_tcp};
 
 impl Link {
     /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
@@ -33,22 +31,7 @@ impl Link {
     /// The name has no address, or no address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that
     /// took too long. The error's text has the address.
     pub async fn tcp(address: impl Into<Address>) -> io::Result<Self> {
-        let (runtime, address) = (current(), address.into());
-        let named = address.to_string();
-        let connecting = async {
-            let mut failed = io::ErrorKind::InvalidInput.into();
-            for address in address.resolve().await? {
-                match runtime.connect_tcp(address).await {
-                    Ok(link) => return Ok(link),
-                    Err(error) => failed = error,
-                }
-            }
-            Err(failed)
-        };
-        let until_at = runtime.now() + CONNECT_TIMEOUT;
-        let connected = until(&*runtime, until_at, connecting).await;
-        let connected = connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
-        connected.map_err(|error| cannot_connect(named, &error))
+        connect_tcp(address.into(), &*current()).await
     }
 
     /// Connects to a Unix socket.
@@ -118,12 +101,47 @@ pub async fn serve_stdio(
     unless_broken(serve(Link::stdio()?, options, service).await)
 }
 
-/// Runs a connection in the background, and returns the handle to its other side. Use `()` as the
-/// service if the peer is not expected to send requests.
+/// Connects to a server, and returns once messages can be exchanged. `target` is a URL, or anything else that
+/// is a [`Target`]; `options` may be a [`Config`](antiphon::Config). `service` answers the server's requests;
+/// `()` has no methods.
+///
+/// ```
+/// use antiphon::{Config, OwnedError};
+/// use antiphon_net::{Router, TcpServer, connect};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let router = Router::new().method("ping", [], || Ok::<_, OwnedError>("pong"));
+/// let server = TcpServer::bind("127.0.0.1:0").await?;
+/// let url = format!("tcp://{}", server.local_addr());
+/// let running = server.start(Config::new(), router.into_make_service());
+///
+/// let client = connect(url, Config::new(), ()).await?;
+/// assert_eq!(client.call::<String>("ping", ()).await?, "pong");
+/// running.stop();
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// See [`ConnectError`]. Over HTTP connections are made for calls, so that their errors are those of calls.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
-pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
+pub async fn connect(
+    target: impl Into<Target>,
+    options: impl Into<ClientConfig>,
+    service: impl Service,
+) -> Result<Client, ConnectError> {
+    let (target, options) = (target.into(), options.into());
+    Client::connect_on(target, options, Arc::new(service), &current()).await
+}
+
+/// Runs a connection over an open link in the background, and returns the handle to its other side: for
+/// programs that need a [`Peer`]. Otherwise [`connect`] does it too.
+///
+/// # Panics
+/// There is no runtime here: see [`current`].
+pub fn attach(link: Link, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
     let (peer, driver) = drive(link, options, service);
     // The driver's result is dropped: the service and the peer's `closed` and `transport_error` tell
     // how the connection ended.
@@ -136,12 +154,12 @@ pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl S
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_net::{InboxEvent, Link, connect, inbox};
+/// use antiphon_net::{InboxEvent, Link, attach, inbox};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (near, far) = Link::pair();
-/// let client = connect(near, Config::new(), ());
+/// let client = attach(near, Config::new(), ());
 /// let (_peer, mut inbox) = inbox(far, Config::new());
 /// let call = client.call("ping", ()).start().await?;
 /// while let Some(event) = inbox.recv().await {
@@ -166,7 +184,7 @@ pub fn inbox(link: Link, options: impl Into<ConnectionConfig>) -> (Peer, Inbox) 
     // The handler of a request waits for its turn in the inbox. If several ran, a later one could be
     // first.
     options.max_running_requests = 1;
-    (connect(link, options, service), inbox)
+    (attach(link, options, service), inbox)
 }
 
 /// Starts `command` and connects to its standard input and output. `service` answers its requests.
@@ -181,37 +199,38 @@ pub fn spawn(
     options: impl Into<ChildConfig>,
     service: impl Service,
 ) -> io::Result<Child> {
-    Child::spawn(command, options, service, &current())
+    Child::spawn(command, options, Arc::new(service), &current())
 }
 
 /// Makes a client that has connections to one server, and replaces those that are lost, as
-/// [`ReconnectConfig::reconnect`] says. `connect` makes a connection; `service` answers the server's requests, on all of them.
+/// [`ClientConfig::reconnect`] says. `service` answers the server's requests, on all of them. Over HTTP, where
+/// each call has a connection, it makes a client that sends calls again as
+/// [`with_retry`](ClientConfig::with_retry) says.
+///
+/// Returns once the first connection is open. If that takes longer than the
+/// [`connect_timeout`](ClientConfig::connect_timeout), the client is returned nevertheless, and goes on trying.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use antiphon::Config;
-/// use antiphon_net::{ReconnectConfig, Link, reconnect};
-/// use std::time::Duration;
+/// use antiphon_net::reconnect;
 ///
-/// let connect = || -> antiphon_net::Connecting {
-///     Box::pin(async { Ok(Link::tcp("127.0.0.1:7777").await?) })
-/// };
-/// let client = reconnect(connect, ReconnectConfig::default(), Config::new(), ())?;
-/// client.wait_open(Duration::from_secs(5)).await?;
+/// let client = reconnect("tcp://127.0.0.1:7777", Config::new(), ()).await?;
 /// let sum: f64 = client.call("add", &(1, 2)).idempotent().await?;
 /// # Ok(()) }
 /// ```
 ///
 /// # Errors
-/// The strategy of `client` is not valid.
+/// A [`ConnectError`], if there will be no connection: the target or the options are not valid, or the last
+/// attempt that is allowed has failed. A [`Link`] cannot be made again.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
-pub fn reconnect(
-    connect: impl Connect,
-    client: ReconnectConfig,
-    options: impl Into<ConnectionConfig>,
+pub async fn reconnect(
+    target: impl Into<Target>,
+    options: impl Into<ClientConfig>,
     service: impl Service,
-) -> Result<ReconnectingClient, antiphon::InvalidStrategy> {
-    ReconnectingClient::start(connect, client, options.into(), service, &current())
+) -> Result<Client, ConnectError> {
+    let (target, options, service) = (target.into(), options.into(), Arc::new(service));
+    Client::reconnect_on(target, options, move || Arc::clone(&service), &current()).await
 }

@@ -66,6 +66,7 @@ mod start;
 mod text;
 #[cfg(feature = "tls")]
 pub mod tls;
+mod transmit;
 mod transport;
 mod typed;
 mod wait;
@@ -78,13 +79,14 @@ pub use batch::BatchBuilder;
 pub use call::{BatchCall, Call};
 pub use call_error::{CallError, CallRefused, NoConnection};
 pub use cancellation::Cancellation;
-pub use client::roster::{
-    ConnectionChange, OnChange, OnOpen, OnOpening, ReconnectConfig, Roster, Waiting, judge_ended,
-    lost_because,
-};
-pub use client::{Connect, Driven, Making, ReconnectingClient};
+pub use client::Client;
+#[cfg(feature = "http")]
+pub use client::config::OnReply;
+pub use client::config::{ClientConfig, ConnectionChange, OnChange};
+pub use client::connect_error::ConnectError;
+pub use client::target::{Connect, Target};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use connect::{connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
+pub use connect::{attach, connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};

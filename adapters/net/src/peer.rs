@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use antiphon::{
     CallId, CloseReason, Closed, Collector, Dialect, Instant, Method, OwnedOutcome, Payload,
-    RequestKey, RpcError, SendError,
+    RequestKey, Retry, RpcError, SendError,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::batch::{BatchBuilder, Entries};
-use crate::call::{BatchCall, Begun, Call, HearCall, MakeCall};
+use crate::call::{BatchCall, Call};
 use crate::call_error::{CallError, CallRefused};
 use crate::call_request::CallRequest;
 use crate::context::Context;
@@ -27,11 +27,12 @@ use crate::intercepted::{Intercepted, Interception, outcome_of, unsent};
 use crate::line::InLine;
 use crate::pending::{PendingBatch, PendingCall, due, send};
 use crate::responder::Responder;
-use crate::runtime::until;
+use crate::runtime::{SharedRuntime, until};
 use crate::seat::away_during;
 use crate::session::{Session, State, Tag, Then};
 use crate::slot::{Gathering, batch_name, call_slot};
 use crate::text::Text;
+use crate::transmit::{Sending, Transmit};
 use crate::wait::Wait;
 
 /// The other side of a connection. Clones are the same peer, and can be used in any task.
@@ -475,9 +476,9 @@ impl Peer {
     }
 }
 
-impl MakeCall for Peer {
-    fn call_timeout(&self) -> Option<Duration> {
-        self.session.options().call_timeout
+impl Transmit for Peer {
+    fn runtime(&self) -> &SharedRuntime {
+        self.session.shared_runtime()
     }
 
     fn interception(&self) -> Option<Interception<'_>> {
@@ -492,25 +493,37 @@ impl MakeCall for Peer {
         })
     }
 
-    fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
-        match &self.session.options().retry {
-            None => Begun::Starting(self.start(Some(call))),
-            Some(retry) => Begun::Other(Box::pin(self.call_again(call, retry))),
-        }
+    fn call_timeout(&self) -> Option<Duration> {
+        self.session.options().call_timeout
     }
 
-    fn begin_batch(
+    fn retry(&self) -> Option<&Retry> {
+        self.session.options().retry.as_ref()
+    }
+
+    fn reconnects(&self) -> bool {
+        false
+    }
+
+    fn send<'c>(&'c self, call: CallRequest<'c>) -> Sending<'c, PendingCall, OwnedOutcome> {
+        Sending::Starting(self.start(Some(call)))
+    }
+
+    fn send_batch(
         &self,
         batch: Entries,
         timeout: Option<Duration>,
-    ) -> Begun<'_, PendingBatch, Collector> {
-        Begun::Starting(self.start_batch(batch, timeout))
+    ) -> Sending<'_, PendingBatch, Collector> {
+        Sending::Starting(self.start_batch(batch, timeout))
     }
-}
 
-impl HearCall for Peer {
-    fn now(&self) -> Instant {
-        self.session.now()
+    fn notify<'c>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: Result<Text, SendError>,
+    ) -> Wait<'c, Result<(), CallError>> {
+        let sent = self.notify_owned(method, params);
+        sent.map(|sent| sent.map_err(CallError::Rejected))
     }
 }
 

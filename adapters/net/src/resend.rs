@@ -1,42 +1,129 @@
-//! Calls that are sent again on the same connection, because the peer answered that it has not done
-//! them.
+//! Calls that are sent again, within their timeout: because no byte of them was sent, because their caller
+//! said that running them twice does no harm, or because the peer answered that it has not run them.
 
-use antiphon::{OwnedOutcome, Retries, Retry};
+use std::time::Duration;
+
+use antiphon::{Instant, OwnedOutcome, Retries, Retry, SendError};
 
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
-use crate::client::wait_to_resend;
 use crate::entropy::Entropy;
-use crate::peer::Peer;
+#[cfg(feature = "http")]
+use crate::fault::is_permanent;
+#[cfg(feature = "http")]
+use crate::http::error::HttpError;
+use crate::runtime::Runtime;
 use crate::text::Text;
+use crate::transmit::Transmit;
 
-impl Peer {
-    /// Makes a call, and sends it again as long as it is answered with one of the codes of `retry`,
-    /// `retry` allows another attempt, and the call's timeout has not passed.
-    pub(crate) async fn call_again(
-        &self,
-        call: CallRequest<'_>,
-        retry: &Retry,
-    ) -> Result<OwnedOutcome, CallError> {
-        let (params, runtime) = (call.params?, self.session().runtime());
-        let deadline = self.deadline(call.timeout);
-        let (mut retries, entropy) = (Retries::new(retry), Entropy::new(retry.seed));
-        loop {
-            let left = call
-                .timeout
-                .map(|_| deadline.saturating_since(runtime.now()));
-            let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
-            attempt.id.clone_from(&call.id);
-            attempt.progress.clone_from(&call.progress);
-            let outcome = self.start(Some(attempt)).await?.await;
-            let delay = match &outcome {
-                OwnedOutcome::Err(_) => retries.judge(&outcome, false, entropy.next()),
-                // It has a result, or no answer that says that the peer has not done it.
-                _ => None,
+/// How one attempt at a call has ended.
+type Ended = Result<OwnedOutcome, CallError>;
+
+/// Makes a call, and sends it again as long as `retry` allows another attempt and the call's timeout has not
+/// passed.
+pub(crate) async fn send_again<T: Transmit + ?Sized>(
+    way: &T,
+    call: CallRequest<'_>,
+    retry: &Retry,
+) -> Ended {
+    let (params, runtime) = (call.params?, &**way.runtime());
+    let started = runtime.now();
+    let deadline = call
+        .timeout
+        .map_or(Instant::FAR_FUTURE, |span| started + span);
+    let (mut retries, entropy) = (Retries::new(retry), Entropy::new(retry.seed));
+    let mut is_again = false;
+    // How the last attempt ended of which bytes were sent. Once it is in doubt whether the peer has run the
+    // call, it stays so.
+    let mut sent: Option<Ended> = None;
+    loop {
+        let left = call
+            .timeout
+            .map(|_| deadline.saturating_since(runtime.now()));
+        let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
+        attempt.id.clone_from(&call.id);
+        attempt.progress.clone_from(&call.progress);
+        attempt.headers.clone_from(&call.headers);
+        attempt.is_again = is_again;
+        let ended = way.send(attempt).end().await;
+        let is_idempotent = call.is_idempotent;
+        let delay = match way.reconnects() || is_answered(&ended) {
+            true => judge(&mut retries, &ended, is_idempotent, entropy.next()),
+            false => None,
+        };
+        if !wait_to_resend(runtime, delay, deadline).await {
+            let is_late = || runtime.now() >= deadline;
+            return match sent {
+                Some(_) if !is_unsent(&ended) => ended,
+                Some(Ok(OwnedOutcome::Aborted)) if is_late() => Ok(OwnedOutcome::TimedOut),
+                // It was not sent now, but before: the peer may have run it.
+                Some(earlier) => earlier,
+                None => ended,
             };
-            if !wait_to_resend(runtime, delay, deadline).await {
-                return Ok(outcome);
-            }
+        }
+        is_again = true;
+        if !is_unsent(&ended) && !sent.as_ref().is_some_and(is_lost) {
+            sent = Some(ended);
         }
     }
+}
+
+/// Returns after how long a call that has `ended` is sent again; `None` for never.
+fn judge(
+    retries: &mut Retries<'_>,
+    ended: &Ended,
+    is_idempotent: bool,
+    entropy: u64,
+) -> Option<Duration> {
+    match ended {
+        Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
+        // The connection ended after it had been chosen and before the call was sent.
+        Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
+        #[cfg(feature = "http")]
+        Err(CallError::Http(HttpError::Connect(error))) if is_permanent(error) => None,
+        // Over HTTP nothing waits for the next connection, so each attempt is counted, and has its delay,
+        // as that of a call that was lost and may be sent again: hence `true`.
+        #[cfg(feature = "http")]
+        Err(CallError::Http(HttpError::Connect(_) | HttpError::Unsent(_))) => retries
+            .judge(&OwnedOutcome::Aborted, true, entropy)
+            .map(|_| retries.next_delay(entropy)),
+        #[cfg(feature = "http")]
+        Err(CallError::Http(HttpError::Lost(_))) => retries
+            .judge(&OwnedOutcome::Aborted, is_idempotent, entropy)
+            .map(|_| retries.next_delay(entropy)),
+        Err(_) => None,
+    }
+}
+
+fn is_answered(ended: &Ended) -> bool {
+    matches!(ended, Ok(OwnedOutcome::Err(_)))
+}
+
+/// Whether no byte of a call was sent that has `ended` so.
+fn is_unsent(ended: &Ended) -> bool {
+    match ended {
+        Ok(outcome) => matches!(outcome, OwnedOutcome::Unsent),
+        Err(error) => error.is_unsent(),
+    }
+}
+
+/// Whether it is in doubt if the peer has run a call that has `ended` so.
+fn is_lost(ended: &Ended) -> bool {
+    match ended {
+        Ok(outcome) => matches!(outcome, OwnedOutcome::Aborted),
+        Err(error) => !error.is_unsent(),
+    }
+}
+
+/// Waits for `delay`, after which a call is sent again, and returns true. Returns false at once if
+/// `delay` is `None` or does not end before `deadline`: the call is not sent again.
+async fn wait_to_resend(runtime: &dyn Runtime, delay: Option<Duration>, deadline: Instant) -> bool {
+    let at = delay.map(|delay| runtime.now() + delay);
+    let Some(at) = at.filter(|at| *at < deadline) else {
+        return false;
+    };
+    if delay != Some(Duration::ZERO) {
+        runtime.sleep_until(at).await;
+    }
+    true
 }

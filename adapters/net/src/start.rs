@@ -2,11 +2,12 @@
 
 use antiphon::{CallId, OwnedJson, OwnedOutcome, SendError};
 
-use crate::call::{BatchCall, Call, MakeCall};
+use crate::call::{BatchCall, Call};
 use crate::call_error::{CallError, CallRefused};
 use crate::intercepted::outcome_of;
 use crate::peer::{NO_CALL, Peer};
 use crate::pending::{PendingBatch, PendingCall};
+use crate::transmit::Transmit;
 use crate::wait::Wait;
 
 impl<'p> Call<'p, OwnedJson, Peer> {

@@ -8,15 +8,14 @@ use antiphon::{Config, Handle as Entry, Payload, SendError, VersionPolicy};
 use serde::de::DeserializeOwned;
 
 use crate::batch::BatchBuilder;
-use crate::call::{Call, MakeCall};
+use crate::call::Call;
 use crate::call_error::CallError;
 use crate::call_request::CallRequest;
-use crate::client::ReconnectingClient;
-#[cfg(feature = "http")]
-use crate::http::HttpClient;
+use crate::client::Client;
 use crate::intercepted::unsent;
 use crate::peer::Peer;
 use crate::text::Text;
+use crate::transmit::Transmit;
 use crate::wait::Wait;
 
 /// Returns the encoding of params that the configuration requires, if any: JSON-RPC 1.0 has no params
@@ -87,40 +86,8 @@ impl Caller for Peer {
     }
 }
 
-/// Calls with [`ReconnectingClient::call`], and notifies with [`ReconnectingClient::notify`].
-impl Caller for ReconnectingClient {
-    type Call<'c, R, E>
-        = Call<'c, R, Self, E>
-    where
-        R: DeserializeOwned + 'c,
-        E: RpcError + 'c;
-    type Notified<'c> = Wait<'c, Result<(), SendError>>;
-
-    /// The encoding of the open connection, if there is one.
-    fn encoding(&self) -> Option<Encoding> {
-        self.peer()?.encoding()
-    }
-
-    fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
-    where
-        R: DeserializeOwned + 'c,
-        E: RpcError + 'c,
-    {
-        Call::new(self, method, Text::of(params), CallError::read)
-    }
-
-    fn tell<'c>(
-        &'c self,
-        method: Cow<'c, str>,
-        params: impl Payload,
-    ) -> Wait<'c, Result<(), SendError>> {
-        self.notify_owned(method, Text::of(params))
-    }
-}
-
-/// Calls with [`HttpClient::call`], and notifies with [`HttpClient::notify`].
-#[cfg(feature = "http")]
-impl Caller for HttpClient {
+/// Calls with [`Client::call`], and notifies with [`Client::notify`].
+impl Caller for Client {
     type Call<'c, R, E>
         = Call<'c, R, Self, E>
     where
@@ -128,8 +95,9 @@ impl Caller for HttpClient {
         E: RpcError + 'c;
     type Notified<'c> = Wait<'c, Result<(), CallError>>;
 
+    /// The encoding of the open connection, if there is one.
     fn encoding(&self) -> Option<Encoding> {
-        only_encoding(self.config())
+        only_encoding(&self.config()?)
     }
 
     fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
@@ -145,7 +113,7 @@ impl Caller for HttpClient {
         method: Cow<'c, str>,
         params: impl Payload,
     ) -> Wait<'c, Result<(), CallError>> {
-        self.notify_owned(method, Text::of(params))
+        Transmit::notify(self, method, Text::of(params))
     }
 }
 

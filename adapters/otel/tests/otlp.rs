@@ -7,7 +7,7 @@ use antiphon_tokio::http::{self, HttpClientConfig};
 use antiphon_tokio::service::Tracing;
 use antiphon_tokio::{
     CallError, Config, ConnectionConfig, Internal, Link, OwnedError, OwnedJson, Peer, Router,
-    TcpServer, connect,
+    TcpServer, attach,
 };
 use serde_json::Value;
 use support::{Collector, Program, attribute, list};
@@ -66,7 +66,7 @@ async fn a_call_that_is_called_back_is_one_trace_in_three_hops() {
     let link = Link::tcp(listener.local_addr()).await.unwrap();
     let _running = listener.start(traced(&server), asks.into_make_service());
     let answers = router(&client).method("ask", [], || Ok::<_, OwnedError>(2));
-    let peer = connect(link, traced(&client), answers);
+    let peer = attach(link, traced(&client), answers);
     // The two handlers take turns on one task, and each must belong to the trace of its own call.
     let params = [json(r#"{"n":40}"#), json(r#"{"n":50}"#)];
     let (one, other) = tokio::join!(
@@ -170,8 +170,8 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
         })
         .method("slow", [], std::future::pending::<Result<(), OwnedError>>);
     let (near, far) = Link::pair();
-    let serving = connect(far, Config::new(), serving);
-    let peer = connect(near, traced(&client), ());
+    let serving = attach(far, Config::new(), serving);
+    let peer = attach(near, traced(&client), ());
     for _ in 0..3 {
         peer.call::<u8>("ok", ()).await.unwrap();
     }

@@ -12,7 +12,7 @@ use antiphon_tokio::http::{self, HttpClientConfig, HttpConfig};
 use antiphon_tokio::service::{BearerAuth, CallLog, LoggedCall, Logging, Tracing};
 use antiphon_tokio::{
     Config, ConnectionConfig, ErrorObject, Internal, Link, OwnedError, OwnedJson, Params, Peer,
-    Request, Router, TcpServer, TracingSpans, connect, trace_report,
+    Request, Router, TcpServer, TracingSpans, attach, trace_report,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -244,8 +244,8 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
         .intercept(metrics.clone())
         .intercept(OtelMetrics::new(&client.meters));
     output.say(format_args!("{options:?}"));
-    let _serving: Peer = connect(far, Config::new(), served);
-    let peer = connect(near, options, ());
+    let _serving: Peer = attach(far, Config::new(), served);
+    let peer = attach(near, options, ());
     calls!(peer, output);
     client.flush();
     server.flush();

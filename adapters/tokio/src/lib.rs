@@ -3,22 +3,22 @@
 //! This crate re-exports all of [`antiphon`] and what a program needs of [`antiphon_net`]. A
 //! [`Link`] is an open transport: a socket, a pipe, a child process, a WebSocket or a channel of
 //! whole messages. [`serve`] runs a [`Service`], such as a [`Router`], on a link until the
-//! connection ends; [`connect`] does so in the background and returns a [`Peer`], to call the other
+//! connection ends; [`connect`] opens one by its URL and returns a [`Client`], to call the other
 //! side. Both sides of a connection are equal: a client may serve requests, and a server may call.
 //!
 //! ```
-//! use antiphon_tokio::{Config, Link, OwnedError, Router, TcpServer, connect};
+//! use antiphon_tokio::{Config, OwnedError, Router, TcpServer, connect};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let router = Router::new()
 //!     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b));
 //! let server = TcpServer::bind("127.0.0.1:0").await?;
-//! let address = server.local_addr();
+//! let url = format!("tcp://{}", server.local_addr());
 //! let running = server.start(Config::new(), router.into_make_service());
 //!
-//! let peer = connect(Link::tcp(address).await?, Config::new(), ());
-//! let sum: f64 = peer.call("add", &(10, 5)).await?;
+//! let client = connect(url, Config::new(), ()).await?;
+//! let sum: f64 = client.call("add", &(10, 5)).await?;
 //! assert_eq!(sum, 15.0);
 //! running.stop();
 //! # Ok(()) }
@@ -41,13 +41,14 @@ pub use antiphon_net::tls;
 pub use antiphon_net::websocket;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
-    ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context, CostLimit,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension, Finish, Headers, Inbox, InboxEvent, Link,
-    Listen, MessageTransport, MethodHandler, NoConnection, Notification, Order, OutgoingCall, Peer,
-    PendingBatch, PendingCall, Pool, Progress, ProgressCall, Protocol, Queue, QueueTransport,
-    RateLimit, ReconnectConfig, ReconnectingClient, Report, Request, RequestContext, Responder,
-    Router, Routes, Running, Secure, Server, Service, TcpServer, UnmatchedDetails, Wait, WhenFull,
-    connect, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
+    ChildConfig, Client, ClientConfig, Connect, ConnectError, Connecting, ConnectionChange,
+    ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension,
+    Finish, Headers, Inbox, InboxEvent, Link, Listen, MessageTransport, MethodHandler,
+    NoConnection, Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool,
+    Progress, ProgressCall, Protocol, Queue, QueueTransport, RateLimit, Report, Request,
+    RequestContext, Responder, Router, Routes, Running, Secure, Server, Service, Target, TcpServer,
+    UnmatchedDetails, Wait, WhenFull, attach, connect, drive, inbox, reconnect, serve, serve_stdio,
+    spawn, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -132,7 +132,7 @@ fn served(written: &Arc<AtomicUsize>) -> Peer {
         left: ASKED,
         written: Arc::clone(written),
     };
-    antiphon_tokio::connect(Link::from_tokio(quiet), Config::new(), One)
+    antiphon_tokio::attach(Link::from_tokio(quiet), Config::new(), One)
 }
 
 /// Lets the tasks run until everything was answered, and once more, so that they have gone quiet.

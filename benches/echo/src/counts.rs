@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use antiphon::Config;
-use antiphon_tokio::{Link, connect};
+use antiphon_tokio::{Link, attach};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -90,8 +90,8 @@ fn counted() -> Outcome<Row> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let near = TcpStream::connect(listener.local_addr()?).await?;
         let (far, _) = listener.accept().await?;
-        let running = connect(Link::from_tokio(Counted(far)), Config::new(), Echo);
-        let peer = connect(Link::from_tokio(Counted(near)), Config::new(), ());
+        let running = attach(Link::from_tokio(Counted(far)), Config::new(), Echo);
+        let peer = attach(Link::from_tokio(Counted(near)), Config::new(), ());
         Ok::<_, io::Error>((peer, running))
     })?;
     Ok(Row {

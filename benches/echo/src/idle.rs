@@ -168,7 +168,7 @@ macro_rules! on {
                 });
                 show(concat!($title, " TCP, client"), || {
                     let peer = runtime.block_on(async {
-                        let peer = connect(Link::tcp(address).await?, Config::new(), ());
+                        let peer = attach(Link::tcp(address).await?, Config::new(), ());
                         peer.call::<String>("echo", &("hello",)).await?;
                         Ok::<_, Box<dyn Error>>(peer)
                     })?;
@@ -188,7 +188,7 @@ on!(
 );
 
 fn on_threads() -> Outcome<()> {
-    use antiphon_blocking::{Link, TcpServer, connect};
+    use antiphon_blocking::{Link, TcpServer, attach};
     let server = TcpServer::bind("127.0.0.1:0")?;
     let address = server.local_addr()?;
     let running = server.start(Config::new(), |_| Echo)?;
@@ -200,7 +200,7 @@ fn on_threads() -> Outcome<()> {
     let listener = listening.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
     let address = listener.local_addr()?;
     show("blocking TCP, client", || {
-        let peer = connect(Link::tcp(address)?, Config::new(), ())?;
+        let peer = attach(Link::tcp(address)?, Config::new(), ())?;
         let call = peer.call("echo", &("hello",)).no_timeout().start().wait()?;
         let socket = listening.block_on(serve(&listener))?;
         call.wait::<String>()?;
@@ -293,7 +293,7 @@ fn on_websocket() -> Outcome<()> {
         show("tokio WebSocket, client", || {
             let there = WebSocketConfig::client(&url)?;
             let peer = runtime.block_on(async {
-                let peer = connect(there, Config::new(), ()).await?;
+                let peer = attach(there, Config::new(), ()).await?;
                 peer.call::<String>("echo", &("hello",)).await?;
                 Ok::<_, Box<dyn Error>>(peer)
             })?;

@@ -118,7 +118,7 @@ struct Threads<R> {
 
 mod threads {
     use antiphon_blocking::websocket::{WebSocketConfig, connect as connect_ws};
-    use antiphon_blocking::{Link, Peer, Running, TcpServer, UnixServer, connect};
+    use antiphon_blocking::{Link, Peer, Running, TcpServer, UnixServer, attach};
 
     use super::{
         Caller, Config, ConnectionConfig, Echo, Far, Lane, Ours, Outcome, SocketAddr, Threads, Way,
@@ -141,7 +141,7 @@ mod threads {
     }
 
     pub(super) fn tcp(ours: Ours, way: Way) -> Outcome<Box<dyn Lane>> {
-        let call = |address: SocketAddr| connect(Link::tcp(address)?, Config::new(), ());
+        let call = |address: SocketAddr| attach(Link::tcp(address)?, Config::new(), ());
         if ours.is_client() {
             let address = floors::blocking::listen(|far| floors::blocking::far(far, Far::Answers))?;
             return Ok(lane(call(address)?, way, ()));
@@ -188,7 +188,7 @@ mod threads {
     pub(super) fn unix() -> Outcome<Box<dyn Lane>> {
         let path = socket("blocking");
         let running = UnixServer::bind(&path)?.start(Config::new(), || Echo)?;
-        let peer = connect(Link::unix(&path)?, Config::new(), ())?;
+        let peer = attach(Link::unix(&path)?, Config::new(), ())?;
         Ok(lane(peer, Way::Plain, running))
     }
 }
@@ -340,7 +340,7 @@ macro_rules! on {
                         Ok::<_, std::io::Error>(match ours {
                             // As `connect` makes it: with a task of its own.
                             Ours::ClientInTask | Ours::Both => {
-                                (connect(link, Config::new(), ()), None)
+                                (attach(link, Config::new(), ()), None)
                             }
                             _ => {
                                 let (peer, driver) = drive(link, Config::new(), ());

@@ -85,7 +85,7 @@ macro_rules! on_tasks {
                 let server = bind().await.unwrap();
                 let address = server.local_addr();
                 let _running = server.start(Config::new(), router(name).into_make_service());
-                let peer = connect(Link::tcp(address).await.unwrap(), Config::new(), ());
+                let peer = attach(Link::tcp(address).await.unwrap(), Config::new(), ());
                 ran += ask!($adapter, name, &peer, .await);
 
                 let server = bind().await.unwrap();
@@ -138,7 +138,7 @@ mod on_threads {
     );
 
     use antiphon_blocking::websocket::{self, WebSocketConfig};
-    use antiphon_blocking::{Child, Config, ConnectionConfig, Link, TcpServer, connect, http};
+    use antiphon_blocking::{Child, Config, ConnectionConfig, Link, TcpServer, attach, http};
 
     pub(crate) fn serve(name: &str) {
         antiphon_blocking::serve_stdio(Config::new(), router(name)).unwrap();
@@ -153,7 +153,7 @@ mod on_threads {
             let _running = server
                 .start(Config::new(), router(name).into_make_service())
                 .unwrap();
-            let peer = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+            let peer = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
             ran += ask!(antiphon_blocking, name, &peer, .wait());
 
             let server = bind();

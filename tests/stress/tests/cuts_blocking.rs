@@ -173,8 +173,8 @@ fn run(plan: Plan) -> (Vec<Result<String, CallError>>, u64, u64) {
     let mut options = ConnectionConfig::new(Config::new());
     options.linger = Duration::from_millis(1);
     let link = Link::new(reader, writer).with_hang_up(hang_up);
-    let peer = antiphon_blocking::connect(link, options.clone(), Echo).unwrap();
-    let back = antiphon_blocking::connect(Link::from(far), options, Echo).unwrap();
+    let peer = antiphon_blocking::attach(link, options.clone(), Echo).unwrap();
+    let back = antiphon_blocking::attach(Link::from(far), options, Echo).unwrap();
     let said = talk(&peer);
     for (which, end) in [("near", peer), ("far", back)] {
         end.close(antiphon::CloseReason::Done);

@@ -442,7 +442,7 @@ impl Cell {
         let Some((executor, runtime)) = self.tasks() else {
             let (near, far) = antiphon_blocking::duplex(MEMORY_BYTES);
             let connect = move || {
-                let peer = antiphon_blocking::connect(near, options, desk)?;
+                let peer = antiphon_blocking::attach(near, options, desk)?;
                 Ok(Reached {
                     caller: Box::new(peer),
                     child: None,

@@ -2,7 +2,7 @@
 //! server removes the path of its Unix socket.
 
 use antiphon::Config;
-use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpServer, connect};
+use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpServer, attach};
 
 /// Answers each request with the address that it came from; `null` on a Unix socket.
 struct Who;
@@ -34,7 +34,7 @@ fn small_messages_are_not_delayed_on_either_side() {
         let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
         let address = server.local_addr();
         let _running = server.start(Config::new(), |_| Who);
-        let peer = connect(Link::tcp(address).await.unwrap(), Config::new(), ());
+        let peer = attach(Link::tcp(address).await.unwrap(), Config::new(), ());
         assert_eq!(peer.context().peer_addr, Some(address));
         let seen: Option<String> = peer.call("who", ()).await.unwrap();
         assert!(seen.is_some_and(|seen| seen.starts_with("127.0.0.1:")));
@@ -52,7 +52,7 @@ fn a_unix_socket_is_removed_when_its_server_stops() {
     crate::executor::block_on(async {
         let server = UnixServer::bind(path.clone()).unwrap();
         let running = server.start(Config::new(), |_| Who);
-        let peer = connect(Link::unix(&path).await.unwrap(), Config::new(), ());
+        let peer = attach(Link::unix(&path).await.unwrap(), Config::new(), ());
         assert_eq!(peer.call::<Option<String>>("who", ()).await.unwrap(), None);
         assert!(path.exists());
         assert!(running.shutdown(Duration::from_secs(10)).await);

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use antiphon_blocking::{
-//!     Answer, Config, OwnedError, Peer, Request, Service, TcpServer, http,
+//!     Answer, Config, OwnedError, Peer, Request, Service, TcpServer, connect,
 //! };
 //!
 //! struct Ping;
@@ -24,7 +24,7 @@
 //! let url = format!("http://{}/", server.local_addr()?);
 //! let running = server.start_http(Config::new(), |_| Ping)?;
 //!
-//! let client = http::connect(&url, Config::new())?;
+//! let client = connect(&url, Config::new(), ())?;
 //! assert_eq!(client.call::<String>("ping", ()).wait()?, "pong");
 //! running.stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,11 +37,8 @@ mod service;
 pub use antiphon::http::{Cors, HttpAnswer, HttpRules, ReplyError, StatusScope, Statuses};
 pub use antiphon_net::http::HttpConfig;
 pub use antiphon_net::http::{
-    HttpClient, HttpClientConfig, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
-    HttpScheme, HttpUrl, OnReply,
+    HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse, HttpScheme, HttpUrl,
 };
-#[cfg(feature = "tls")]
-pub use connect::connect_tls;
-pub use connect::{connect, with_send};
+pub use connect::with_send;
 pub use send::HttpSend;
 pub(crate) use service::OnPool;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{LONG, Scripted, echo, within};
 use antiphon::{Config, Framing, SendError};
-use antiphon_blocking::{CallError, Link, Peer, Request, Responder, TcpServer, connect};
+use antiphon_blocking::{CallError, Link, Peer, Request, Responder, TcpServer, attach};
 
 /// In this time a message must have been handled. It is much longer than the 16 ms for which input
 /// may stay unread, and shorter than the timeouts of calls that are to be answered.
@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(2);
 fn client(service: Scripted) -> (Peer, BufReader<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let link = Link::tcp(listener.local_addr().unwrap()).unwrap();
-    let peer = connect(link, Config::new(), service).unwrap();
+    let peer = attach(link, Config::new(), service).unwrap();
     let (stream, _) = listener.accept().unwrap();
     stream.set_nodelay(true).unwrap();
     let reader = BufReader::new(stream.try_clone().unwrap());
@@ -143,7 +143,7 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
         };
         let _running = server.start(config, make).unwrap();
         let link = Link::tcp(address).unwrap();
-        let peer = connect(link, config, Scripted::new(echo).0).unwrap();
+        let peer = attach(link, config, Scripted::new(echo).0).unwrap();
         for _ in 0..20 {
             assert_eq!(peer.call::<u64>("quick", ()).wait().unwrap(), 1);
             assert_eq!(peer.call::<[u8; 1]>("back", ()).wait().unwrap(), [7]);

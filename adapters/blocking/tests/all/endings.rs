@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 use antiphon::{CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError};
-use antiphon_blocking::{CallError, ConnectionConfig, Link, Report, connect, serve};
+use antiphon_blocking::{CallError, ConnectionConfig, Link, Report, attach, serve};
 use serde::{Serialize, Serializer};
 
 /// Options with which our side waits only 20 ms for the end of the peer's stream.
@@ -70,7 +70,7 @@ fn an_input_cut_inside_a_message_is_told_and_fails_what_is_open() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(1000);
         let (service, log) = Scripted::new(echo);
-        let peer = connect(link, Config::new(), service).unwrap();
+        let peer = attach(link, Config::new(), service).unwrap();
         let open = peer.call("m", ()).no_timeout().start().wait().unwrap();
         hand.hear();
         hand.writer
@@ -89,7 +89,7 @@ fn an_input_cut_inside_a_message_is_told_and_fails_what_is_open() {
 fn the_loss_of_a_connection_fails_every_open_call() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(1000);
-        let peer = connect(link, Config::new(), ()).unwrap();
+        let peer = attach(link, Config::new(), ()).unwrap();
         let calls: Vec<_> = (0..10)
             .map(|_| peer.call("m", ()).no_timeout().start().wait().unwrap())
             .collect();
@@ -118,7 +118,7 @@ fn closing_gives_open_requests_up_and_drops_their_answers() {
         let (link, mut hand) = ByHand::pair(1000);
         let (held, holding) = mpsc::channel();
         let (service, log) = Scripted::new(move |_, _, reply| held.send(reply).unwrap());
-        let peer = connect(link, hasty(Config::new()), service).unwrap();
+        let peer = attach(link, hasty(Config::new()), service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
         hand.say(r#"{"jsonrpc":"2.0","method":"m","id":2}"#);
         let (one, two) = (holding.recv().unwrap(), holding.recv().unwrap());
@@ -175,7 +175,7 @@ fn whatever_a_handler_does_its_request_is_answered_and_the_service_lives_on() {
             _ => reply.ok("alive").unwrap(),
         });
         let service = service.hearing(|_, _| panic!("secret"));
-        let _peer = connect(link, config, service).unwrap();
+        let _peer = attach(link, config, service).unwrap();
         let bad = [
             "panic",
             "panic in work",
@@ -233,7 +233,7 @@ fn a_peer_that_closed_its_ears_is_an_error_and_no_panic() {
 fn what_the_peer_said_before_it_closed_its_ears_still_counts() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(1000);
-        let peer = connect(link, Config::new(), ()).unwrap();
+        let peer = attach(link, Config::new(), ()).unwrap();
         let call = peer.call("m", ()).timeout(LONG).start().wait().unwrap();
         hand.hear();
         drop(hand.reader);
@@ -265,7 +265,7 @@ fn a_read_error_is_told_unless_the_connection_was_meant_to_end() {
             let (fail, failing) = mpsc::channel();
             let (service, log) = Scripted::new(echo);
             let reader = Failing(failing);
-            let peer = connect((reader, io::sink()), hasty(Config::new()), service).unwrap();
+            let peer = attach((reader, io::sink()), hasty(Config::new()), service).unwrap();
             let call = peer.call("m", ()).no_timeout().start().wait().unwrap();
             peer.flush(LONG).wait().unwrap();
             if is_meant {
@@ -343,7 +343,7 @@ fn a_drain_finishes_what_is_open_and_takes_nothing_new() {
         let (link, mut hand) = ByHand::pair(1000);
         let (held, holding) = mpsc::channel();
         let (service, _log) = Scripted::new(move |_, _, reply| held.send(reply).unwrap());
-        let peer = connect(link, hasty(Config::new()), service).unwrap();
+        let peer = attach(link, hasty(Config::new()), service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
         let reply = holding.recv().unwrap();
         peer.drain();
@@ -364,7 +364,7 @@ fn a_drain_finishes_what_is_open_and_takes_nothing_new() {
 fn dropping_the_last_handle_ends_the_connection_after_what_was_said() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(10);
-        let peer = connect(link, Config::new(), ()).unwrap();
+        let peer = attach(link, Config::new(), ()).unwrap();
         let clone = peer.clone();
         drop(peer);
         let text = "x".repeat(1000);
@@ -379,7 +379,7 @@ fn dropping_the_last_handle_ends_the_connection_after_what_was_said() {
 fn a_call_that_never_left_is_told_from_one_that_may_have_arrived() {
     within(LONG, || {
         let (link, hand) = ByHand::pair(10);
-        let peer = connect(link, hasty(Config::new()), ()).unwrap();
+        let peer = attach(link, hasty(Config::new()), ()).unwrap();
         let begun = peer.call("m", ()).no_timeout().start().wait().unwrap();
         hand.reader.get_ref().wait_until_full();
         let queued = peer.call("m", ()).no_timeout().start().wait().unwrap();
@@ -397,7 +397,7 @@ fn a_lost_framing_ends_the_reading_but_not_the_answers() {
         let (link, mut hand) = ByHand::pair(1000);
         let (held, holding) = mpsc::channel();
         let (service, _log) = Scripted::new(move |_, _, reply| held.send(reply).unwrap());
-        let peer = connect(link, hasty(Config::lsp()), service).unwrap();
+        let peer = attach(link, hasty(Config::lsp()), service).unwrap();
         let body = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
         let frame = format!(
             "Content-Length: {}\r\n\r\n{body}no header\r\n\r\n",
@@ -423,7 +423,7 @@ fn a_link_is_hung_up_once_when_the_connection_ends() {
             hung.send(()).unwrap();
             drop(held);
         });
-        let peer = connect(link, hasty(Config::new()), ()).unwrap();
+        let peer = attach(link, hasty(Config::new()), ()).unwrap();
         peer.close(CloseReason::Done);
         assert_eq!(ended.iter().count(), 1);
         assert_eq!(

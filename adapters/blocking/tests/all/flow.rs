@@ -12,7 +12,7 @@ use antiphon::{
     CancelStyle, CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError,
 };
 use antiphon_blocking::{
-    CallError, ConnectionConfig, Report, UnmatchedDetails, WhenFull, connect, serve, to_error,
+    CallError, ConnectionConfig, Report, UnmatchedDetails, WhenFull, attach, serve, to_error,
 };
 
 /// Options with which our side waits only 20 ms for the end of the peer's stream.
@@ -27,8 +27,8 @@ fn hasty(config: Config) -> ConnectionConfig {
 fn two_sides_that_both_write_more_than_the_pipes_hold_do_not_block_each_other() {
     within(LONG, || {
         let (left, right) = duplex(64);
-        let left = connect(left, Config::new(), Scripted::new(echo).0).unwrap();
-        let right = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
+        let left = attach(left, Config::new(), Scripted::new(echo).0).unwrap();
+        let right = attach(right, Config::new(), Scripted::new(echo).0).unwrap();
         let text = "x".repeat(4000);
         // `left` and `right` are kept until the last caller is done, because a connection is closed
         // when its last handle is dropped.
@@ -70,7 +70,7 @@ fn notifications_both_ways_beyond_every_buffer_all_arrive_in_order() {
                     ends.send(()).unwrap();
                 }
             });
-            connect(link, config, service).unwrap()
+            attach(link, config, service).unwrap()
         };
         let (left, right) = (side(left), side(right));
         let other = thread::spawn(move || {
@@ -92,7 +92,7 @@ fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
         config.timeouts.write_timeout = Some(Duration::from_millis(300));
         let (link, hand) = ByHand::pair(64);
         let (service, log) = Scripted::new(echo);
-        let peer = connect(link, hasty(config), service).unwrap();
+        let peer = attach(link, hasty(config), service).unwrap();
         let waiting = peer
             .call("early", ())
             .timeout(Duration::from_millis(50))
@@ -133,7 +133,7 @@ fn a_peer_that_never_answers_costs_a_timeout_and_its_late_answer_is_reported() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(1000);
         let (service, log) = Scripted::new(echo);
-        let peer = connect(link, Config::new(), service).unwrap();
+        let peer = attach(link, Config::new(), service).unwrap();
         let short = Some(Duration::from_millis(5));
         let called = peer.call::<()>("m", ()).timeout(short).wait();
         assert!(matches!(called, Err(CallError::TimedOut)));
@@ -173,7 +173,7 @@ fn answers_time_and_output_go_on_while_the_service_does_not_return() {
         });
         let mut config = Config::new();
         config.timeouts.drain_timeout = Some(Duration::from_millis(10));
-        let peer = connect(link, hasty(config), service).unwrap();
+        let peer = attach(link, hasty(config), service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"hold","id":"a"}"#);
         inside.recv().unwrap();
         let calling = {
@@ -212,8 +212,8 @@ fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
                 reply.ok(&back[0]).unwrap();
             });
         });
-        let _server = connect(left, Config::new(), service).unwrap();
-        let client = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
+        let _server = attach(left, Config::new(), service).unwrap();
+        let client = attach(right, Config::new(), Scripted::new(echo).0).unwrap();
         let calls: Vec<_> = (0..64_u64)
             .map(|n| {
                 client
@@ -239,7 +239,7 @@ fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
         let (link, mut hand) = ByHand::pair(1 << 20);
         let (held, holding) = mpsc::channel();
         let (service, log) = Scripted::new(move |_, _, reply| held.send(reply).unwrap());
-        let peer = connect(link, config, service).unwrap();
+        let peer = attach(link, config, service).unwrap();
         for n in 0..1000 {
             hand.say(&format!(r#"{{"jsonrpc":"2.0","method":"m","id":{n}}}"#));
         }
@@ -288,7 +288,7 @@ fn a_service_too_slow_for_its_notifications_is_told_how_many_it_missed() {
         let mut options = ConnectionConfig::from(Config::new());
         options.max_queued_messages = 10;
         options.when_full = WhenFull::Drop;
-        let peer = connect(link, options, service).unwrap();
+        let peer = attach(link, options, service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"hold"}"#);
         inside.recv().unwrap();
         for _ in 0..100 {
@@ -321,7 +321,7 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         let mut options = ConnectionConfig::from(Config::new());
         options.max_queued_bytes = 600;
         options.when_full = WhenFull::Drop;
-        let _peer = connect(link, options, service).unwrap();
+        let _peer = attach(link, options, service).unwrap();
         let request = |id: u32, bytes: usize| {
             let text = "x".repeat(bytes);
             format!(r#"{{"jsonrpc":"2.0","method":"m","params":["{text}"],"id":{id}}}"#)
@@ -358,14 +358,14 @@ fn what_a_handler_tells_comes_before_its_result_and_is_served_before_it() {
             }
             reply.ok(&100).unwrap();
         });
-        let _server = connect(left, Config::new(), service).unwrap();
+        let _server = attach(left, Config::new(), service).unwrap();
         let (ticks, seen) = mpsc::channel();
         let ends = ticks.clone();
         let service = Scripted::new(echo).0.hearing(move |_, notification| {
             let [n]: [u32; 1] = notification.params().unwrap();
             ticks.send(n).unwrap();
         });
-        let client = connect(right, Config::new(), service).unwrap();
+        let client = attach(right, Config::new(), service).unwrap();
         client
             .call("emit", ())
             .timeout(LONG)
@@ -390,7 +390,7 @@ fn a_cancel_in_the_same_read_keeps_its_request_from_ever_starting() {
             assert_eq!(request.method(), "wanted");
             reply.ok(&1).unwrap();
         });
-        let _peer = connect(link, Config::new(), service).unwrap();
+        let _peer = attach(link, Config::new(), service).unwrap();
         hand.say(concat!(
             r#"{"jsonrpc":"2.0","method":"unwanted","id":1}"#,
             "\n",
@@ -423,7 +423,7 @@ fn a_cancel_reaches_a_request_that_waits_and_one_that_runs() {
             assert!(reply.is_cancelled());
             reply.cancelled().unwrap();
         });
-        let _peer = connect(
+        let _peer = attach(
             link,
             Config::lsp().framing(antiphon::Framing::Newline),
             service,
@@ -461,7 +461,7 @@ fn a_cancel_keeps_what_waits_in_the_same_batch_from_ever_starting() {
             }
             reply.ok(method).unwrap();
         });
-        let _peer = connect(link, Config::new(), service).unwrap();
+        let _peer = attach(link, Config::new(), service).unwrap();
         let call =
             |method: &str, id| format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#);
         let cancel = |id| {
@@ -516,7 +516,7 @@ fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
         });
         let mut options = ConnectionConfig::from(Config::new());
         options.pool = antiphon_blocking::Pool::new(1, 1);
-        let _peer = connect(link, options, service).unwrap();
+        let _peer = attach(link, options, service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"runs","id":1}"#);
         inside.recv().unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"waits","id":2}"#);
@@ -542,7 +542,7 @@ fn giving_a_pending_call_up_tells_the_peer_and_settles_nothing_else() {
         let mut config = Config::new();
         config.dialect.cancel_send = CancelStyle::Lsp;
         let (link, mut hand) = ByHand::pair(1000);
-        let peer = connect(link, config, ()).unwrap();
+        let peer = attach(link, config, ()).unwrap();
         let dropped = peer.call("m", ()).no_timeout().start().wait().unwrap();
         let mut kept = peer.call("m", ()).no_timeout().start().wait().unwrap();
         hand.hear();
@@ -572,7 +572,7 @@ fn giving_a_pending_call_up_tells_the_peer_and_settles_nothing_else() {
 fn a_batch_is_one_message_and_every_outcome_is_fetched_by_its_handle() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(1000);
-        let peer = connect(link, Config::new(), ()).unwrap();
+        let peer = attach(link, Config::new(), ()).unwrap();
         let answering = thread::spawn(move || {
             let batch = hand.hear();
             assert!(batch.starts_with('[') && batch.contains("note"), "{batch}");
@@ -620,7 +620,7 @@ fn a_batch_is_one_message_and_every_outcome_is_fetched_by_its_handle() {
 fn every_way_for_a_call_to_fail_is_an_error_of_its_own() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(10_000);
-        let peer = connect(link, hasty(Config::new()), ()).unwrap();
+        let peer = attach(link, hasty(Config::new()), ()).unwrap();
         let mut next = 0;
         let mut call = |answer: &str| {
             next += 1;
@@ -671,7 +671,7 @@ fn a_peer_that_asks_and_does_not_read_is_cut_off_at_the_hard_limit() {
         let mut config = Config::new();
         config.limits.max_outbox_bytes = 10_000;
         let (link, mut hand) = ByHand::pair(100);
-        let peer = connect(link, hasty(config), Scripted::new(echo).0).unwrap();
+        let peer = attach(link, hasty(config), Scripted::new(echo).0).unwrap();
         let text = "x".repeat(500);
         let request = format!(r#"{{"jsonrpc":"2.0","method":"echo","params":["{text}"],"id":1}}"#);
         // Nobody reads any more once the connection is over, and writing then fails.
@@ -705,11 +705,11 @@ impl Write for Panics {
 #[test]
 fn a_transport_that_panics_ends_the_connection_and_nothing_else() {
     within(LONG, || {
-        let reading = connect((Panics, io::sink()), hasty(Config::new()), ()).unwrap();
+        let reading = attach((Panics, io::sink()), hasty(Config::new()), ()).unwrap();
         let ended = Some(Closed::Local(CloseReason::TransportFailed));
         assert_eq!(reading.wait_closed(LONG).wait(), ended);
         let (silent, _open) = crate::support::pipe(1);
-        let writing = connect((silent, Panics), hasty(Config::new()), ()).unwrap();
+        let writing = attach((silent, Panics), hasty(Config::new()), ()).unwrap();
         let call = writing.call::<()>("m", ()).wait().unwrap_err();
         assert!(call.is_closed());
         assert_eq!(writing.wait_closed(LONG).wait(), ended);
@@ -725,7 +725,7 @@ fn what_a_deadline_makes_be_said_is_written_though_nothing_else_happens() {
         let mut config = Config::new();
         config.dialect.cancel_send = CancelStyle::Lsp;
         config.dialect.cancel_on_timeout = true;
-        let peer = connect(link, config, ()).unwrap();
+        let peer = attach(link, config, ()).unwrap();
         let slow = peer
             .call::<()>("slow", ())
             .timeout(Duration::from_millis(10))

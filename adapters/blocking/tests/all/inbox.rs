@@ -1,12 +1,12 @@
 //! Messages that a program receives from an inbox, on threads.
 
-use antiphon_blocking::{Closed, Config, InboxEvent, Link, Report, connect, inbox};
+use antiphon_blocking::{Closed, Config, InboxEvent, Link, Report, attach, inbox};
 
 // USE-19
 #[test]
 fn messages_are_received_in_order_and_the_end_comes_last() {
     let (near, far) = Link::pair();
-    let near = connect(near, Config::new(), ()).unwrap();
+    let near = attach(near, Config::new(), ()).unwrap();
     let (_far, mut inbox) = inbox(far, Config::new()).unwrap();
     let asked = near.call("ask", &[1]).start().wait().unwrap();
     near.notify("tell", ()).wait().unwrap();

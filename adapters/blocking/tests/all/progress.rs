@@ -1,6 +1,6 @@
 //! Progress of a call, on threads.
 
-use antiphon_blocking::{Config, Internal, Link, OwnedError, Progress, Router, connect};
+use antiphon_blocking::{Config, Internal, Link, OwnedError, Progress, Router, attach};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
@@ -18,8 +18,8 @@ fn a_thread_hears_of_the_progress_of_its_call() {
         Ok::<_, OwnedError>(to)
     });
     let (near, far) = Link::pair();
-    let _far = connect(far, Config::lsp(), router).unwrap();
-    let near = connect(near, Config::lsp(), ()).unwrap();
+    let _far = attach(far, Config::lsp(), router).unwrap();
+    let near = attach(near, Config::lsp(), ()).unwrap();
     let mut heard = Vec::new();
     let params = std::collections::BTreeMap::from([("to", 3)]);
     let call = near.call::<u32>("count", &params);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{LONG, Scripted, echo, within};
 use antiphon::{CloseReason, Closed, Config};
-use antiphon_blocking::{ConnectionConfig, Link, TcpServer, connect};
+use antiphon_blocking::{ConnectionConfig, Link, TcpServer, attach};
 
 // SRV-32
 #[test]
@@ -33,7 +33,7 @@ fn both_sides_of_a_tcp_connection_call_each_other() {
         let clients: Vec<_> = (0..4)
             .map(|_| {
                 let link = Link::tcp(address).unwrap();
-                connect(link, Config::new(), Scripted::new(echo).0).unwrap()
+                attach(link, Config::new(), Scripted::new(echo).0).unwrap()
             })
             .collect();
         for (n, client) in clients.iter().enumerate() {
@@ -91,7 +91,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
         };
 
         let (running, address, _) = server();
-        let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let client = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         let call = client
             .call("short", ())
             .timeout(LONG)
@@ -105,7 +105,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
         assert!(TcpStream::connect(address).is_err());
 
         let (running, address, _) = server();
-        let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let client = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         let call = client
             .call("long", ())
             .timeout(LONG)
@@ -146,7 +146,7 @@ fn one_address_takes_only_its_places() {
         let running = server
             .start(Config::new(), |_| Scripted::new(echo).0)
             .unwrap();
-        let first = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let first = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         assert_eq!(first.call::<[u8; 1]>("echo", &[1]).wait().unwrap(), [1]);
         let mut second = TcpStream::connect(address).unwrap();
         second.set_read_timeout(Some(LONG)).unwrap();
@@ -156,7 +156,7 @@ fn one_address_takes_only_its_places() {
         while running.connections() > 0 {
             std::thread::yield_now();
         }
-        let third = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let third = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         assert_eq!(third.call::<[u8; 1]>("echo", &[3]).wait().unwrap(), [3]);
     });
 }
@@ -196,7 +196,7 @@ fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
             service
         };
         let running = server.start(Config::new(), make).unwrap();
-        let first = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let first = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         assert_eq!(first.call::<[u8; 1]>("echo", &[1]).wait().unwrap(), [1]);
         let mut second = TcpStream::connect(address).unwrap();
         second.set_read_timeout(Some(LONG)).unwrap();
@@ -209,7 +209,7 @@ fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
         while running.connections() > 0 {
             std::thread::yield_now();
         }
-        let third = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let third = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         assert_eq!(third.call::<[u8; 1]>("echo", &[3]).wait().unwrap(), [3]);
     });
 }
@@ -305,7 +305,7 @@ mod unix {
                 .start(Config::new(), || Scripted::new(echo).0)
                 .unwrap();
             let link = Link::unix(folder.socket()).unwrap();
-            let peer = connect(link, Config::new(), ()).unwrap();
+            let peer = attach(link, Config::new(), ()).unwrap();
             assert_eq!(peer.call::<[u8; 1]>("echo", &[1]).wait().unwrap(), [1]);
             running.stop();
             assert!(!folder.socket().exists());
@@ -329,7 +329,7 @@ mod unix {
                 .start(Config::new(), || Scripted::new(echo).0)
                 .unwrap();
             let link = Link::unix(folder.socket()).unwrap();
-            let peer = connect(link, Config::new(), ()).unwrap();
+            let peer = attach(link, Config::new(), ()).unwrap();
             assert_eq!(peer.call::<[u8; 1]>("echo", &[2]).wait().unwrap(), [2]);
         });
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{ByHand, LONG, Scripted, echo, within};
 use antiphon::{CloseReason, Config};
-use antiphon_blocking::{ConnectionConfig, Link, Peer, Service, TcpServer, connect};
+use antiphon_blocking::{ConnectionConfig, Link, Peer, Service, TcpServer, attach};
 
 /// A value that sends its name when it is dropped.
 struct Held<T>(T, &'static str, Sender<&'static str>);
@@ -68,7 +68,7 @@ fn a_peer_that_never_leaves_keeps_no_thread() {
             Held(writer, "writer", told.clone()),
         );
         let link = link.with_hang_up(move || drop(stream.shutdown(Shutdown::Both)));
-        let peer = connect(link, hasty(), Held((), "service", told)).unwrap();
+        let peer = attach(link, hasty(), Held((), "service", told)).unwrap();
         peer.close(CloseReason::Done);
         assert_eq!(names(&dropped), ALL);
     });
@@ -84,7 +84,7 @@ fn a_peer_that_never_stops_talking_keeps_no_thread() {
             Held(io::repeat(b' '), "reader", told.clone()),
             Held(io::sink(), "writer", told.clone()),
         );
-        let peer = connect(link, hasty(), Held((), "service", told)).unwrap();
+        let peer = attach(link, hasty(), Held((), "service", told)).unwrap();
         peer.close(CloseReason::Done);
         assert_eq!(names(&dropped), ALL);
     });
@@ -127,8 +127,8 @@ fn what_is_interrupted_is_done_again() {
     within(LONG, || {
         let ((reader, writer), far) = crate::support::duplex(16);
         let near = (Interrupted(reader, false), Interrupted(writer, false));
-        let near = connect(near, Config::new(), ()).unwrap();
-        let _far = connect(far, Config::new(), Scripted::new(echo).0).unwrap();
+        let near = attach(near, Config::new(), ()).unwrap();
+        let _far = attach(far, Config::new(), Scripted::new(echo).0).unwrap();
         for n in 0..10 {
             assert_eq!(near.call::<(u32,)>("echo", &(n,)).wait().unwrap(), (n,));
         }
@@ -164,7 +164,7 @@ fn our_end_is_sent_at_once_and_not_when_theirs_has_come() {
 fn a_peer_that_does_not_end_its_stream_is_awaited_for_the_linger() {
     within(LONG, || {
         let (link, hand) = ByHand::pair(1000);
-        let peer: Peer = connect(link, hasty(), ()).unwrap();
+        let peer: Peer = attach(link, hasty(), ()).unwrap();
         peer.close(CloseReason::Done);
         assert!(peer.wait_closed(LONG / 2).wait().is_some());
         drop(hand);

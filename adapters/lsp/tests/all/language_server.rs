@@ -14,7 +14,7 @@ use antiphon_lsp::types::{
     WorkDoneProgressParams,
 };
 use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone, WorkDoneStep};
-use antiphon_net::{Duplex, Io, Link, Router, connect, duplex, serve};
+use antiphon_net::{Duplex, Io, Link, Router, attach, duplex, serve};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -474,8 +474,8 @@ async fn work_is_told_under_a_token_that_the_editor_agrees_to() {
 #[tokio::test(start_paused = true)]
 async fn an_editor_hears_of_the_work_that_it_has_asked_for() {
     let (near, far) = Link::pair();
-    let _server = connect(far, Config::lsp(), counting());
-    let editor = connect(near, Config::lsp(), ());
+    let _server = attach(far, Config::lsp(), counting());
+    let editor = attach(near, Config::lsp(), ());
     let initialized = editor.request::<InitializeRequest>(&InitializeParams::default());
     initialized.await.unwrap();
     let mut heard = Vec::new();
@@ -541,8 +541,8 @@ async fn both_sides_call_by_the_types_of_the_protocol() {
 
     // An editor calls such a server by the same types.
     let (near, far) = Link::pair();
-    let _server = connect(far, Config::lsp(), server);
-    let peer = connect(near, Config::lsp(), ());
+    let _server = attach(far, Config::lsp(), server);
+    let peer = attach(near, Config::lsp(), ());
     let params = InitializeParams::default();
     let answer = peer.request::<InitializeRequest>(&params).await.unwrap();
     assert_eq!(answer, nothing());
@@ -556,8 +556,8 @@ async fn batches_are_counted_where_the_configuration_allows_them() {
     let mut config = Config::lsp();
     config.dialect.batches = true;
     let (near, far) = Link::pair();
-    let _server = connect(far, config, server);
-    let peer = connect(near, config, ());
+    let _server = attach(far, config, server);
+    let peer = attach(near, config, ());
     let (call, mut outcomes) = peer
         .batch(|batch| {
             batch.notify("initialized", ())?;

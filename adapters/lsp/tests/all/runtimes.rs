@@ -2,15 +2,15 @@
 
 use antiphon_lsp::types::{InitializeParams, InitializeRequest, InitializeResult, ShutdownRequest};
 use antiphon_lsp::{LanguageServer, LspPeer};
-use antiphon_smol::{Config, Link, connect};
+use antiphon_smol::{Config, Link, attach};
 
 #[test]
 fn a_language_server_runs_on_smol() {
     let server = LanguageServer::new()
         .on::<InitializeRequest>(|_, _| async { Ok(InitializeResult::default()) });
     let (near, far) = Link::pair();
-    let served = connect(far, Config::lsp(), server.clone());
-    let editor = connect(near, Config::lsp(), ());
+    let served = attach(far, Config::lsp(), server.clone());
+    let editor = attach(near, Config::lsp(), ());
     let asked = InitializeParams::default();
     let answered = editor.request::<InitializeRequest>(&asked).wait();
     assert_eq!(answered.unwrap(), InitializeResult::default());

@@ -6,9 +6,7 @@ use std::time::Duration;
 use crate::measured::measured;
 use crate::raw::{INTERNAL, PATIENCE, Raw};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
-use antiphon_tokio::{
-    Answer, Config, ConnectionConfig, Link, OwnedError, Request, Router, connect,
-};
+use antiphon_tokio::{Answer, Config, ConnectionConfig, Link, OwnedError, Request, Router, attach};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::timeout;
 
@@ -90,8 +88,8 @@ async fn the_size_of_a_batch_is_counted_once_on_each_side() {
     let options = ConnectionConfig::from(Config::new())
         .intercept(called)
         .intercept(ReadOnly);
-    let _server = connect(far, Config::new(), router);
-    let peer = connect(near, options, Router::new().intercept(served));
+    let _server = attach(far, Config::new(), router);
+    let peer = attach(near, options, Router::new().intercept(served));
     let (handles, mut came) = peer
         .batch(|batch| {
             batch.notify("told", ())?;

@@ -4,126 +4,26 @@
 //! A call goes to the open connection with the fewest open calls. A limited number of callers may
 //! wait for a connection. After the last attempt has failed, no caller waits any more.
 
-use std::error::Error;
-use std::fmt;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use antiphon::session::Fault;
 use antiphon::{
-    CloseReason, Closed, ConnectionState, Instant, InvalidStrategy, Lifecycle, OwnedOutcome,
-    Reconnect, ReconnectStrategy, Retries, Retry, SendError, Sending,
+    CloseReason, Closed, ConnectionState, Instant, InvalidStrategy, Lifecycle, Reconnect, Sending,
 };
 
+use super::config::{ClientConfig, ConnectionChange};
 use crate::call_error::{CallError, NoConnection};
-use crate::debug::debug_fields;
 use crate::entropy::Entropy;
 use crate::fault::{broken, is_permanent, to_error};
 use crate::lock::Lock;
 use crate::peer::Peer;
 
-/// How a client makes and replaces its connections.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct ReconnectConfig {
-    /// The number of connections, at least one. Each has its own ids, and calls are spread over the
-    /// open ones. Default 1.
-    pub connections: usize,
-    /// What happens when a connection is lost, or cannot be made. By default it is made again, without
-    /// end: after 100 ms first, then after twice the time up to 10 s, of which up to half is subtracted
-    /// at random, so that clients of a server that was away do not come back together.
-    /// [`ReconnectStrategy::None`] makes no further attempt. Nor is one made, with any strategy, after a
-    /// fault that lasts until somebody changes something, as long as the server has sent nothing over
-    /// any connection: an error of the kind [`InvalidInput`](io::ErrorKind::InvalidInput), such as a
-    /// name that does not exist, or a handshake of TLS that fails because a certificate is not accepted.
-    /// A program that waits for a name to exist returns an error of another kind from its `connect`.
-    pub reconnect: ReconnectStrategy,
-    /// How long one attempt to connect may take. Default 10 s.
-    pub connect_timeout: Duration,
-    /// How many new calls may wait, within their own timeout, while no connection is open. Further
-    /// calls fail at once as [`CallError::Unsent`]. Default 0: no call waits. (A call that is being
-    /// sent again may always wait.)
-    pub max_waiting_calls: usize,
-    /// How often and after which delays a call is sent again. If its connection was lost, it is sent
-    /// again if no byte of it was sent, or if the caller said that it is
-    /// [idempotent](crate::Call::idempotent). If the server answered with an error, it is sent again
-    /// if [`Retry::codes`] has the error's code. [`Retry::seed`] is also the seed of the random
-    /// delays between attempts to connect. Default [`Retry::new`], without codes.
-    pub retry: Retry,
-    /// Is called at every change of a connection's state, with the error that caused it; but with
-    /// [`ConnectionState::Closing`] only when the client is closed. It runs on the thread or task that
-    /// made the change, so it must not block. Default none.
-    pub on_change: Option<Arc<OnChange>>,
-    /// Makes the first calls of each connection, before any other call may use it: see
-    /// [`with_on_open`](Self::with_on_open). Default none.
-    pub on_open: Option<Arc<OnOpen>>,
-}
-
-/// Makes the first calls of a connection: see [`ReconnectConfig::on_open`].
-pub type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
-
-/// The future of the first calls of a connection, with an error of any type.
-pub type OnOpening = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
-
-impl ReconnectConfig {
-    /// Sets a function that makes the first calls of each connection, such as one that logs in.
-    /// Until it has finished, other calls do not use the connection. If no other connection is open,
-    /// they wait, or fail as [`CallError::Unsent`]: see [`max_waiting_calls`](Self::max_waiting_calls).
-    /// The function may take another [`connect_timeout`](Self::connect_timeout). If it fails, the
-    /// attempt fails: the connection is closed, and [`reconnect`](Self::reconnect) decides whether
-    /// another attempt is made. Its error may have any type, such as the [`CallError`] of a peer or of a
-    /// typed client; the client's [`last_error`](crate::ReconnectingClient::last_error) has its text.
-    ///
-    /// ```
-    /// use antiphon_net::{Peer, ReconnectConfig};
-    /// # fn token() -> String { String::new() }
-    /// let client = ReconnectConfig::default().with_on_open(|peer: Peer| {
-    ///     async move { peer.call::<()>("login", &[token()]).await }
-    /// });
-    /// # drop(client);
-    /// ```
-    #[must_use]
-    pub fn with_on_open<F, E>(mut self, on_open: impl Fn(Peer) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        self.on_open = Some(Arc::new(move |peer| {
-            let opening = on_open(peer);
-            Box::pin(async { opening.await.map_err(Into::into) })
-        }));
-        self
-    }
-}
-
-/// Is called at changes: see [`ReconnectConfig::on_change`].
-pub type OnChange = dyn Fn(&ConnectionChange) + Send + Sync;
-
-/// A change of the state of one of a client's connections.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ConnectionChange {
-    /// The index of the connection among the client's [`connections`](ReconnectConfig::connections),
-    /// from 0. A connection that replaces a lost one has the same index. This is not the number in
-    /// [`Context::connection`](crate::Context::connection), which counts all connections that were made.
-    pub connection: usize,
-    /// The connection's new state.
-    pub state: ConnectionState,
-    /// Why the connection, or the attempt at one, failed. Set with [`ConnectionState::Closed`],
-    /// unless the client was closed, or this side drained the connection or closed it as
-    /// [`CloseReason::Done`] or [`CloseReason::GoingAway`]. For a refused WebSocket handshake the
-    /// text has the HTTP status.
-    pub error: Option<io::Error>,
-}
-
 /// Returns why a connection was lost; `None` if this side drained it, or closed it as
 /// [`CloseReason::Done`] or [`CloseReason::GoingAway`].
-pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
+pub(crate) fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
     let text = match ended {
         Err(error) => return Some(error),
         Ok(Closed::Local(CloseReason::Done | CloseReason::GoingAway) | Closed::Drained) => {
@@ -138,32 +38,10 @@ pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
     Some(io::Error::new(io::ErrorKind::ConnectionAborted, text))
 }
 
-impl Default for ReconnectConfig {
-    fn default() -> Self {
-        Self {
-            connections: 1,
-            reconnect: ReconnectStrategy::ExponentialBackoff {
-                initial_delay: Duration::from_millis(100),
-                max_delay: Duration::from_secs(10),
-                max_attempts: u32::MAX,
-                multiplier: 2.0,
-                jitter: 0.5,
-            },
-            connect_timeout: Duration::from_secs(10),
-            max_waiting_calls: 0,
-            retry: Retry::new(),
-            on_change: None,
-            on_open: None,
-        }
-    }
-}
-
-debug_fields!(impl[] ReconnectConfig as "ReconnectConfig" { connections, reconnect, connect_timeout, max_waiting_calls, retry });
-
 /// The connections of one client.
-pub struct Roster {
+pub(crate) struct Roster {
     inside: Lock<Inside>,
-    options: ReconnectConfig,
+    options: Arc<ClientConfig>,
     entropy: Entropy,
     /// Whether the server has sent a message over any connection: then the client was configured right
     /// once, and a fault that seems to last may pass.
@@ -217,7 +95,7 @@ impl Roster {
     ///
     /// # Errors
     /// The strategy is not valid.
-    pub fn new(options: ReconnectConfig) -> Result<Self, InvalidStrategy> {
+    pub(crate) fn new(options: &Arc<ClientConfig>) -> Result<Self, InvalidStrategy> {
         let reconnect = Reconnect::new(options.reconnect)?;
         let member = || Member {
             lifecycle: Lifecycle::new(),
@@ -225,6 +103,11 @@ impl Roster {
             reconnect: reconnect.clone(),
             is_given_up: false,
         };
+        let seed = options
+            .connection
+            .retry
+            .as_ref()
+            .and_then(|retry| retry.seed);
         Ok(Self {
             inside: Lock::new(Inside {
                 members: (0..options.connections.max(1)).map(|_| member()).collect(),
@@ -234,14 +117,14 @@ impl Roster {
                 turn: 0,
                 last_error: None,
             }),
-            entropy: Entropy::new(options.retry.seed),
-            options,
+            entropy: Entropy::new(seed),
+            options: Arc::clone(options),
             was_heard: AtomicBool::new(false),
         })
     }
 
     /// The client's options.
-    pub fn options(&self) -> &ReconnectConfig {
+    pub(crate) fn options(&self) -> &ClientConfig {
         &self.options
     }
 
@@ -285,7 +168,7 @@ impl Roster {
 
     /// Notes that an attempt at the connection with the index `number` begins. Returns false if the
     /// client has been closed, so that there must be no more attempts.
-    pub fn connecting(&self, number: usize) -> bool {
+    pub(crate) fn connecting(&self, number: usize) -> bool {
         if self.inside.lock().is_closed {
             return false;
         }
@@ -296,7 +179,7 @@ impl Roster {
 
     /// Notes that the connection with the index `number` is open. If the client has been closed
     /// meanwhile, closes the connection and returns false.
-    pub fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
+    pub(crate) fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
         self.change(number, None, |member| {
             member.lifecycle.go(ConnectionState::Open);
             member.reconnect.handle_open(now);
@@ -311,7 +194,12 @@ impl Roster {
 
     /// Notes that the connection with the index `number`, or the attempt at it, has ended, with `error`
     /// if there was one. Returns when to try again; `None` for never.
-    pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
+    pub(crate) fn lost(
+        &self,
+        number: usize,
+        now: Instant,
+        error: Option<io::Error>,
+    ) -> Option<Instant> {
         let is_closed = self.inside.lock().is_closed;
         let is_permanent = error.as_ref().is_some_and(is_permanent);
         let error = error.filter(|_| !is_closed).map(Fault::from);
@@ -329,7 +217,7 @@ impl Roster {
             let next = if is_closed || (is_permanent && !self.was_heard.load(Ordering::Relaxed)) {
                 None
             } else {
-                member.reconnect.handle_lost(now, self.entropy())
+                member.reconnect.handle_lost(now, self.entropy.next())
             };
             member.is_given_up = next.is_none();
             (next, peer)
@@ -341,7 +229,7 @@ impl Roster {
     }
 
     /// Notes that there will be no more attempts at the connection with the index `number`.
-    pub(super) fn given_up(&self, number: usize) {
+    pub(crate) fn given_up(&self, number: usize) {
         let peer = self.change(number, None, |member| {
             member.lifecycle.go(ConnectionState::Closed);
             member.is_given_up = true;
@@ -352,7 +240,7 @@ impl Roster {
     }
 
     /// The state of each connection.
-    pub fn states(&self) -> Vec<ConnectionState> {
+    pub(crate) fn states(&self) -> Vec<ConnectionState> {
         let inside = self.inside.lock();
         let states = inside.members.iter().map(|member| {
             let closing = member.peer.as_ref().is_some_and(Peer::is_closing);
@@ -365,7 +253,7 @@ impl Roster {
     }
 
     /// Returns the open connection with the fewest open calls; `None` if none is open.
-    pub fn pick(&self) -> Option<Peer> {
+    pub(crate) fn pick(&self) -> Option<Peer> {
         let mut inside = self.inside.lock();
         let count = inside.members.len();
         inside.turn = (inside.turn + 1) % count;
@@ -380,7 +268,7 @@ impl Roster {
     }
 
     /// Closes the client: no more attempts are made, and open connections drain.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let peers: Vec<_> = {
             let mut inside = self.inside.lock();
             inside.is_closed = true;
@@ -398,22 +286,12 @@ impl Roster {
     }
 
     /// Whether the client has been closed.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.inside.lock().is_closed
     }
 
-    /// Returns a counter for one call, which decides whether and when the call is sent again.
-    pub fn retries(&self) -> Retries<'_> {
-        Retries::new(&self.options.retry)
-    }
-
-    /// A random number.
-    pub(super) fn entropy(&self) -> u64 {
-        self.entropy.next()
-    }
-
     /// Why the last connection, or the last attempt at one, failed.
-    pub fn last_error(&self) -> Option<io::Error> {
+    pub(crate) fn last_error(&self) -> Option<io::Error> {
         self.inside.lock().last_error.as_ref().map(to_error)
     }
 
@@ -422,7 +300,7 @@ impl Roster {
     /// # Errors
     /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] if too
     /// many wait or the client is closed.
-    pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
+    pub(crate) fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.inside.lock();
         // A call that was sent before may always wait.
         let max_waiting_calls = if is_again {
@@ -441,7 +319,7 @@ impl Roster {
     }
 
     /// Wakes a task at the next change of a connection's state, so that it checks again.
-    pub fn watch(&self, waker: &Waker) {
+    pub(crate) fn watch(&self, waker: &Waker) {
         let mut inside = self.inside.lock();
         if !inside.watchers.iter().any(|known| known.will_wake(waker)) {
             inside.watchers.push(waker.clone());
@@ -450,8 +328,7 @@ impl Roster {
 }
 
 /// A caller that waits for a connection. Made by [`Roster::wait`].
-#[derive(Debug)]
-pub struct Waiting(Arc<Roster>);
+pub(crate) struct Waiting(Arc<Roster>);
 
 impl Waiting {
     /// Returns an open connection, as soon as there is one.
@@ -459,13 +336,13 @@ impl Waiting {
     /// # Errors
     /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] after the
     /// client was closed.
-    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Peer, CallError>> {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Peer, CallError>> {
         self.0.watch(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Returns the error for a caller whose time to wait is over.
-    pub fn timed_out(&self) -> CallError {
+    pub(crate) fn timed_out(&self) -> CallError {
         self.0.inside.lock().no_connection()
     }
 
@@ -481,29 +358,5 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.inside.lock().waiting -= 1;
-    }
-}
-
-/// Returns after how long a call that has `ended` is sent again; `None` for never. `retries` counts
-/// how often the call was sent again; `entropy` is a random number.
-pub fn judge_ended(
-    retries: &mut Retries<'_>,
-    ended: &Result<OwnedOutcome, CallError>,
-    is_idempotent: bool,
-    entropy: u64,
-) -> Option<Duration> {
-    match ended {
-        Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
-        // The connection ended after it had been chosen and before the call was sent.
-        Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
-        Err(_) => None,
-    }
-}
-
-impl fmt::Debug for Roster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Roster")
-            .field("states", &self.states())
-            .finish_non_exhaustive()
     }
 }

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
-use antiphon::service::{Chain, Interceptor};
-use antiphon::{CallId, Collector, Config, OwnedId, Payload, Retry, SendError};
+use antiphon::{CallId, Collector, Config, OwnedId, Payload, SendError};
 
 use super::error::HttpError;
 use super::reply::HttpReply;
@@ -16,141 +15,9 @@ use super::words::first_bytes;
 use crate::batch::Entries;
 use crate::call_error::CallError;
 use crate::call_request::put_headers;
+use crate::client::config::{ClientConfig, OnReply};
 use crate::context::Headers;
-use crate::debug::debug_fields;
 use crate::lock::Lock;
-use crate::options::DEFAULT_CALL_TIMEOUT;
-use crate::outgoing::OutgoingCall;
-
-/// Options of an HTTP client. It can be made from a [`Config`], with defaults for the rest.
-///
-/// ```
-/// use antiphon::Config;
-/// use antiphon_net::http::HttpClientConfig;
-/// let mut options = HttpClientConfig::from(Config::new());
-/// options.headers.push(("authorization".into(), "Bearer …".into()));
-/// assert!(!format!("{options:?}").contains("Bearer"));
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct HttpClientConfig {
-    /// The protocol. Its `max_message_bytes` is also the size of the largest reply that is read,
-    /// and its `write_timeout` the longest time in which the server may take nothing of a request.
-    pub config: Config,
-    /// Headers to send with every request, names in any case. They replace the client's own headers
-    /// of the same name. Default none.
-    pub headers: Vec<(String, String)>,
-    /// The most connections at the same time, at least one. Each carries one call at a time, and is made
-    /// only when no other is free. Further calls wait for one of them; a call whose time ends
-    /// meanwhile ends as [`HttpError::Unsent`]. Besides the replies themselves a connection holds at
-    /// most 64 KiB of a reply. Default 64: RFC 9112 clause 9.4 no longer names a number, and with the 2
-    /// of RFC 2616 slow calls made together wait for each other. (Not used with a sender of your
-    /// own.)
-    pub max_connections: usize,
-    /// How long one attempt to connect may take. Default 10 s. (Not used with a sender of your
-    /// own.)
-    pub connect_timeout: Duration,
-    /// How long an idle connection stays open for the next request. It should be shorter than the
-    /// server's own time, so that a request rarely meets a connection that the server is just
-    /// closing. If the server names its time, as in `Keep-Alive: timeout=4`, a connection stays open
-    /// for 1 s less than that at most. Default 4 s. (Not used with a sender of your own.)
-    pub idle_timeout: Duration,
-    /// The longest head of a reply, in bytes. Default 16 KiB. (Not used with a sender of your own.)
-    pub max_header_bytes: usize,
-    /// Is called with the status and the headers of every reply, before the call ends, on the task
-    /// or thread that waits for it: for session ids, cookies and rate limits. It must not block.
-    /// Default none.
-    pub on_reply: Option<OnReply>,
-    /// Which calls are sent again, and after how long: calls of which no byte was sent,
-    /// [idempotent](crate::Call::idempotent) calls that were lost, and calls whose error has one of
-    /// its [`codes`](Retry::codes). Not after a fault that lasts: a name that does not exist, a
-    /// certificate that is not accepted. Notifications and batches are not sent again. Default none.
-    pub retry: Option<Retry>,
-    /// How long a call waits for its reply, and a notification until it is accepted, unless its
-    /// [`timeout`](crate::Call::timeout) is set. `None` waits for ever. Default 30 s.
-    pub call_timeout: Option<Duration>,
-    /// The interceptors of calls: see [`intercept`](Self::intercept).
-    pub(crate) interceptors: Option<Chain<OutgoingCall>>,
-}
-
-/// A function for the head of each reply: see [`HttpClientConfig::on_reply`].
-#[derive(Clone)]
-pub struct OnReply(Arc<dyn Fn(&HttpReply) + Send + Sync>);
-
-impl OnReply {
-    /// Calls `take` with the head of every reply.
-    pub fn new(take: impl Fn(&HttpReply) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(take))
-    }
-}
-
-debug_fields!(impl[] OnReply as "OnReply" {});
-
-impl HttpClientConfig {
-    /// Returns the default options with `config`.
-    pub const fn new(config: Config) -> Self {
-        Self {
-            config,
-            headers: Vec::new(),
-            max_connections: 64,
-            connect_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(4),
-            max_header_bytes: 16 << 10,
-            on_reply: None,
-            retry: None,
-            call_timeout: Some(DEFAULT_CALL_TIMEOUT),
-            interceptors: None,
-        }
-    }
-
-    /// Adds an interceptor, after those that were added before. It sees every call, notification
-    /// and entry of a batch that the client sends, and its outcome. If it adds
-    /// [`Authorization`](antiphon::service::Authorization) or [`Headers`] to the attributes of a
-    /// call, these are sent as headers with the call's request; they replace headers of the client
-    /// of the same names.
-    ///
-    /// ```
-    /// use antiphon::Config;
-    /// use antiphon::service::BearerAuth;
-    /// use antiphon_net::http::HttpClientConfig;
-    /// let auth = BearerAuth::new(|| Ok(std::env::var("API_TOKEN").ok()));
-    /// let options = HttpClientConfig::new(Config::new()).intercept(auth);
-    /// # drop(options);
-    /// ```
-    #[must_use]
-    pub fn intercept(mut self, interceptor: impl Interceptor<OutgoingCall>) -> Self {
-        self.interceptors.get_or_insert_default().push(interceptor);
-        self
-    }
-
-    /// Calls `take` with the status and the headers of every reply: see
-    /// [`on_reply`](Self::on_reply).
-    #[must_use]
-    pub fn with_on_reply(mut self, take: impl Fn(&HttpReply) + Send + Sync + 'static) -> Self {
-        self.on_reply = Some(OnReply::new(take));
-        self
-    }
-}
-
-impl From<Config> for HttpClientConfig {
-    fn from(config: Config) -> Self {
-        Self::new(config)
-    }
-}
-
-/// Prints only the names of the headers, because their values may be secrets.
-impl fmt::Debug for HttpClientConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("HttpClientConfig")
-            .field("headers", &headers)
-            .field("max_connections", &self.max_connections)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("idle_timeout", &self.idle_timeout)
-            .field("retry", &self.retry)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A request to be sent: always a POST.
 #[derive(Clone)]
@@ -245,11 +112,10 @@ fn coding_of(headers: &Headers) -> Option<&str> {
 }
 
 /// A request that is to be sent, and the exchange of the core that reads its reply.
-#[derive(Debug)]
-pub struct Started {
-    on_reply: Option<OnReply>,
+pub(crate) struct Started {
+    on_reply: Option<Arc<OnReply>>,
     /// The request to be sent next.
-    pub request: HttpRequest,
+    pub(crate) request: HttpRequest,
     /// `None` after the reply was read. A call of a batch has its name in the batch as its tag.
     exchange: Option<Box<ClientExchange<Option<CallId>>>>,
     redirects: u32,
@@ -278,14 +144,17 @@ impl Started {
     ///
     /// # Errors
     /// The response is not a valid answer.
-    pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
+    pub(crate) fn receive(
+        &mut self,
+        response: &HttpResponse,
+    ) -> Result<Option<Collector>, HttpError> {
         let reply = || HttpReply {
             status: response.status,
             headers: response.headers.clone(),
             text: String::new(),
         };
-        if let Some(OnReply(take)) = &self.on_reply {
-            take(&reply());
+        if let Some(on_reply) = &self.on_reply {
+            on_reply(&reply());
         }
         if let Some(coding) = coding_of(&response.headers) {
             // The name is chosen by the peer, and may have any length.
@@ -326,11 +195,11 @@ impl Started {
 
 /// The state of one client: the server, the headers and the ids it has used. It sends nothing
 /// itself.
-pub struct HttpCaller {
+pub(crate) struct HttpCaller {
     url: HttpUrl,
     config: Config,
     headers: Arc<Vec<(String, String)>>,
-    on_reply: Option<OnReply>,
+    on_reply: Option<Arc<OnReply>>,
     next_call: Lock<u64>,
 }
 
@@ -341,13 +210,13 @@ impl HttpCaller {
     }
 
     /// Makes a client of the server at `url`.
-    pub fn new(url: HttpUrl, options: &HttpClientConfig) -> Self {
+    pub(crate) fn new(url: HttpUrl, options: &ClientConfig) -> Self {
         Self {
             url,
-            config: options.config,
+            config: options.connection.config,
             headers: Arc::new(options.headers.clone()),
             on_reply: options.on_reply.clone(),
-            next_call: Lock::new(options.config.first_call),
+            next_call: Lock::new(options.connection.config.first_call),
         }
     }
 
@@ -359,7 +228,7 @@ impl HttpCaller {
     ///
     /// # Errors
     /// Why it cannot be sent.
-    pub fn call(
+    pub(crate) fn call(
         &self,
         id: Option<&OwnedId>,
         method: &str,
@@ -375,7 +244,7 @@ impl HttpCaller {
     ///
     /// # Errors
     /// Why it cannot be sent.
-    pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, CallError> {
+    pub(crate) fn notify(&self, method: &str, params: impl Payload) -> Result<Started, CallError> {
         let started = self.start(|exchange| exchange.notify(method, params));
         started.map(|((), started)| started)
     }
@@ -432,5 +301,3 @@ impl HttpCaller {
         Ok((filled, started))
     }
 }
-
-debug_fields!(impl[] HttpCaller as "HttpCaller" { url });

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use crate::http::{HttpClientConfig, HttpError, HttpRequest, HttpResponse};
+use crate::http::{HttpError, HttpRequest, HttpResponse};
 use async_lock::{Semaphore, SemaphoreGuardArc};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -39,7 +39,8 @@ use super::caller::SendProgress;
 use super::io::{Alarm, HyperIo};
 use super::send::{HttpSend, HttpSending};
 use super::stages::{ClientWatch, Stages, idle_time_from};
-use crate::client::Connect;
+use crate::client::config::ClientConfig;
+use crate::client::target::Connect;
 use crate::runtime::{SharedRuntime, until};
 
 /// The most bytes of a reply that hyper holds at a time, unless the limit on a head is larger.
@@ -51,7 +52,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Connections to one server, made when they are needed. Dropping it closes idle ones at once, and
 /// the others after their replies.
-pub struct Connections {
+pub(crate) struct Connections {
     shared: Arc<Shared>,
     /// Sends a request over one connection of the pool. `None` if no byte of it was sent, so that it may
     /// be sent over another one.
@@ -66,7 +67,7 @@ type Attempting =
 struct Shared {
     connect: Box<dyn Connect>,
     runtime: SharedRuntime,
-    options: HttpClientConfig,
+    options: ClientConfig,
     /// The free permits for a connection.
     permits: Arc<Semaphore>,
 }
@@ -76,20 +77,20 @@ impl Connections {
     ///
     /// # Errors
     /// [`HttpError::Header`] for a header that is not valid.
-    pub fn new(
-        options: &HttpClientConfig,
-        connect: impl Connect,
+    pub(crate) fn new(
+        options: &ClientConfig,
+        connect: Box<dyn Connect>,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
         // A header that is not valid is reported now, and not by every call.
         header_map(&options.headers)?;
         let mut options = options.clone();
-        options.max_connections = options.max_connections.max(1);
+        options.max_http_connections = options.max_http_connections.max(1);
         let idle_timeout = options.idle_timeout;
         let shared = Arc::new(Shared {
-            connect: Box::new(connect),
+            connect,
             runtime,
-            permits: Arc::new(Semaphore::new(options.max_connections)),
+            permits: Arc::new(Semaphore::new(options.max_http_connections)),
             options,
         });
         let pool = cache::builder().build(Connector::new(&shared));
@@ -121,18 +122,13 @@ impl Connections {
             attempt: Box::new(attempt),
         })
     }
-
-    /// The number of connections, including those that are being made.
-    pub fn open(&self) -> usize {
-        self.shared.options.max_connections - self.shared.permits.available_permits()
-    }
 }
 
 impl HttpSend for Connections {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(async move {
             // Each idle connection may have ended; then a new one is made.
-            for _ in 0..=self.shared.options.max_connections {
+            for _ in 0..=self.shared.options.max_http_connections {
                 let (head, max_bytes) = (head_of(request)?, request.max_reply_bytes);
                 let progress = Arc::clone(&request.progress);
                 if let Some(response) = (self.attempt)(head, max_bytes, progress).await? {
@@ -149,7 +145,10 @@ impl HttpSend for Connections {
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("max_connections", &self.shared.options.max_connections)
+            .field(
+                "max_http_connections",
+                &self.shared.options.max_http_connections,
+            )
             .finish_non_exhaustive()
     }
 }
@@ -197,7 +196,7 @@ impl Service<()> for Connector {
         Box::pin(async move {
             let (options, write_timeout) = (
                 &shared.options,
-                shared.options.config.timeouts.write_timeout,
+                shared.options.connection.config.timeouts.write_timeout,
             );
             let due = shared.runtime.now() + options.connect_timeout;
             let connecting = until(&*shared.runtime, due, shared.connect.connect());

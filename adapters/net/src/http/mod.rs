@@ -5,10 +5,9 @@
 //! connects the two.
 
 mod caller;
-mod client;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
-mod connections;
+pub(crate) mod connections;
 mod endpoint;
 pub(crate) mod error;
 mod exchange;
@@ -20,19 +19,15 @@ pub(crate) mod reply;
 mod send;
 mod server;
 mod stages;
-mod url;
+pub(crate) mod transmit;
+pub(crate) mod url;
 mod words;
 
 pub use antiphon::http::{Cors, HttpAnswer, HttpRules, RequestHead, StatusScope, Statuses};
 pub use antiphon::http::{MAX_REDIRECTS, MEDIA_TYPE, ReplyError, Verdict};
-pub use caller::{HttpCaller, HttpClientConfig, HttpRequest, HttpResponse};
-pub use caller::{OnReply, Started};
-pub use client::HttpClient;
-#[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
-pub use connect::connect_tls;
+pub use caller::{HttpRequest, HttpResponse};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use connect::{connect, endpoint};
-pub use connections::Connections;
+pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;
 pub use error::HttpError;
 pub use mock::HttpMock;

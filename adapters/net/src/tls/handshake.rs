@@ -16,7 +16,7 @@ use super::{OnFailure, Watched, alpn_of, certificate_of, explain, server_name};
 use super::{spoken_by_client, spoken_by_server};
 use crate::context::Context;
 use crate::debug::debug_fields;
-use crate::runtime::{current, until};
+use crate::runtime::{Runtime, current, until};
 use crate::server::{Handshake, Secure};
 use crate::transport::futures::FuturesIo;
 use crate::transport::io::Io;
@@ -52,12 +52,21 @@ pub async fn connect(
 /// [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; an error of the link; otherwise as
 /// [`connect`].
 pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
+    client_on(link, name, config, &*current()).await
+}
+
+/// Performs the handshake of [`client`] with the timers of `runtime`.
+pub(crate) async fn client_on(
+    link: Link,
+    name: &str,
+    config: Arc<ClientConfig>,
+    runtime: &dyn Runtime,
+) -> io::Result<Link> {
     let name = server_name(name)?;
     let config = spoken_by_client(config);
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
-    let runtime = current();
     let until_at = runtime.now() + HANDSHAKE_TIMEOUT;
-    let stream = until(&*runtime, until_at, shaken).await;
+    let stream = until(runtime, until_at, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
     let alpn_protocol = alpn_of(stream.get_ref().1);

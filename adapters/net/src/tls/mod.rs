@@ -16,6 +16,8 @@ use std::io;
 use std::sync::Arc;
 
 #[cfg(any(feature = "tokio", feature = "async-io"))]
+pub(crate) use handshake::client_on;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use handshake::{Acceptor, client, connect};
 pub use rustls;
 use rustls::pki_types::ServerName;

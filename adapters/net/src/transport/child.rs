@@ -92,7 +92,7 @@ impl Child {
     pub fn spawn(
         command: Command,
         options: impl Into<ChildConfig>,
-        service: impl Service,
+        service: Arc<impl Service>,
         runtime: &SharedRuntime,
     ) -> io::Result<Self> {
         let options = options.into();
@@ -119,7 +119,7 @@ impl Child {
             Arc::clone(runtime),
         );
         let link = Link::from_futures_pair(output, started.stdin);
-        let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
+        let (peer, driver) = drive(link, options.options, service, runtime);
         // The driver's result is dropped: the service and the peer tell how the connection ended.
         runtime.spawn(Box::pin(async { drop(driver.await) }));
         Ok(Self {

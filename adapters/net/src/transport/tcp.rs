@@ -4,12 +4,14 @@ use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::link::Link;
 use super::socket::probe;
-use crate::fault::lookup_error;
+use crate::fault::{cannot_connect, lookup_error};
+use crate::runtime::{Runtime, until};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -133,6 +135,27 @@ pub(crate) fn prepare(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     probe(socket);
     Ok(())
+}
+
+/// How long an attempt to connect may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects to a TCP server: see [`Link::tcp`].
+pub(crate) async fn connect_tcp(address: Address, runtime: &dyn Runtime) -> io::Result<Link> {
+    let named = address.to_string();
+    let connecting = async {
+        let mut failed = io::ErrorKind::InvalidInput.into();
+        for address in address.resolve().await? {
+            match runtime.connect_tcp(address).await {
+                Ok(link) => return Ok(link),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    };
+    let connected = until(runtime, runtime.now() + CONNECT_TIMEOUT, connecting).await;
+    let connected = connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+    connected.map_err(|error| cannot_connect(named, &error))
 }
 
 /// Listens on the first of these addresses that works.

@@ -6,7 +6,7 @@ use antiphon_net::duplex;
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor};
 use antiphon_tokio::{
     CallError, CancelStyle, Config, ConnectionConfig, IdScheme, Link, OwnedError, Peer, Router,
-    SendError, VersionPolicy, connect, service,
+    SendError, VersionPolicy, attach, service,
 };
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Loud {
 /// A connection with these options, and its other end.
 fn both(options: impl Into<ConnectionConfig>, router: Router) -> (Peer, Raw<antiphon_net::Duplex>) {
     let (near, far) = duplex(1 << 16);
-    let peer = connect(Link::new(near), options, router);
+    let peer = attach(Link::new(near), options, router);
     (peer, Raw::new(far))
 }
 

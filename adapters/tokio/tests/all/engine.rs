@@ -664,7 +664,7 @@ async fn small_messages_are_not_delayed_on_either_side() {
     });
     let _running = server.start(Config::new(), |_| Who);
     let link = antiphon_tokio::Link::tcp(address).await.unwrap();
-    let peer = antiphon_tokio::connect(link, Config::new(), ());
+    let peer = antiphon_tokio::attach(link, Config::new(), ());
     assert_eq!(peer.context().peer_addr, Some(address));
     let seen: Option<String> = peer.call("who", ()).await.unwrap();
     assert!(seen.is_some_and(|seen| seen.starts_with("127.0.0.1:")));

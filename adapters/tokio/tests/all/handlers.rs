@@ -8,7 +8,7 @@ use antiphon_net::duplex;
 use antiphon_tokio::{
     Answer, CallError, CancelStyle, Config, ConnectionConfig, ErrorObject, Link, Method,
     Notification, OwnedError, Peer, Pool, Report, Request, Router, SendError, Service, State,
-    connect,
+    attach,
 };
 use serde::ser::{Error, Serialize, Serializer};
 use tokio::sync::Notify;
@@ -142,8 +142,8 @@ fn sides(config: Config) -> Sides {
     };
     let (near, far) = duplex(4096);
     Sides {
-        near: connect(Link::new(near), config.cancel_send(CancelStyle::Lsp), ()),
-        _far: connect(Link::new(far), config, service),
+        near: attach(Link::new(near), config.cancel_send(CancelStyle::Lsp), ()),
+        _far: attach(Link::new(far), config, service),
         told: hears,
         go_on,
     }
@@ -390,7 +390,7 @@ async fn a_notification_waits_until_the_checks_before_it_are_done() {
         );
     let (near, far) = Link::pair();
     let config = Config::new().cancel_send(CancelStyle::Lsp);
-    let (peer, _server) = (connect(near, config, ()), connect(far, config, router));
+    let (peer, _server) = (attach(near, config, ()), attach(far, config, router));
     let before = peer.call("get", ()).start().await.unwrap();
     peer.try_notify("set", &[1]).unwrap();
     let after = peer.call("get", ()).start().await.unwrap();
@@ -432,8 +432,8 @@ async fn a_notification_waits_until_work_before_it_has_a_thread() {
     options.pool = Pool::new(1, 10);
     let (near, far) = Link::pair();
     let (peer, _server) = (
-        connect(near, Config::new(), ()),
-        connect(far, options, router),
+        attach(near, Config::new(), ()),
+        attach(far, options, router),
     );
     let holding = peer.call("hold", ()).start().await.unwrap();
     let get = peer.call("get", ()).start().await.unwrap();

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use antiphon_tokio::{CallError, Config, Link, OwnedError, OwnedJson, Router, connect};
+use antiphon_tokio::{CallError, Config, Link, OwnedError, OwnedJson, Router, attach};
 use tokio::time::{Instant, sleep};
 
 use crate::programs::example;
@@ -50,8 +50,8 @@ async fn health_says_what_passes_and_hides_why_something_fails() {
         }
     });
     let (near, far) = Link::pair();
-    let _serving = connect(far, Config::new(), router);
-    let peer = connect(near, Config::new(), ());
+    let _serving = attach(far, Config::new(), router);
+    let peer = attach(near, Config::new(), ());
     let began = Instant::now();
     let answer: OwnedJson = peer.call("health", ()).await.unwrap();
     let expected = concat!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use antiphon_net::duplex;
 use antiphon_tokio::{
     CallError, CancelStyle, Closed, Config, ErrorObject, Inbox, InboxEvent, Link, Peer, Report,
-    connect, inbox,
+    attach, inbox,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn sides() -> (Peer, Peer, Inbox) {
     let (near, far) = duplex(1 << 20);
     let config = Config::new().cancel_send(CancelStyle::Lsp);
-    let near = connect(Link::new(near), config, ());
+    let near = attach(Link::new(near), config, ());
     let (far, inbox) = inbox(Link::new(far), config);
     (near, far, inbox)
 }

@@ -10,7 +10,7 @@ use antiphon_tokio::service::{
 };
 use antiphon_tokio::{
     Answer, Config, ErrorObject, Extension, Internal, Link, OwnedError, OwnedJson, RateLimit,
-    Request, Router, State, connect,
+    Request, Router, State, attach,
 };
 
 #[derive(Clone)]
@@ -254,8 +254,8 @@ async fn the_cause_for_which_a_notification_was_not_served_was_lost() {
         .intercept(Broken)
         .on_report(move |_, report| log.lock().unwrap().push(report.to_string()));
     let (near, far) = Link::pair();
-    let _serving = connect(far, Config::new(), router);
-    let peer = connect(near, Config::new(), ());
+    let _serving = attach(far, Config::new(), router);
+    let peer = attach(near, Config::new(), ());
     peer.notify("log", ()).await.unwrap();
     assert_eq!(peer.call::<u8>("n", ()).await.unwrap(), 1);
     let expected = "a handler failed: the disk is full: log (notification)";
@@ -271,8 +271,8 @@ async fn servers_that_began_at_different_times_share_a_rate() {
     let mut serving = Vec::new();
     let mut server = || {
         let (near, far) = Link::pair();
-        serving.push(connect(far, Config::new(), router.clone()));
-        connect(near, Config::new(), ())
+        serving.push(attach(far, Config::new(), router.clone()));
+        attach(near, Config::new(), ())
     };
     let one = server();
     tokio::time::advance(Duration::from_secs(3600)).await;
@@ -293,8 +293,8 @@ async fn each_limit_of_a_connection_counts_for_itself() {
         .intercept(RateLimit::per_connection(1, 3))
         .intercept(RateLimit::per_connection(1, 5));
     let (near, far) = Link::pair();
-    let _serving = connect(far, Config::new(), router);
-    let peer = connect(near, Config::new(), ());
+    let _serving = attach(far, Config::new(), router);
+    let peer = attach(near, Config::new(), ());
     for _ in 0..3 {
         assert_eq!(peer.call::<u8>("n", ()).await.unwrap(), 1);
     }
@@ -309,8 +309,8 @@ async fn a_check_that_waits_too_long_ends_its_call() {
         .handler_timeout(Duration::from_secs(5))
         .method("n", [], || Ok::<_, OwnedError>(1));
     let (near, far) = Link::pair();
-    let _serving = connect(far, Config::new(), router);
-    let peer = connect(near, Config::new(), ());
+    let _serving = attach(far, Config::new(), router);
+    let peer = attach(near, Config::new(), ());
     let began = tokio::time::Instant::now();
     let ended = peer.call::<u8>("n", ()).await.unwrap_err();
     assert!(ended.to_string().contains("Request timeout"), "{ended}");
@@ -443,8 +443,8 @@ async fn a_log_has_an_answer_that_comes_later_when_it_comes() {
         })
         .intercept(Logging::new(ends.clone()));
     let (near, far) = Link::pair();
-    let _server = connect(far, Config::new(), router);
-    let peer = connect(near, Config::new(), ());
+    let _server = attach(far, Config::new(), router);
+    let peer = attach(near, Config::new(), ());
     let call = async || peer.call("later", ()).start().await.unwrap();
     let calls = [call().await, call().await, call().await];
     while kept.lock().unwrap().len() < 3 {

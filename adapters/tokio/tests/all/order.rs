@@ -9,7 +9,7 @@ use crate::support::Raw;
 use antiphon::Config;
 use antiphon_net::{Io, Link, duplex};
 use antiphon_tokio::{
-    Answer, ConnectionConfig, Order, OwnedError, Peer, Report, Request, Router, State, connect,
+    Answer, ConnectionConfig, Order, OwnedError, Peer, Report, Request, Router, State, attach,
 };
 use tokio::time::{sleep, timeout};
 
@@ -110,7 +110,7 @@ async fn play(options: ConnectionConfig, said: &[String], answers: usize) -> (St
     let log = Log::default();
     let (near, far) = duplex(1 << 16);
     let mut raw = Raw::new(near);
-    let _serving = connect(Link::new(far), options, router(&log));
+    let _serving = attach(Link::new(far), options, router(&log));
     raw.send(said.join("\n") + "\n").await.unwrap();
     let mut lines = Vec::new();
     for _ in 0..answers {
@@ -228,7 +228,7 @@ async fn in_every_order_the_end_of_input_waits_for_notifications() {
     for (order, _) in EXPECTED {
         let log = Log::default();
         let (mut near, far) = duplex(1 << 16);
-        let _serving = connect(Link::new(far), options(order), router(&log));
+        let _serving = attach(Link::new(far), options(order), router(&log));
         let said = format!("{}\n", notification("tells", 10));
         let written = poll_fn(|cx| near.poll_write(cx, said.as_bytes())).await;
         assert_eq!(written.unwrap(), said.len());

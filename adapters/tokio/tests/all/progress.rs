@@ -8,7 +8,7 @@ use antiphon_net::{Duplex, Io, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, ConnectionConfig, Link, McpRevision, OutgoingCall, OwnedError, OwnedJson,
-    Params, Peer, Progress, Router, Running, SendError, TcpServer, connect,
+    Params, Peer, Progress, Router, Running, SendError, TcpServer, attach,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ struct Hand {
 impl Hand {
     fn of(config: impl Into<ConnectionConfig>) -> (Peer, Self) {
         let (near, far) = duplex(1 << 16);
-        let peer = connect(Link::new(near), config, ());
+        let peer = attach(Link::new(near), config, ());
         let rest = Vec::new();
         (peer, Self { io: far, rest })
     }
@@ -506,8 +506,8 @@ async fn of_much_progress_the_newest_is_heard() {
 async fn a_handlers_progress_is_what_its_caller_hears() {
     for config in [Config::lsp(), mcp()] {
         let (near, far) = Link::pair();
-        let _far = connect(far, config, router());
-        let near = connect(near, config, ());
+        let _far = attach(far, config, router());
+        let near = attach(near, config, ());
         let mut heard = Vec::new();
         let call = near.call::<u32>("count", &json!({"to": 3}));
         let call = call.progress(|step: Done| heard.push(step.progress));

@@ -10,7 +10,7 @@ use antiphon::Config;
 use antiphon::session::Report;
 use antiphon_net::{Duplex, Link, duplex};
 use antiphon_tokio::service::Prices;
-use antiphon_tokio::{Answer, CostLimit, OwnedError, Peer, Request, Router, connect};
+use antiphon_tokio::{Answer, CostLimit, OwnedError, Peer, Request, Router, attach};
 use tokio::time::{Instant, sleep, timeout};
 
 const LIMITED: &str =
@@ -120,7 +120,7 @@ impl Client {
         let (near, far) = duplex(1 << 16);
         Self {
             raw: Raw::new(near),
-            _serving: connect(Link::new(far), config, router.clone()),
+            _serving: attach(Link::new(far), config, router.clone()),
         }
     }
 

@@ -10,7 +10,7 @@ use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
     OwnedError, ProgressStyle, ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry,
-    connect, reconnect,
+    attach, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -361,7 +361,7 @@ async fn a_plain_connection_sends_a_call_again_that_was_not_done() {
     (retry.jitter, retry.max_resends) = (0.0, 2);
     options.retry = Some(retry);
     let (near, far) = duplex(1 << 16);
-    let peer = connect(Link::new(near), options, ());
+    let peer = attach(Link::new(near), options, ());
     let mut server = Raw::new(far);
     let began = Instant::now();
 
@@ -408,7 +408,7 @@ async fn a_plain_connection_sends_a_call_again_that_was_not_done() {
 #[tokio::test(start_paused = true)]
 async fn calls_of_many_tasks_are_joined_and_nothing_waits_for_it() {
     let (near, far) = duplex(1 << 16);
-    let peer = connect(Link::new(near), Config::new().max_joined_calls(3), ());
+    let peer = attach(Link::new(near), Config::new().max_joined_calls(3), ());
     let mut server = Raw::new(far);
     let call_in_task = |method: &'static str| {
         let peer = peer.clone();

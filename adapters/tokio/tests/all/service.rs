@@ -9,7 +9,7 @@ use antiphon::{CancelStyle, CloseReason, Config, RequestKey};
 use antiphon_net::{ConnectionConfig, duplex};
 use antiphon_tokio::{
     Answer, CallError, Link, Notification, OwnedError, Peer, Report, Request, Responder, Service,
-    connect,
+    attach,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -98,8 +98,8 @@ fn pair(options: impl Into<ConnectionConfig>, service: impl Service) -> (Peer, P
     let mut config = Config::new();
     config.dialect.cancel_send = CancelStyle::Lsp;
     let (near, far) = duplex(4096);
-    let near = connect(Link::new(near), config, ());
-    (near, connect(Link::new(far), options, service))
+    let near = attach(Link::new(near), config, ());
+    (near, attach(Link::new(far), options, service))
 }
 
 // SRV-25 CAN-09

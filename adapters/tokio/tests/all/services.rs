@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use antiphon_tokio::{
-    CallError, Config, Link, NotificationOk, Router, RpcError, TcpServer, connect, method_info,
+    CallError, Config, Link, NotificationOk, Router, RpcError, TcpServer, attach, method_info,
     service,
 };
 
@@ -56,7 +56,7 @@ async fn a_trait_is_a_server_and_a_client() {
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr();
     let _running = server.start(Config::new(), router.into_make_service());
-    let peer = connect(Link::tcp(address).await.unwrap(), Config::new(), ());
+    let peer = attach(Link::tcp(address).await.unwrap(), Config::new(), ());
     let calc = CalculatorClient::new(peer.clone());
     assert_eq!(calc.add(10.0, 5.0).await.unwrap(), 15.0);
     match calc.divide(1.0, 0.0).timeout(SECOND).await {

@@ -8,7 +8,7 @@ use antiphon_metrics::Metrics;
 use antiphon_tokio::service::{AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor};
 use antiphon_tokio::{
     CallError, Config, ConnectionConfig, Link, OwnedJson, OwnedOutcome, Peer, Router, SendError,
-    connect,
+    attach,
 };
 use tokio::time::{Instant, sleep};
 
@@ -45,8 +45,8 @@ fn echo(auth: BearerAuth, metrics: Metrics) -> (Peer, Peer, Arc<Mutex<Vec<String
         .intercept(auth)
         .intercept(Shows);
     let (near, far) = Link::pair();
-    let serving = connect(far, Config::new(), router);
-    (connect(near, options, ()), serving, told)
+    let serving = attach(far, Config::new(), router);
+    (attach(near, options, ()), serving, told)
 }
 
 // INT-08 SEC-02

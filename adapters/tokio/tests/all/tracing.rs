@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use antiphon_tokio::service::{TraceContext, Tracing};
 use antiphon_tokio::{
     CallError, Config, ConnectionConfig, Internal, Link, OwnedError, OwnedJson, Peer, Router,
-    TracingSpans, connect, trace_report,
+    TracingSpans, attach, trace_report,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -110,8 +110,8 @@ impl Seen {
 
 fn served(router: Router) -> (Peer, Peer) {
     let (near, far) = Link::pair();
-    let serving = connect(far, Config::new(), router);
-    (connect(near, Config::new(), ()), serving)
+    let serving = attach(far, Config::new(), router);
+    (attach(near, Config::new(), ()), serving)
 }
 
 fn json(text: &str) -> OwnedJson {
@@ -234,8 +234,8 @@ async fn a_span_of_a_call_of_ours_lies_in_that_of_the_handler_and_the_peer_is_to
     });
     let (near, far) = Link::pair();
     let options = ConnectionConfig::new(Config::new()).intercept(Tracing::new(spans).with_meta());
-    let _serving = connect(far, options, asks);
-    let peer = connect(near, Config::new(), hears);
+    let _serving = attach(far, options, asks);
+    let peer = attach(near, Config::new(), hears);
     let heard: String = peer
         .call(
             "ask",

@@ -4,7 +4,7 @@ use std::io;
 
 use antiphon_blocking::http::{HttpClient, HttpConfig};
 use antiphon_blocking::websocket::{self, WebSocketConfig};
-use antiphon_blocking::{Link, Router, TcpServer, connect, http, tls};
+use antiphon_blocking::{Link, Router, TcpServer, attach, http, tls};
 
 use super::{
     ConnectionConfig, Contract, Desk, Place, Running, Tls, Web, http_client, router, web_error,
@@ -87,7 +87,7 @@ pub(super) fn reach(
         }
         Place::Stdio | Place::Child(_) => return Err(place.unfit()),
     };
-    Ok(Box::new(connect(link, options, desk)?))
+    Ok(Box::new(attach(link, options, desk)?))
 }
 
 fn reach_http(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<HttpClient> {

@@ -221,22 +221,22 @@ fn answer(called: Result<Value, antiphon_net::CallError>) -> Value {
 }
 
 fn ask_on_threads(asked: &[Asked]) -> Vec<Value> {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (near, far) = Link::pair();
     let router = router!(antiphon_blocking);
-    let _server = connect(far, Config::new(), router).expect("a thread");
-    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _server = attach(far, Config::new(), router).expect("a thread");
+    let peer = attach(near, Config::new(), ()).expect("a thread");
     let asked = asked.iter();
     let answers = asked.map(|(method, params)| answer(peer.call(method, params).wait()));
     answers.collect()
 }
 
 fn typed_on_threads() -> Vec<Reserved> {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (near, far) = Link::pair();
     let router = router!(antiphon_blocking);
-    let _server = connect(far, Config::new(), router).expect("a thread");
-    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _server = attach(far, Config::new(), router).expect("a thread");
+    let peer = attach(near, Config::new(), ()).expect("a thread");
     let client = OtherClient::new(&peer);
     let failed = (0..4).map(|place| match client.fail(place).wait() {
         Err(antiphon_net::CallError::Remote(error)) => error,
@@ -250,8 +250,8 @@ macro_rules! on_tasks {
         async fn $ask(asked: &[Asked]) -> Vec<Value> {
             use $adapter::{Link, connect};
             let (near, far) = Link::pair();
-            let _server = connect(far, Config::new(), router!($adapter));
-            let peer = connect(near, Config::new(), ());
+            let _server = attach(far, Config::new(), router!($adapter));
+            let peer = attach(near, Config::new(), ());
             let mut answers = Vec::new();
             for (method, params) in asked {
                 answers.push(answer(peer.call(*method, params).await));
@@ -262,8 +262,8 @@ macro_rules! on_tasks {
         async fn $typed() -> Vec<Reserved> {
             use $adapter::{Link, connect};
             let (near, far) = Link::pair();
-            let _server = connect(far, Config::new(), router!($adapter));
-            let peer = connect(near, Config::new(), ());
+            let _server = attach(far, Config::new(), router!($adapter));
+            let peer = attach(near, Config::new(), ());
             let client = OtherClient::new(&peer);
             let mut failed = Vec::new();
             for place in 0..4 {

@@ -179,7 +179,7 @@ fn within<R: Send + 'static>(what: &str, test: impl FnOnce() -> R + Send + 'stat
 fn a_peer_used_inside_its_own_batch_hung_the_thread() {
     let used = within("threads", || {
         let (near, _far) = antiphon_blocking::Link::pair();
-        let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
+        let peer = antiphon_blocking::attach(near, Config::new(), ()).unwrap();
         let batch = peer.batch(|batch| {
             peer.try_notify("inside", ())?;
             batch.notify("n", ())
@@ -214,7 +214,7 @@ fn a_peer_used_inside_its_own_batch_hung_the_thread() {
 fn a_peer_used_while_its_own_params_are_written_hung_the_thread() {
     let (used, looks) = within("a call", || {
         let (near, _far) = antiphon_blocking::Link::pair();
-        let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
+        let peer = antiphon_blocking::attach(near, Config::new(), ()).unwrap();
         let looks = AtomicUsize::new(0);
         let meddling = Meddling(|| {
             assert_eq!(peer.closed(), None);
@@ -265,7 +265,7 @@ fn a_request_whose_responder_was_lost_inside_a_batch_hung_the_service() {
     let [answer, dropped, hold] = within("a service", || {
         let (near, far) = antiphon_blocking::Link::pair();
         thread::spawn(move || antiphon_blocking::serve(far, Config::new(), Entangled));
-        let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
+        let peer = antiphon_blocking::attach(near, Config::new(), ()).unwrap();
         ["answer", "drop", "hold"].map(|method| {
             peer.call::<()>(method, ())
                 .wait()

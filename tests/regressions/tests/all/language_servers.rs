@@ -72,8 +72,8 @@ fn server() -> (LanguageServer, Receiver<Report>) {
 /// and returns the editor's side and the server's.
 async fn initialized(runtime: &SharedRuntime, server: &LanguageServer) -> (Peer, Peer) {
     let (near, far) = Link::pair();
-    let served = connect(runtime, far, Config::lsp(), server.clone());
-    let editor = connect(runtime, near, Config::lsp(), Silent);
+    let served = attach(runtime, far, Config::lsp(), server.clone());
+    let editor = attach(runtime, near, Config::lsp(), Silent);
     let offers = editor.request::<InitializeRequest>(&Default::default());
     offers.await.expect("it offers nothing");
     let none = InitializedParams::default();
@@ -183,8 +183,8 @@ fn a_call_that_timed_out_ran_on_at_its_peer(rt: Rt) {
         rt.run(|runtime| async move {
             let (told, cancelled) = channel();
             let (near, far) = Link::pair();
-            let _server = connect(&runtime, far, config, Cancelled(told));
-            let peer = connect(&runtime, near, config, ());
+            let _server = attach(&runtime, far, config, Cancelled(told));
+            let peer = attach(&runtime, near, config, ());
             let slow = peer.call::<u8>("slow", ()).timeout(SOON).await;
             assert!(matches!(slow, Err(CallError::TimedOut)), "{slow:?}");
             let begun = Instant::now();
@@ -199,12 +199,12 @@ fn a_call_that_timed_out_ran_on_at_its_peer(rt: Rt) {
 // USE-03
 #[test]
 fn a_call_that_timed_out_ran_on_at_its_peer_on_threads() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     for config in dialects() {
         let (told, cancelled) = channel();
         let (near, far) = Link::pair();
-        let _server = connect(far, config, Cancelled(told)).expect("a thread");
-        let peer = connect(near, config, ()).expect("a thread");
+        let _server = attach(far, config, Cancelled(told)).expect("a thread");
+        let peer = attach(near, config, ()).expect("a thread");
         let slow = peer.call::<u8>("slow", ()).timeout(SOON).wait();
         assert!(matches!(slow, Err(CallError::TimedOut)), "{slow:?}");
         cancelled.recv_timeout(LONG).expect("a cancel");
@@ -237,10 +237,10 @@ impl antiphon_blocking::Service for Silent {
 // USE-37
 #[test]
 fn exit_waited_for_a_handler_that_waits_for_the_editor_on_threads() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (near, far) = Link::pair();
-    let _server = connect(far, Config::lsp(), OnThreads).expect("a thread");
-    let editor = connect(near, Config::lsp(), Silent).expect("a thread");
+    let _server = attach(far, Config::lsp(), OnThreads).expect("a thread");
+    let editor = attach(near, Config::lsp(), Silent).expect("a thread");
     editor
         .call::<()>("initialize", ())
         .wait()
@@ -280,8 +280,8 @@ fn a_change_with_an_invalid_range_replaced_the_whole_document(rt: Rt) {
                 Ok(())
             });
         let (near, far) = Link::pair();
-        let _served = connect(&runtime, far, Config::lsp(), server);
-        let editor = connect(&runtime, near, Config::lsp(), ());
+        let _served = attach(&runtime, far, Config::lsp(), server);
+        let editor = attach(&runtime, near, Config::lsp(), ());
         let offers = editor.request::<InitializeRequest>(&Default::default());
         offers.await.expect("it offers nothing");
         let place = |line: &str, character: &str| {
@@ -343,8 +343,8 @@ fn work_on_the_pool_had_no_context(rt: Rt) {
             computed.await
         });
         let (near, far) = Link::pair();
-        let _served = connect(&runtime, far, Config::lsp(), router);
-        let peer = connect(&runtime, near, Config::lsp(), ());
+        let _served = attach(&runtime, far, Config::lsp(), router);
+        let peer = attach(&runtime, near, Config::lsp(), ());
         let computed = peer.send::<Compute>(&()).timeout(SOON * 2).await;
         assert!(matches!(computed, Err(CallError::TimedOut)), "{computed:?}");
         // The connection goes on meanwhile.
@@ -384,8 +384,8 @@ fn the_revision_of_mcp_was_fixed_before_initialize(rt: Rt) {
         rt.run(|runtime| async move {
             let config = Config::mcp(McpRevision::V2025_11_25);
             let (near, far) = Link::pair();
-            let _served = connect(&runtime, far, config, Tools);
-            let peer = connect(&runtime, near, config, ());
+            let _served = attach(&runtime, far, config, Tools);
+            let peer = attach(&runtime, near, config, ());
             let said: String = peer.call("initialize", &[asked]).await.expect("a version");
             assert_eq!(said, spoken.as_str());
             let revision = McpRevision::of(&said).expect("a revision");

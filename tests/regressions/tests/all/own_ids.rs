@@ -39,7 +39,7 @@ fn with_peer(on: On, options: impl Into<ConnectionConfig>, test: impl AsyncFnOnc
         On::Threads => {
             let (near, far) = antiphon_blocking::Link::pair();
             std::thread::spawn(move || antiphon_blocking::serve(far, Config::new(), threads));
-            let peer = antiphon_blocking::connect(near, options, ()).expect("threads");
+            let peer = antiphon_blocking::attach(near, options, ()).expect("threads");
             antiphon_net::block_on(test(peer));
         }
         On::Tasks(rt) => rt.run(async |runtime| {

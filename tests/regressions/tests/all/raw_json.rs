@@ -65,11 +65,11 @@ const WANTED: &str = r#"{"t":"tok"}"#;
 // USE-16
 #[test]
 fn raw_json_in_a_tree_was_sent_as_an_object_with_a_private_key_on_threads() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (told, heard) = channel();
     let (near, far) = Link::pair();
-    let _server = connect(far, Config::new(), Told(told)).expect("a thread");
-    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _server = attach(far, Config::new(), Told(told)).expect("a thread");
+    let peer = attach(near, Config::new(), ()).expect("a thread");
     let sent = peer.notify("p", &json!({ "t": token() }));
     sent.wait().expect("sent");
     assert_eq!(heard.recv_timeout(LONG).expect("told"), WANTED);
@@ -84,8 +84,8 @@ macro_rules! on_tasks {
             use $adapter::{Link, connect};
             let (told, heard) = channel();
             let (near, far) = Link::pair();
-            let _server = connect(far, Config::new(), Told(told));
-            let peer = connect(near, Config::new(), ());
+            let _server = attach(far, Config::new(), Told(told));
+            let peer = attach(near, Config::new(), ());
             let sent = peer.notify("p", &json!({ "t": token() })).await;
             sent.expect("sent");
             let answer: Token = peer.call("q", &Token { t: token() }).await.expect("answer");

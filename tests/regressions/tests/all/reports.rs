@@ -96,11 +96,11 @@ fn check(reports: &Receiver<Report>, nth: usize) {
 // USE-17
 #[test]
 fn nobody_was_told_which_request_was_left_without_an_answer_on_threads() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (told, reports) = channel();
     let (near, far) = Link::pair();
-    let _server = connect(far, Config::new(), Wrong(told)).expect("a thread");
-    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _server = attach(far, Config::new(), Wrong(told)).expect("a thread");
+    let peer = attach(near, Config::new(), ()).expect("a thread");
     for (nth, method) in WRONG.into_iter().enumerate() {
         peer.call::<u8>(method, ()).wait().expect_err("no answer");
         check(&reports, nth);
@@ -116,8 +116,8 @@ macro_rules! on_tasks {
             use $adapter::{Link, connect};
             let (told, reports) = channel();
             let (near, far) = Link::pair();
-            let _server = connect(far, Config::new(), Wrong(told));
-            let peer = connect(near, Config::new(), ());
+            let _server = attach(far, Config::new(), Wrong(told));
+            let peer = attach(near, Config::new(), ());
             for method in WRONG {
                 peer.call::<u8>(method, ()).await.expect_err("no answer");
                 // The server's task may have to go on before it reports.
@@ -182,15 +182,15 @@ impl antiphon_blocking::Service for OnThreads {
 // USE-17
 #[test]
 fn nobody_was_told_which_request_was_refused() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (told, reports) = channel();
     let mut options = ConnectionConfig::from(Config::new());
     options.pool = Pool::new(1, 0);
     options.when_full = WhenFull::Drop;
     options.max_queued_bytes = 1000;
     let (near, far) = Link::pair();
-    let _server = connect(far, options, OnThreads(told)).expect("a thread");
-    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _server = attach(far, options, OnThreads(told)).expect("a thread");
+    let peer = attach(near, Config::new(), ()).expect("a thread");
     let _held = peer
         .call("hold", ())
         .timeout(LONG)
@@ -284,12 +284,12 @@ fn check_notifications(reports: &Receiver<Report>) {
 // USE-37 SRV-27 USE-17
 #[test]
 fn a_notification_that_nobody_takes_was_silent_and_a_refused_one_an_error_on_threads() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (told, reports) = channel();
     let (near, far) = Link::pair();
     let router = router!(antiphon_blocking, told);
-    let _server = connect(far, Config::new(), router).expect("a thread");
-    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _server = attach(far, Config::new(), router).expect("a thread");
+    let peer = attach(near, Config::new(), ()).expect("a thread");
     for method in ["nobody", "secret"] {
         peer.notify(method, ()).wait().expect("it is sent");
     }
@@ -302,8 +302,8 @@ macro_rules! notifications_on_tasks {
             use $adapter::{Link, connect};
             let (told, reports) = channel();
             let (near, far) = Link::pair();
-            let server = connect(far, Config::new(), router!($adapter, told));
-            let peer = connect(near, Config::new(), ());
+            let server = attach(far, Config::new(), router!($adapter, told));
+            let peer = attach(near, Config::new(), ());
             for method in ["nobody", "secret"] {
                 peer.notify(method, ()).await.expect("it is sent");
             }
@@ -382,11 +382,11 @@ const SOON: Duration = Duration::from_millis(20);
 // CAN-05
 #[test]
 fn the_answer_to_a_cancelled_call_was_reported_as_unmatched_on_threads() {
-    use antiphon_blocking::{Link, connect};
+    use antiphon_blocking::{Link, attach};
     let (told, reports) = channel();
     let (near, far) = Link::pair();
-    let _server = connect(far, cancelling(), Slow).expect("a thread");
-    let peer = connect(near, cancelling(), Wrong(told)).expect("a thread");
+    let _server = attach(far, cancelling(), Slow).expect("a thread");
+    let peer = attach(near, cancelling(), Wrong(told)).expect("a thread");
     let ended = peer.call::<u8>("slow", ()).timeout(SOON).wait();
     ended.expect_err("it is slow");
     let report = reports.recv_timeout(Duration::from_millis(300));
@@ -400,8 +400,8 @@ macro_rules! cancelled_on_tasks {
             use $adapter::{Link, connect};
             let (told, reports) = channel();
             let (near, far) = Link::pair();
-            let _server = connect(far, cancelling(), Slow);
-            let peer = connect(near, cancelling(), Wrong(told));
+            let _server = attach(far, cancelling(), Slow);
+            let peer = attach(near, cancelling(), Wrong(told));
             let ended = peer.call::<u8>("slow", ()).timeout(SOON).await;
             ended.expect_err("it is slow");
             // The answer to the cancel comes before those to these calls.

@@ -128,11 +128,11 @@ fn http_sockets_are_without_keep_alive(rt: Rt) {
 // USE-23
 #[test]
 fn sockets_are_without_keep_alive_on_threads() {
-    use antiphon_blocking::{ConnectionConfig, Link, TcpServer, connect, websocket};
+    use antiphon_blocking::{ConnectionConfig, Link, TcpServer, attach, websocket};
     let server = TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let running = server.start(Config::new(), |_| Yes).unwrap();
-    let peer = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+    let peer = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
     assert!(peer.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
@@ -197,7 +197,7 @@ fn nobody_sees_accepted_sockets_on_threads() {
     let server = server.on_accept(hook(seen.clone()));
     let _running = server.start(Config::new(), |_| Yes).unwrap();
     let link = antiphon_blocking::Link::tcp(address).unwrap();
-    let peer = antiphon_blocking::connect(link, Config::new(), ()).unwrap();
+    let peer = antiphon_blocking::attach(link, Config::new(), ()).unwrap();
     assert!(peer.call::<bool>("m", ()).wait().unwrap());
     assert_eq!(sockets.recv_timeout(LONG).unwrap(), (true, true));
 
@@ -245,7 +245,7 @@ impl IntoLink for TcpStream {
 
 /// Calls over the link twice, with silence before each answer, and then sends 8 MiB.
 fn speak(link: antiphon_blocking::Link, mut far: TcpStream) {
-    let peer = antiphon_blocking::connect(link, Config::new(), ()).unwrap();
+    let peer = antiphon_blocking::attach(link, Config::new(), ()).unwrap();
     far.set_read_timeout(Some(LONG)).unwrap();
     let answering = thread::spawn(move || {
         for id in 1..=2 {

@@ -302,11 +302,11 @@ async fn connect_with_every_offer(rt: Option<Rt>) {
             None => {
                 let link = antiphon_blocking::tls::connect(address, NAME, config);
                 let link = link.expect("a handshake");
-                antiphon_blocking::connect(link, Config::new(), ()).expect("threads")
+                antiphon_blocking::attach(link, Config::new(), ()).expect("threads")
             }
             Some(_) => {
                 let link = antiphon_net::tls::connect(address, NAME, config).await;
-                antiphon_net::connect(link.expect("a handshake"), Config::new(), ())
+                antiphon_net::attach(link.expect("a handshake"), Config::new(), ())
             }
         };
         let known = peer.context().alpn_protocol.clone();

@@ -262,7 +262,7 @@ impl Served {
             }),
         });
         let link = Link::tcp(address.recv_timeout(LONG).expect("it listens")).expect("a link");
-        let peer = antiphon_blocking::connect(link, config, ()).expect("a thread");
+        let peer = antiphon_blocking::attach(link, config, ()).expect("a thread");
         Self {
             peer: Some(peer),
             told,

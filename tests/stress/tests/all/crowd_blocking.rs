@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use antiphon::{CloseReason, Config, ErrorObject, FetchError};
 use antiphon_blocking::{
-    Answer, CallError, Link, Notification, OwnedError, Peer, Request, Service, connect,
+    Answer, CallError, Link, Notification, OwnedError, Peer, Request, Service, attach,
 };
 use antiphon_stress::LONG;
 use antiphon_test_support::random::Random;
@@ -179,8 +179,8 @@ fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<
 fn round(seed: u64, end: End, is_unix: bool, notes: &Arc<AtomicU64>) -> [u64; 4] {
     let mut random = Random::new(seed);
     let (near, far, cut) = socket(is_unix);
-    let server = connect(far, Config::new(), Mirror(Random::new(seed))).unwrap();
-    let peer = connect(near, Config::new(), Near(Arc::clone(notes))).unwrap();
+    let server = attach(far, Config::new(), Mirror(Random::new(seed))).unwrap();
+    let peer = attach(near, Config::new(), Near(Arc::clone(notes))).unwrap();
     let is_hasty = random.below(2) == 0;
     let callers: Vec<_> = (0..1 + random.below(6))
         .map(|caller| {

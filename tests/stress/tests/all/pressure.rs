@@ -423,7 +423,7 @@ fn a_shutdown_under_load_finishes_what_has_begun(rt: Rt) {
                 let mut peers = Vec::new();
                 for _ in 0..20 {
                     let link = antiphon_tokio::Link::tcp(address).await.unwrap();
-                    peers.push(antiphon_tokio::connect(link, Config::new(), ()));
+                    peers.push(antiphon_tokio::attach(link, Config::new(), ()));
                 }
                 (running, peers)
             }
@@ -436,7 +436,7 @@ fn a_shutdown_under_load_finishes_what_has_begun(rt: Rt) {
                 let mut peers = Vec::new();
                 for _ in 0..20 {
                     let link = antiphon_async_std::Link::tcp(address).await.unwrap();
-                    peers.push(antiphon_async_std::connect(link, Config::new(), ()));
+                    peers.push(antiphon_async_std::attach(link, Config::new(), ()));
                 }
                 (running, peers)
             }

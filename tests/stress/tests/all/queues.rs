@@ -170,7 +170,7 @@ fn blocking_calls_go_through_two_queues() {
     let serving = thread::spawn(|| {
         antiphon_blocking::serve(link(received, responses), Config::new(), Threads)
     });
-    let peer = antiphon_blocking::connect(link(answers, requests), Config::new(), ()).unwrap();
+    let peer = antiphon_blocking::attach(link(answers, requests), Config::new(), ()).unwrap();
     for n in 0..100_u64 {
         let back: [u64; 1] = peer.call("echo", &[n]).wait().unwrap();
         assert_eq!(back, [n]);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::{Answer, Link, Peer, Request, Service, TcpServer, UnixServer, connect, http};
+use antiphon_net::{Answer, Link, Peer, Request, Service, TcpServer, UnixServer, attach, http};
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
 on_every_runtime! {
@@ -44,7 +44,7 @@ fn handlers_run_on_the_runtime_that_is_named(rt: Rt) {
         let address = server.local_addr();
         let running = server.start(Config::new(), |_| Where);
         let link = Link::tcp(address).await.unwrap();
-        let peer = connect(link, Config::new(), Where);
+        let peer = attach(link, Config::new(), Where);
         check(rt, peer).await;
         assert!(running.shutdown(LONG).await);
     });
@@ -71,7 +71,7 @@ fn handlers_on_a_unix_socket_run_on_the_runtime_that_is_named(rt: Rt) {
         let server = UnixServer::bind(&path).unwrap();
         let running = server.start(Config::new(), |_| Where);
         let link = Link::unix(&path).await.unwrap();
-        let peer = connect(link, Config::new(), Where);
+        let peer = attach(link, Config::new(), Where);
         check(rt, peer).await;
         assert!(running.shutdown(LONG).await);
     });

@@ -186,19 +186,19 @@ impl Caller {
         match kind {
             Kind::Blocking => {
                 let link = antiphon_blocking::tls::connect(address, name, config)?;
-                antiphon_blocking::connect(link, options(), Answers).map(Self::Blocking)
+                antiphon_blocking::attach(link, options(), Answers).map(Self::Blocking)
             }
             Kind::Tokio => {
                 let runtime = tokio();
                 let peer = runtime.block_on(async {
                     let link = antiphon_tokio::tls::connect(address, name, config).await?;
-                    io::Result::Ok(antiphon_tokio::connect(link, options(), Answers))
+                    io::Result::Ok(antiphon_tokio::attach(link, options(), Answers))
                 })?;
                 Ok(Self::Tokio(peer, runtime))
             }
             Kind::Smol | Kind::AsyncStd => kind.runtime().run(|_| async {
                 let link = antiphon_async_std::tls::connect(address, name, config).await?;
-                let peer = antiphon_async_std::connect(link, options(), Answers);
+                let peer = antiphon_async_std::attach(link, options(), Answers);
                 Ok(Self::Futures(peer))
             }),
         }
