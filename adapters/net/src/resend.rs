@@ -127,3 +127,38 @@ async fn wait_to_resend(runtime: &dyn Runtime, delay: Option<Duration>, deadline
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use antiphon::{OwnedOutcome, Retries, Retry, SendError};
+
+    use super::judge;
+    use crate::call_error::CallError;
+
+    // CON-04
+    #[test]
+    fn a_call_is_sent_again_only_if_that_does_no_harm() {
+        for (ended, plain, idempotent) in [
+            (Ok(OwnedOutcome::Unsent), true, true),
+            (Ok(OwnedOutcome::Aborted), false, true),
+            (Ok(OwnedOutcome::TimedOut), false, false),
+            (Err(CallError::Rejected(SendError::Closed)), true, true),
+            (Err(CallError::Rejected(SendError::Full)), false, false),
+        ] {
+            let retry = Retry::new();
+            let mut retries = Retries::new(&retry);
+            let mut is_again =
+                |is_idempotent| judge(&mut retries, &ended, is_idempotent, 0).is_some();
+            assert_eq!(is_again(false), plain, "{ended:?}");
+            assert_eq!(is_again(true), idempotent, "{ended:?}");
+        }
+        // A call that ends every connection over which it is sent is not sent for ever.
+        let mut retry = Retry::new();
+        retry.max_resends = 2;
+        let mut retries = Retries::new(&retry);
+        let mut is_again = |outcome| judge(&mut retries, &Ok(outcome), true, 0).is_some();
+        let again = [(); 4].map(|()| is_again(OwnedOutcome::Aborted));
+        assert_eq!(again, [true, true, false, false]);
+        assert!(is_again(OwnedOutcome::Unsent), "it was not sent");
+    }
+}

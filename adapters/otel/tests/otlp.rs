@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use antiphon_otel::{OtelMetrics, OtelTracer};
-use antiphon_tokio::http::{self, HttpClientConfig};
 use antiphon_tokio::service::Tracing;
 use antiphon_tokio::{
-    CallError, Config, ConnectionConfig, Internal, Link, OwnedError, OwnedJson, Peer, Router,
-    TcpServer, attach,
+    CallError, ClientConfig, Config, ConnectionConfig, Internal, Link, OwnedError, OwnedJson, Peer,
+    Router, TcpServer, attach, connect,
 };
 use serde_json::Value;
 use support::{Collector, Program, attribute, list};
@@ -135,9 +134,9 @@ async fn over_http_a_trace_goes_on_in_headers_alone() {
     let url = format!("http://{}/", listener.local_addr());
     let port = listener.local_addr().port().to_string();
     let _running = listener.start_http(Config::new(), heard);
-    let mut options = HttpClientConfig::from(Config::new());
+    let mut options = ClientConfig::from(Config::new());
     options = options.intercept(Tracing::new(OtelTracer::new(&client.spans)));
-    let caller = http::connect(&url, options).unwrap();
+    let caller = connect(&url, options, ()).await.unwrap();
     assert_eq!(caller.call::<u8>("heard", &[7]).await.unwrap(), 7);
     client.flush();
     server.flush();

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use antiphon_metrics::Metrics;
 use antiphon_otel::{OtelMetrics, OtelTracer};
-use antiphon_tokio::http::{self, HttpClientConfig, HttpConfig};
+use antiphon_tokio::http::HttpConfig;
 use antiphon_tokio::service::{BearerAuth, CallLog, LoggedCall, Logging, Tracing};
 use antiphon_tokio::{
-    Config, ConnectionConfig, ErrorObject, Internal, Link, OwnedError, OwnedJson, Params, Peer,
-    Request, Router, TcpServer, TracingSpans, attach, trace_report,
+    ClientConfig, Config, ConnectionConfig, ErrorObject, Internal, Link, OwnedError, OwnedJson,
+    Params, Peer, Request, Router, TcpServer, TracingSpans, attach, connect, trace_report,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -223,7 +223,7 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
     let options = HttpConfig::from(ConnectionConfig::from(Config::new()));
     output.say(format_args!("{options:?}"));
     let _running = listener.start_http(options, served.clone());
-    let mut options = HttpClientConfig::from(Config::new())
+    let mut options = ClientConfig::from(Config::new())
         .intercept(Tracing::new(OtelTracer::new(&client.spans)))
         .intercept(Tracing::new(TracingSpans::new()))
         .intercept(Logging::new(output.clone()).with_payloads(redact))
@@ -232,7 +232,7 @@ async fn a_secret_in_a_token_a_header_and_a_redacted_field_is_in_no_output() {
         .intercept(auth.clone());
     options.headers.push(("x-api-key".into(), SECRET.into()));
     output.say(format_args!("{options:?}"));
-    let caller = http::connect(&url, options).unwrap();
+    let caller = connect(&url, options, ()).await.unwrap();
     calls!(caller, output);
 
     // Over a stream, with the trace in params.

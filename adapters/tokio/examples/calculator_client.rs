@@ -13,9 +13,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 
-use antiphon_tokio::http::{HttpClient, connect};
 use antiphon_tokio::{
-    CallError, Config, FetchError, NotificationOk, OwnedOutcome, RpcError, service,
+    CallError, Config, FetchError, NotificationOk, OwnedOutcome, RpcError, connect, service,
 };
 
 /// The part of the server's service that this program calls.
@@ -37,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1);
     let url = url.as_deref().unwrap_or("http://127.0.0.1:8080/rpc");
     // Ids count up from 1, and a call waits 30 s for its answer.
-    let client: HttpClient = connect(url, Config::new())?;
+    let client = connect(url, Config::new(), ()).await?;
     let calculator = CalculatorClient::new(&client);
 
     print(format_args!(

@@ -6,8 +6,7 @@
 use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
-use antiphon_tokio::websocket::WebSocketConfig;
-use antiphon_tokio::{Config, Connecting, ConnectionConfig, Link, ReconnectConfig, reconnect};
+use antiphon_tokio::{ClientConfig, Config, reconnect};
 
 #[tokio::main]
 async fn main() {
@@ -21,19 +20,10 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args()
         .nth(1)
         .ok_or("usage: websocket_reconnect ws://HOST:PORT/")?;
-    let websocket = WebSocketConfig::client(&url)?;
-    let url = websocket.plain_url()?.clone();
-    let connection = ConnectionConfig::from(Config::new()).with_websocket(websocket);
-
-    let mut config = ReconnectConfig::default();
+    let mut options = ClientConfig::from(Config::new());
     // Calls wait while there is no connection, instead of failing at once.
-    config.max_waiting_calls = 16;
-    let dial = move || -> Connecting {
-        let url = url.clone();
-        Box::pin(async move { Link::tcp((url.host(), url.port())).await })
-    };
-    let client = reconnect(dial, config, connection, ())?;
-    client.wait_open(Duration::from_secs(5)).await?;
+    options.max_waiting_calls = 16;
+    let client = reconnect(url, options, ()).await?;
 
     for count in 1_u64.. {
         // An echo may run twice, so it is sent again when its connection is lost.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_async_std::CallError;
-use antiphon_async_std::http::{HttpClient, HttpClientConfig, connect};
-use antiphon_async_std::{Answer, OwnedError, Peer, Request, Running, Service, TcpServer};
+use antiphon_async_std::{
+    Answer, Client, ClientConfig, OwnedError, Peer, Request, Running, Service, TcpServer, connect,
+};
 
 /// Answers `echo` with its params. `wait` waits until it is cancelled.
 struct Echo;
@@ -32,7 +33,7 @@ impl Service for Echo {
 }
 
 /// A server of [`Echo`] over HTTP, and a client of it.
-async fn served() -> (Running, HttpClient) {
+async fn served() -> (Running, Client) {
     let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", server.local_addr());
     // A client that has ended its stream may still read, so the server goes on with its request for
@@ -40,9 +41,10 @@ async fn served() -> (Running, HttpClient) {
     let mut config = Config::new();
     config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let running = server.start_http(config, Arc::new(Echo));
-    let mut options = HttpClientConfig::new(Config::new());
-    options.max_connections = 2;
-    (running, connect(&url, options).expect("a client"))
+    let mut options = ClientConfig::new(Config::new());
+    options.max_http_connections = 2;
+    let client = connect(url, options, ()).await;
+    (running, client.expect("a client"))
 }
 
 // HTP-01 HTP-05 CON-08

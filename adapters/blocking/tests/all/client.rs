@@ -8,39 +8,53 @@ use std::time::Duration;
 
 use crate::measured::measured;
 use crate::support::{ByHand, LONG, within};
-use antiphon::{Config, ConnectionState, ReconnectStrategy};
+use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry};
 use antiphon_blocking::{
-    CallError, ConnectionConfig, Link, ReconnectConfig, ReconnectingClient, reconnect,
+    CallError, Client, ClientConfig, ConnectionConfig, Link, Target, reconnect,
 };
 
-/// A client, a sender that lets it connect once with each `()`, and the other ends of its
-/// connections.
-fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
-    client_with(ReconnectConfig::default(), Config::new(), max_waiting_calls)
-}
-
-/// Makes such a client with these options.
-fn client_with(
-    mut options: ReconnectConfig,
-    connection: impl Into<ConnectionConfig>,
-    max_waiting_calls: usize,
-) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
+/// A target to which a client may connect once with each `()` that is sent, and the other ends of its
+/// connections. It may connect once from the beginning.
+fn target() -> (Target, mpsc::Sender<()>, Receiver<ByHand>) {
     let (made, accepted) = mpsc::channel();
     let (letting, lets) = mpsc::channel::<()>();
+    letting.send(()).unwrap();
     let lets = Mutex::new(lets);
-    let connect = move || {
+    let target = Link::target(move || {
         // It fails when the test is over; then it does not matter what happens.
         let _ = lets.lock().unwrap().recv();
         let (link, hand): (Link, ByHand) = ByHand::pair(1000);
         let refused = std::io::ErrorKind::ConnectionRefused;
         made.send(hand).map(|()| link).map_err(|_| refused.into())
-    };
+    });
+    (target, letting, accepted)
+}
+
+/// Options with which a client connects again at once.
+fn options(connection: impl Into<ConnectionConfig>, max_waiting_calls: usize) -> ClientConfig {
+    let mut options = ClientConfig::new(connection);
     options.max_waiting_calls = max_waiting_calls;
     options.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
         max_attempts: 3,
     };
-    let client = reconnect(connect, options, connection, || ()).unwrap();
+    options
+}
+
+/// A client that is connected.
+fn client(max_waiting_calls: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
+    let (target, letting, accepted) = target();
+    let client = reconnect(target, options(Config::new(), max_waiting_calls), || ());
+    (client.unwrap(), letting, accepted)
+}
+
+/// A client that has lost its first connection, and does not get another one yet.
+fn lost_client(max_waiting_calls: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
+    let (client, letting, accepted) = client(max_waiting_calls);
+    drop(accepted.recv().unwrap());
+    while client.states() != [ConnectionState::Connecting] {
+        thread::yield_now();
+    }
     (client, letting, accepted)
 }
 
@@ -49,7 +63,7 @@ fn client_with(
 fn only_a_call_that_may_be_done_twice_is_sent_again() {
     within(LONG, || {
         let (client, letting, accepted) = client(0);
-        (0..3).for_each(|_| letting.send(()).unwrap());
+        (1..3).for_each(|_| letting.send(()).unwrap());
         let serving = thread::spawn(move || {
             assert!(accepted.recv().unwrap().hear().contains("once"));
             assert!(accepted.recv().unwrap().hear().contains("again"));
@@ -79,12 +93,13 @@ fn threads_have_interceptors_first_calls_and_retries_too() {
     within(LONG, || {
         let (metrics, shown) = measured();
         let connection = ConnectionConfig::new(Config::new()).intercept(metrics);
-        let mut options = ReconnectConfig::default()
-            .with_on_open(|peer| Box::pin(async move { peer.call("login", ()).await }));
-        options.retry.codes.push(7);
-        options.retry.initial_delay = Duration::from_millis(1);
-        let (client, letting, accepted) = client_with(options, connection, 1);
-        letting.send(()).unwrap();
+        let mut retry = Retry::new();
+        retry.codes.push(7);
+        retry.initial_delay = Duration::from_millis(1);
+        let options = options(connection, 1)
+            .with_on_open(|peer| async move { peer.call::<()>("login", ()).await })
+            .with_retry(retry);
+        let (target, _letting, accepted) = target();
         let serving = thread::spawn(move || {
             let mut hand = accepted.recv().unwrap();
             for (method, answer) in [
@@ -102,8 +117,9 @@ fn threads_have_interceptors_first_calls_and_retries_too() {
             }
             hand
         });
+        let client = reconnect(target, options, || ()).unwrap();
         assert_eq!(client.call::<u32>("m", ()).wait().unwrap(), 7);
-        let peer = client.wait_open(LONG).wait().unwrap();
+        let peer = client.peer().unwrap();
         let pending = peer.call("n", ()).start().wait().unwrap();
         assert_eq!(pending.wait::<u32>().unwrap(), 8);
         // A call that was sent twice counts as one.
@@ -123,7 +139,7 @@ fn threads_have_interceptors_first_calls_and_retries_too() {
 #[test]
 fn a_batch_waits_for_a_connection_and_is_sent_once() {
     within(LONG, || {
-        let (client, letting, accepted) = client(1);
+        let (client, letting, accepted) = lost_client(1);
         let serving = thread::spawn(move || {
             let mut hand = accepted.recv().unwrap();
             let asked = hand.hear();
@@ -136,8 +152,8 @@ fn a_batch_waits_for_a_connection_and_is_sent_once() {
             drop(hand);
             accepted
         });
-        letting.send(()).unwrap();
         let batch = client.batch(|batch| batch.call::<u32>("sum", &(1, 2)));
+        letting.send(()).unwrap();
         let (sum, mut outcomes) = batch.timeout(LONG).wait().unwrap();
         assert_eq!(outcomes.fetch(sum).unwrap(), 3);
         let batch = client.batch(|batch| batch.call::<()>("lost", ()));
@@ -152,10 +168,9 @@ fn a_batch_waits_for_a_connection_and_is_sent_once() {
 #[test]
 fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
     within(LONG, || {
-        let (client, letting, accepted) = client(0);
+        let (client, letting, accepted) = lost_client(0);
         let refused = client.call::<()>("m", ()).wait();
         assert!(matches!(refused, Err(CallError::Unsent)), "{refused:?}");
-        assert_eq!(client.states(), [ConnectionState::Connecting]);
         letting.send(()).unwrap();
         let hand = accepted.recv().unwrap();
         assert!(client.wait_open(LONG).wait().is_ok());

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, SendError};
-use antiphon_blocking::{CallError, Link, ReconnectConfig, reconnect};
+use antiphon_blocking::{CallError, reconnect};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -15,11 +15,10 @@ const LONG: Duration = Duration::from_secs(10);
 fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let connect = move || Link::tcp(address);
-    let client = reconnect(connect, ReconnectConfig::default(), Config::new(), || ()).unwrap();
+    let client = reconnect(format!("tcp://{address}"), Config::new(), || ()).unwrap();
     // The server accepts the connection, and never answers.
     let _silent = listener.accept().unwrap();
-    let peer = client.wait_open(LONG).wait().unwrap();
+    let peer = client.peer().unwrap();
     let _awaited = peer.call("m", ()).no_timeout().start().wait().unwrap();
     client.close();
     let (told, tell) = mpsc::channel();

@@ -11,12 +11,11 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Closed, Config, ErrorObject, Json, OwnedOutcome, RequestKey};
 use antiphon_blocking::http::{
-    HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, ReplyError,
-    connect, with_send,
+    HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, ReplyError, with_send,
 };
 use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, Notification, OwnedError, Peer, Pool, Report, Request,
-    Router, Service, TcpServer,
+    Answer, CallError, ClientConfig, ConnectError, ConnectionConfig, Notification, OwnedError,
+    Peer, Pool, Report, Request, Router, Service, TcpServer, connect,
 };
 
 use crate::measured::measured;
@@ -145,7 +144,7 @@ fn http_error(error: CallError) -> HttpError {
 fn calls_notifications_and_batches_are_posts() {
     let (echo, told) = Echo::new();
     let (running, url) = served(Config::new(), echo);
-    let client = connect(&url, Config::new()).expect("a client");
+    let client = connect(&url, Config::new(), ()).expect("a client");
     assert_eq!(
         client
             .call::<(u32, String)>("echo", &(1, "é"))
@@ -205,9 +204,9 @@ fn calls_notifications_and_batches_are_posts() {
 #[test]
 fn threads_share_two_connections_and_a_closed_client_refuses() {
     let (running, url) = served(Config::new(), Echo::new().0);
-    let mut options = HttpClientConfig::from(Config::new());
-    options.max_connections = 2;
-    let client = connect(&url, options).expect("a client");
+    let mut options = ClientConfig::from(Config::new());
+    options.max_http_connections = 2;
+    let client = connect(&url, options, ()).expect("a client");
     thread::scope(|scope| {
         for n in 0..8_u32 {
             let client = &client;
@@ -238,7 +237,7 @@ fn a_handler_that_blocks_stops_nothing_else() {
     let mut options = ConnectionConfig::from(Config::new());
     options.pool = Pool::new(4, 0);
     let (_running, url) = served(options, echo);
-    let client = || connect(&url, Config::new()).expect("a client");
+    let client = || connect(&url, Config::new(), ()).expect("a client");
     thread::scope(|scope| {
         let blocked: Vec<_> = (0..3)
             .map(|_| {
@@ -466,7 +465,7 @@ fn a_call_that_times_out_is_cancelled_at_the_server() {
     let mut config = Config::new();
     config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let (_running, url) = served(config, echo);
-    let client = connect(&url, Config::new()).expect("a client");
+    let client = connect(&url, Config::new(), ()).expect("a client");
     let short = Some(Duration::from_millis(100));
     let late = client
         .call::<()>("wait", ())
@@ -485,7 +484,7 @@ fn a_server_ends_in_good_order_or_at_once() {
     let go_on = Arc::clone(&echo.go_on);
     let held = go_on.lock().expect("no panic");
     let (running, url) = served(Config::new(), echo);
-    let client = connect(&url, Config::new()).expect("a client");
+    let client = connect(&url, Config::new(), ()).expect("a client");
     thread::scope(|scope| {
         let calling = scope.spawn(|| client.call::<u32>("block", ()).wait());
         assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
@@ -505,7 +504,7 @@ fn a_server_ends_in_good_order_or_at_once() {
 
     let (echo, told) = Echo::new();
     let (running, url) = served(Config::new(), echo);
-    let client = connect(&url, Config::new()).expect("a client");
+    let client = connect(&url, Config::new(), ()).expect("a client");
     thread::scope(|scope| {
         let calling = scope.spawn(|| client.call::<u32>("wait", ()).wait());
         assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("waiting"));
@@ -572,7 +571,7 @@ fn what_came_back_decides_how_a_call_ends() {
     ]);
     let mut config = Config::new();
     config.limits.max_message_bytes = 1000;
-    let client = connect(&url, config).expect("a client");
+    let client = connect(&url, config, ()).expect("a client");
     let call = || client.call::<u32>("m", ()).wait();
     let refused = call().expect_err("an error");
     assert_eq!(
@@ -619,7 +618,7 @@ fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
     for (bytes, is_taken) in [(1000, true), (1001, false)] {
         let reply: &'static str = Box::leak(reply(bytes).into_boxed_str());
         let (url, _) = scripted(Box::leak(Box::new([reply])));
-        let called = connect(&url, config)
+        let called = connect(&url, config, ())
             .expect("a client")
             .call::<u32>("m", ())
             .wait();
@@ -638,9 +637,9 @@ fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
 fn everything_that_waits_has_a_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
-    let mut options = HttpClientConfig::from(Config::new());
-    options.max_connections = 1;
-    let client = connect(&url, options).expect("a client");
+    let mut options = ClientConfig::from(Config::new());
+    options.max_http_connections = 1;
+    let client = connect(&url, options, ()).expect("a client");
     let start = Instant::now();
     thread::scope(|scope| {
         // One is not answered, the others wait for its connection.
@@ -697,11 +696,14 @@ fn d_34_any_client_can_be_plugged_in_and_is_not_closed() {
     assert!(mock.is_connected());
     assert_eq!(mock.sent_bodies(), [r#"{"jsonrpc":"2.0","method":"n"}"#]);
     assert!(matches!(
-        connect("https://test/", Config::new()),
-        Err(HttpError::Url(_))
+        connect("https://test/", Config::new(), ()),
+        Err(ConnectError::Target(_))
     ));
-    let mut options = HttpClientConfig::from(Config::new());
+    let mut options = ClientConfig::from(Config::new());
     options.headers.push(("bad name".into(), "x".into()));
-    let refused = connect("http://test/", options);
-    assert!(matches!(refused, Err(HttpError::Header(_))));
+    let refused = connect("http://test/", options, ());
+    assert!(matches!(
+        refused,
+        Err(ConnectError::Http(HttpError::Header(_)))
+    ));
 }

@@ -270,7 +270,7 @@ fn the_last_answer_before_a_broken_framing_reaches_a_client_that_writes_on() {
 
 #[cfg(unix)]
 mod unix {
-    use super::{Config, LONG, Link, Scripted, connect, echo, within};
+    use super::{Config, LONG, Link, Scripted, attach, echo, within};
     use antiphon_blocking::UnixServer;
     use std::path::PathBuf;
 

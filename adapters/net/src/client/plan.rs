@@ -40,6 +40,11 @@ impl Plan {
             Kind::Link(link) => Ok(Self::Link(link, connection)),
             Kind::Command(command) => Ok(Self::Child(command, connection)),
             Kind::Function(connect) => Ok(Self::Links(connect, connection)),
+            #[cfg(feature = "http")]
+            Kind::Http(url, connect) => Ok(Self::Http(
+                url.parse().map_err(ConnectError::Http)?,
+                connect,
+            )),
             Kind::Url(url) => Self::of_url(&url, options, runtime),
         }
     }

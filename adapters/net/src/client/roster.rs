@@ -4,6 +4,9 @@
 //! A call goes to the open connection with the fewest open calls. A limited number of callers may
 //! wait for a connection. After the last attempt has failed, no caller waits any more.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -28,6 +28,7 @@ impl<F: Fn() -> Connecting + Send + Sync + 'static> Connect for F {
 /// | a [`Command`] | a child process, by its standard input and output |
 /// | a [`Link`] | an open transport; not for `reconnect` |
 /// | [`Target::new`] | what a function of the program connects to |
+/// | `Target::http` | HTTP over that (feature `http`) |
 ///
 /// A text without one of these schemes is refused when the client is made.
 pub struct Target(pub(crate) Kind);
@@ -37,6 +38,9 @@ pub(crate) enum Kind {
     Command(Command),
     Link(Link),
     Function(Box<dyn Connect>),
+    /// HTTP to this URL, over what the function connects to.
+    #[cfg(feature = "http")]
+    Http(String, Box<dyn Connect>),
 }
 
 impl Target {
@@ -51,6 +55,15 @@ impl Target {
     /// ```
     pub fn new(connect: impl Connect) -> Self {
         Self(Kind::Function(Box::new(connect)))
+    }
+}
+
+#[cfg(feature = "http")]
+impl Target {
+    /// HTTP to `url`, over what `connect` connects to: a Unix socket, a proxy. With `https://` that must be
+    /// TLS.
+    pub fn http(url: impl Into<String>, connect: impl Connect) -> Self {
+        Self(Kind::Http(url.into(), Box::new(connect)))
     }
 }
 
@@ -90,6 +103,8 @@ impl fmt::Debug for Target {
         let mut target = f.debug_tuple("Target");
         match &self.0 {
             Kind::Url(url) => target.field(&without_query(url)),
+            #[cfg(feature = "http")]
+            Kind::Http(url, _) => target.field(&without_query(url)),
             Kind::Command(command) => target.field(&command.get_program()),
             Kind::Link(link) => target.field(link),
             Kind::Function(_) => return target.finish_non_exhaustive(),

@@ -9,17 +9,17 @@ use antiphon::service::{
     AnyRequest, Authorization, BearerAuth, Cx, Decision, Interceptor, LoggedCall, Reply, Tracer,
     Tracing,
 };
-use antiphon_net::http::{HttpClient, HttpClientConfig, HttpMock, HttpRequest};
-use antiphon_net::{CallError, Headers, SharedRuntime, block_on};
+use antiphon_net::http::{HttpMock, HttpRequest};
+use antiphon_net::{CallError, Client, ClientConfig, Headers, SharedRuntime, block_on};
 
 use super::measured::measured;
 use super::support::Hand;
 
 const URL: &str = "http://a/rpc";
 
-fn client(options: HttpClientConfig, mock: &Arc<HttpMock>) -> HttpClient {
+fn client(options: ClientConfig, mock: &Arc<HttpMock>) -> Client {
     let clock: SharedRuntime = Arc::new(Hand::default());
-    HttpClient::with_send(URL, options, Arc::clone(mock), clock).unwrap()
+    Client::with_send_on(URL, &options, Arc::clone(mock), &clock).unwrap()
 }
 
 /// An answer whose result is its id.
@@ -47,7 +47,7 @@ fn a_token_that_is_awaited_is_sent_with_its_request() {
             }
         })
     });
-    let options = HttpClientConfig::new(Config::new()).intercept(auth);
+    let options = ClientConfig::new(Config::new()).intercept(auth);
     let mock = Arc::new(HttpMock::new());
     let client = client(options, &mock);
     mock.reply(200, &result(1));
@@ -81,7 +81,7 @@ fn a_token_is_asked_for_at_each_call_and_sent_with_its_request() {
             n => Ok(Some(format!("s3cret{n}"))),
         }
     });
-    let mut options = HttpClientConfig::new(Config::new()).intercept(auth);
+    let mut options = ClientConfig::new(Config::new()).intercept(auth);
     options
         .headers
         .push(("Authorization".into(), "Basic x".into()));
@@ -160,7 +160,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Traced {
 fn an_interceptor_leaves_headers_for_the_request_of_its_call() {
     let mock = Arc::new(HttpMock::new());
     let (metrics, shown) = measured();
-    let options = HttpClientConfig::new(Config::new())
+    let options = ClientConfig::new(Config::new())
         .intercept(metrics)
         .intercept(Traced);
     let client = client(options, &mock);
@@ -221,7 +221,7 @@ impl Tracer for Numbers {
 #[test]
 fn the_span_of_a_call_is_told_in_headers_of_its_request() {
     let mock = Arc::new(HttpMock::new());
-    let options = HttpClientConfig::new(Config::new()).intercept(Tracing::new(Numbers));
+    let options = ClientConfig::new(Config::new()).intercept(Tracing::new(Numbers));
     let client = client(options, &mock);
     mock.reply(200, &result(1));
     assert_eq!(block_on(client.call::<u32>("m", &[1])).unwrap(), 1);

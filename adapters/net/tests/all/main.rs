@@ -9,7 +9,6 @@ mod limits;
 #[path = "../../../metrics/tests/all/measured.rs"]
 mod measured;
 mod outgoing;
-mod roster;
 mod serving;
 mod support;
 #[cfg(feature = "websocket")]

@@ -15,8 +15,8 @@ use antiphon_net::{
     Connecting, ConnectionConfig, Duplex, Handshake, Io, Link, Listen, Secure, Server, duplex,
 };
 use antiphon_tokio::{
-    Answer, CallError, Driver, Notification, OwnedError, Peer, ReconnectConfig, ReconnectingClient,
-    Request, Service, TcpServer, Tokio, drive,
+    Answer, CallError, Client, ClientConfig, Driver, Notification, OwnedError, Peer, Request,
+    Service, Target, TcpServer, Tokio, drive, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -500,9 +500,7 @@ async fn a_listener_that_fails_is_tried_again_after_a_pause() {
 }
 
 /// A client, and the other ends of its connections.
-fn client(
-    change: impl FnOnce(&mut ReconnectConfig),
-) -> (ReconnectingClient, UnboundedReceiver<Duplex>) {
+async fn client(change: impl FnOnce(&mut ClientConfig)) -> (Client, UnboundedReceiver<Duplex>) {
     let (made, accepted) = unbounded_channel();
     let connect = move || -> Connecting {
         let (near, far) = duplex(4096);
@@ -511,19 +509,13 @@ fn client(
         let link = given.map(|()| Link::new(near)).map_err(|_| refused.into());
         Box::pin(std::future::ready(link))
     };
-    let mut options = ReconnectConfig::default();
+    let mut options = ClientConfig::from(Config::new());
     options.reconnect = ReconnectStrategy::Fixed {
         delay: SECOND,
         max_attempts: 3,
     };
     change(&mut options);
-    let client = ReconnectingClient::start(
-        connect,
-        options,
-        Config::new().into(),
-        (),
-        &Tokio::current(),
-    );
+    let client = reconnect(Target::new(connect), options, ()).await;
     (client.unwrap(), accepted)
 }
 
@@ -542,7 +534,7 @@ async fn cut(mut far: Duplex) -> String {
 // CON-04 CON-06
 #[tokio::test(start_paused = true)]
 async fn only_a_call_that_may_be_done_twice_is_sent_again() {
-    let (client, mut accepted) = client(|_| {});
+    let (client, mut accepted) = client(|_| {}).await;
     let serving = async {
         assert!(cut(accepted.recv().await.unwrap()).await.contains("once"));
         assert!(cut(accepted.recv().await.unwrap()).await.contains("again"));
@@ -575,7 +567,7 @@ impl Service for Again {
 // CON-08 SEC-10
 #[tokio::test(start_paused = true)]
 async fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
-    let (client, mut accepted) = client(|options| options.max_waiting_calls = 1);
+    let (client, mut accepted) = client(|options| options.max_waiting_calls = 1).await;
     drop(accepted.recv().await.unwrap());
     // The next attempt is a second away.
     let start = Instant::now();
@@ -602,20 +594,15 @@ async fn an_attempt_to_connect_has_a_deadline() {
         inside.lock().unwrap().push(Instant::now());
         Box::pin(pending())
     };
-    let mut options = ReconnectConfig::default();
+    let mut options = ClientConfig::from(Config::new());
     options.reconnect = ReconnectStrategy::Fixed {
         delay: SECOND,
         max_attempts: 1,
     };
-    let client = ReconnectingClient::start(
-        connect,
-        options,
-        Config::new().into(),
-        (),
-        &Tokio::current(),
-    );
-    let client = client.unwrap();
     let start = Instant::now();
+    // It is returned after the first attempt, which may take 10 s, and goes on.
+    let client = reconnect(Target::new(connect), options, ()).await.unwrap();
+    assert_eq!(start.elapsed(), 10 * SECOND);
     let waited = timeout(LONG, client.wait_open(LONG)).await.expect("an end");
     let Err(CallError::NoConnection(none)) = waited else {
         panic!("{waited:?}");

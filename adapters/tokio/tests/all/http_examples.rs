@@ -193,10 +193,11 @@ fn a_hundred_requests_to_the_calculator_run_at_once_and_the_next_waits() {
         };
         let router = antiphon_tokio::Router::new().method("hold", [], hold);
         let running = server.start_http(options, router);
-        let mut config =
-            antiphon_tokio::http::HttpClientConfig::from(antiphon_tokio::Config::new());
-        config.max_connections = 101;
-        let client = antiphon_tokio::http::connect(&url, config).expect("a client");
+        let mut config = antiphon_tokio::ClientConfig::from(antiphon_tokio::Config::new());
+        config.max_http_connections = 101;
+        let client = antiphon_tokio::connect(&url, config, ())
+            .await
+            .expect("a client");
         for _ in 0..101 {
             let client = client.clone();
             tokio::spawn(async move { client.call::<()>("hold", ()).await });

@@ -223,7 +223,9 @@ async fn a_rate_per_connection_was_useless_over_http_without_a_word() {
         .unwrap();
     let url = format!("http://{}/", server.local_addr());
     let _running = server.start_http(Config::new(), router);
-    let client = antiphon_tokio::http::connect(&url, Config::new()).unwrap();
+    let client = antiphon_tokio::connect(&url, Config::new(), ())
+        .await
+        .unwrap();
     for _ in 0..3 {
         assert_eq!(client.call::<u8>("n", ()).await.unwrap(), 1);
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use antiphon_net::{Duplex, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
-    CallError, Config, Connecting, ConnectionConfig, ConnectionState, ErrorProfile, Link,
-    OwnedError, ProgressStyle, ReconnectConfig, ReconnectStrategy, ReconnectingClient, Retry,
-    attach, reconnect,
+    CallError, Client, ClientConfig, Config, ConnectError, Connecting, ConnectionChange,
+    ConnectionConfig, ConnectionState, ErrorProfile, Link, OwnedError, ProgressStyle,
+    ReconnectStrategy, Retry, Target, attach, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
@@ -27,34 +27,45 @@ impl Server {
 }
 
 /// A client that connects again after a second, and the server that it connects to.
-fn client(
-    options: impl Into<ConnectionConfig>,
-    change: impl FnOnce(ReconnectConfig) -> ReconnectConfig,
-) -> (ReconnectingClient, Server) {
+async fn client(
+    options: impl Into<ClientConfig>,
+    change: impl FnOnce(ClientConfig) -> ClientConfig,
+) -> (Client, Server) {
+    let (target, server) = target();
+    let client = reconnect(target, change(again_after_a_second(options)), ());
+    (client.await.unwrap(), server)
+}
+
+fn again_after_a_second(options: impl Into<ClientConfig>) -> ClientConfig {
+    let mut options = options.into();
+    options.reconnect = ReconnectStrategy::Fixed {
+        delay: Duration::from_secs(1),
+        max_attempts: 3,
+    };
+    options.max_waiting_calls = 10;
+    options
+}
+
+/// A target to which each attempt connects at once.
+fn target() -> (Target, Server) {
     let (give, take) = unbounded_channel();
-    let connect = move || -> Connecting {
+    let target = Target::new(move || -> Connecting {
         let (near, far) = duplex(1 << 16);
         let given = give.send(far);
         let link = given.map(|()| Link::new(near));
         Box::pin(async { link.map_err(io::Error::other) })
-    };
-    let mut config = ReconnectConfig::default();
-    config.reconnect = ReconnectStrategy::Fixed {
-        delay: Duration::from_secs(1),
-        max_attempts: 3,
-    };
-    config.max_waiting_calls = 10;
-    let client = reconnect(connect, change(config), options, ());
-    (client.unwrap(), Server(take))
+    });
+    (target, Server(take))
 }
 
 // CON-05
 #[tokio::test(start_paused = true)]
 async fn a_client_connects_again_without_end_unless_it_is_told_otherwise() {
     let (client, mut server) = client(Config::new(), |mut config| {
-        config.reconnect = ReconnectConfig::default().reconnect;
+        config.reconnect = ClientConfig::from(Config::new()).reconnect;
         config
-    });
+    })
+    .await;
     drop(server.accept().await);
     for attempt in 0..40 {
         let began = Instant::now();
@@ -67,12 +78,11 @@ async fn a_client_connects_again_without_end_unless_it_is_told_otherwise() {
     }
     assert_ne!(client.states(), [ConnectionState::Closed]);
 
-    let mut never = ReconnectConfig::default();
+    let mut never = ClientConfig::from(Config::new());
     never.reconnect = ReconnectStrategy::None;
     let refuse = || -> Connecting { Box::pin(async { Err(io::Error::other("no")) }) };
-    let client = reconnect(refuse, never, Config::new(), ()).unwrap();
-    let given_up = client.wait_open(Duration::from_secs(60)).await.unwrap_err();
-    assert!(matches!(given_up, CallError::NoConnection(ref error) if error.is_final()));
+    let given_up = reconnect(Target::new(refuse), never, ()).await.unwrap_err();
+    assert!(matches!(&given_up, ConnectError::Io(error) if error.to_string().contains("no")));
 }
 
 fn call(method: &str, id: u32) -> String {
@@ -98,7 +108,8 @@ async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
                 max_attempts: attempts,
             };
             config
-        });
+        })
+        .await;
         let calling = client.clone();
         let timeout = Duration::from_millis(timeout);
         let calling = tokio::spawn(async move {
@@ -123,9 +134,15 @@ async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
 
     // The server says that it has not run the call, and is then gone: its answer counts.
     let (client, mut server) = client(Config::new(), |mut config| {
-        config.retry.codes.push(-32002);
         config
-    });
+            .connection
+            .retry
+            .get_or_insert_default()
+            .codes
+            .push(-32002);
+        config
+    })
+    .await;
     let calling = tokio::spawn(async move { client.call::<u32>("m", ()).await.unwrap_err() });
     let mut first = server.accept().await;
     assert_eq!(first.line().await, call("m", 1));
@@ -138,7 +155,7 @@ async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
 #[tokio::test(start_paused = true)]
 async fn progress_is_heard_on_each_connection_on_which_its_call_is_sent() {
     let config = Config::new().progress(ProgressStyle::Lsp);
-    let (client, mut server) = client(config, |config| config);
+    let (client, mut server) = client(config, |config| config).await;
     let calling = tokio::spawn(async move {
         let mut heard = Vec::new();
         let call = client.call::<u32>("m", ()).idempotent();
@@ -188,7 +205,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Counts {
 async fn an_interceptor_sees_a_call_once_however_often_it_is_sent() {
     let counts = Counts::default();
     let options = ConnectionConfig::new(Config::new()).intercept(counts.clone());
-    let (client, mut server) = client(options, |config| config);
+    let (client, mut server) = client(options, |config| config).await;
     let calling = client.clone();
     let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).idempotent().await });
     let mut first = server.accept().await;
@@ -211,28 +228,28 @@ async fn an_interceptor_sees_a_call_once_however_often_it_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn the_first_calls_of_a_connection_go_before_all_others() {
     let tokens = Arc::new(Mutex::new(0));
-    let (client, mut server) = client(Config::new(), |config| {
-        config.with_on_open(move |peer| {
-            let tokens = Arc::clone(&tokens);
-            Box::pin(async move {
-                let token = {
-                    let mut tokens = tokens.lock().unwrap();
-                    *tokens += 1;
-                    format!("s3cret{tokens}")
-                };
-                peer.call::<u32>("login", &[token]).await.map(drop)
-            })
-        })
+    let (target, mut server) = target();
+    let options = again_after_a_second(Config::new()).with_on_open(move |peer| {
+        let tokens = Arc::clone(&tokens);
+        async move {
+            let token = {
+                let mut tokens = tokens.lock().unwrap();
+                *tokens += 1;
+                format!("s3cret{tokens}")
+            };
+            peer.call::<u32>("login", &[token]).await.map(drop)
+        }
     });
+    let connecting = tokio::spawn(reconnect(target, options, ()));
     let login =
         |n: u32| format!(r#"{{"jsonrpc":"2.0","method":"login","params":["s3cret{n}"],"id":1}}"#);
-    let calling = client.clone();
-    let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).await });
     let mut first = server.accept().await;
     assert_eq!(first.line().await, login(1));
-    assert!(!first.has_line().await, "no other call before it is done");
-    assert!(client.peer().is_none());
+    assert!(!connecting.is_finished(), "not before it is done");
     first.send(result(1)).await.unwrap();
+    let client = connecting.await.unwrap().unwrap();
+    let calling = client.clone();
+    let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).await });
     assert_eq!(first.line().await, call("m", 2));
     first.send(result(2)).await.unwrap();
     assert_eq!(calling.await.unwrap().unwrap(), 2);
@@ -241,6 +258,10 @@ async fn the_first_calls_of_a_connection_go_before_all_others() {
     // The next connection logs in again. It is refused, so it is closed and another one is made.
     let mut second = server.accept().await;
     assert_eq!(second.line().await, login(2));
+    let waiting = client.clone();
+    let waiting = tokio::spawn(async move { waiting.call::<u32>("m", ()).no_timeout().await });
+    assert!(!second.has_line().await, "no other call before it is done");
+    assert!(client.peer().is_none());
     let began = Instant::now();
     let refusal = "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32000,\"message\":\"no\"},\"id\":1}\n";
     second.send(refusal).await.unwrap();
@@ -264,6 +285,11 @@ async fn the_first_calls_of_a_connection_go_before_all_others() {
     drop(last);
     let given_up = client.wait_open(Duration::from_secs(60)).await.unwrap_err();
     assert!(matches!(given_up, CallError::NoConnection(ref error) if error.is_final()));
+    let waited = waiting.await.unwrap();
+    assert!(
+        matches!(waited, Err(CallError::NoConnection(_))),
+        "{waited:?}"
+    );
     assert_eq!(client.states(), [ConnectionState::Closed]);
     assert!(!format!("{given_up:?} {client:?}").contains("s3cret"));
 }
@@ -277,9 +303,10 @@ fn busy(id: u32) -> String {
 /// the call was sent, in milliseconds from its beginning, its result or error, and the time of that.
 async fn refused(times: usize, retry: Retry, timeout: Duration) -> (Vec<u64>, String, u64) {
     let (client, mut server) = client(Config::new(), |mut config| {
-        config.retry = retry;
+        config.connection.retry = Some(retry);
         config
-    });
+    })
+    .await;
     let mut server = server.accept().await;
     let began = Instant::now();
     let millis = move || began.elapsed().as_millis() as u64;
@@ -457,20 +484,29 @@ async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
     });
     let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
     let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
-    let (client, mut server) = client(options, |config| config);
+    let (target, mut server) = target();
+    let failures = Arc::<Mutex<Vec<String>>>::default();
+    let failed = Arc::clone(&failures);
+    let mut options = again_after_a_second(options);
+    options.on_change = Some(Arc::new(move |change: &ConnectionChange| {
+        let error = change.error.as_ref().map(ToString::to_string);
+        failed.lock().unwrap().extend(error);
+    }));
+    let last_failure = || failures.lock().unwrap().last().cloned().unwrap();
+    let connecting = tokio::spawn(reconnect(target, options, ()));
     for wanted in ["Bearer s3cret1", "Bearer s3cret2"] {
         let mut handshake = server.accept().await;
         let asked = handshake.message().await.unwrap();
         assert_eq!(asked.header("authorization"), Some(wanted));
     }
-    // The source fails, and with it the attempt to connect. `last_error` says so, and the next attempt
+    // The source fails, and with it the attempt to connect. `on_change` says so, and the next attempt
     // is made.
     assert!(server.accept().await.ended().await, "nothing is said");
     let mut last = server.accept().await;
-    let why = client.last_error().unwrap().to_string();
-    assert_eq!(why, "the vault is shut");
+    assert_eq!(last_failure(), "the vault is shut");
     let asked = last.message().await.unwrap();
     assert_eq!(asked.header("authorization"), Some("Bearer s3cret4"));
+    let client = connecting.await.unwrap().unwrap();
     assert!(!format!("{client:?}").contains("s3cret"));
 }
 
@@ -500,19 +536,28 @@ async fn a_handshake_waits_for_its_token_as_long_as_it_may_take() {
     });
     let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
     let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
-    let (client, mut server) = client(options, |config| config);
+    let (target, mut server) = target();
+    let failures = Arc::<Mutex<Vec<String>>>::default();
+    let failed = Arc::clone(&failures);
+    let mut options = again_after_a_second(options);
+    options.on_change = Some(Arc::new(move |change: &ConnectionChange| {
+        let error = change.error.as_ref().map(ToString::to_string);
+        failed.lock().unwrap().extend(error);
+    }));
+    let last_failure = || failures.lock().unwrap().last().cloned().unwrap();
+    let connecting = tokio::spawn(reconnect(target, options, ()));
     let mut first = server.accept().await;
     let asked = first.message().await.unwrap();
     assert_eq!(asked.header("authorization"), Some("Bearer s3cret1"));
     drop(first);
     assert!(server.accept().await.ended().await, "nothing is said");
-    let why = client.last_error().unwrap().to_string();
-    assert_eq!(why, "the vault is shut");
+    assert_eq!(last_failure(), "the vault is shut");
     assert!(server.accept().await.ended().await, "nothing is said");
     let mut last = server.accept().await;
-    let why = client.last_error().unwrap().to_string();
+    let why = last_failure();
     assert!(why.contains("took too long"), "{why}");
     let asked = last.message().await.unwrap();
     assert_eq!(asked.header("authorization"), Some("Bearer s3cret4"));
+    let client = connecting.await.unwrap().unwrap();
     assert!(!format!("{client:?}").contains("s3cret"));
 }
