@@ -117,10 +117,10 @@ impl Client {
             Reconnecting::start(making, options, runtime).map_err(ConnectError::Strategy)?;
         match reconnecting.wait_open(deadline).await {
             Err(CallError::NoConnection(error)) if error.is_final() => {
-                let text = error.to_string();
                 let last = error.last_error();
-                let kind = last.map_or(io::ErrorKind::NotConnected, |error| error.kind());
-                Err(io::Error::new(kind, text).into())
+                Err(last
+                    .unwrap_or_else(|| io::ErrorKind::NotConnected.into())
+                    .into())
             }
             _ => Ok(Self(Arc::new(Way::Reconnecting(reconnecting)))),
         }
