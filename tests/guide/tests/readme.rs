@@ -71,8 +71,8 @@ macro_rules! on_tasks {
     ($adapter:ident) => {
         text_of_readme!($adapter, "service.rs", "by_hand.rs");
 
-        use $adapter::websocket::{self, WebSocketConfig};
-        use $adapter::{Config, ConnectionConfig, Link, TcpServer, connect, http, spawn};
+        use $adapter::websocket::WebSocketConfig;
+        use $adapter::{Config, ConnectionConfig, TcpServer, connect, spawn};
 
         pub(crate) async fn serve(name: &str) {
             $adapter::serve_stdio(Config::new(), router(name)).await.unwrap();
@@ -83,23 +83,22 @@ macro_rules! on_tasks {
             for name in ["trait", "by hand"] {
                 let bind = || TcpServer::bind("127.0.0.1:0");
                 let server = bind().await.unwrap();
-                let address = server.local_addr();
+                let url = format!("tcp://{}", server.local_addr());
                 let _running = server.start(Config::new(), router(name).into_make_service());
-                let peer = attach(Link::tcp(address).await.unwrap(), Config::new(), ());
-                ran += ask!($adapter, name, &peer, .await);
+                let client = connect(url, Config::new(), ()).await.unwrap();
+                ran += ask!($adapter, name, &client, .await);
 
                 let server = bind().await.unwrap();
                 let url = format!("ws://{}/", server.local_addr());
                 let config = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
                 let _running = server.start(config, router(name).into_make_service());
-                let config = WebSocketConfig::client(&url).unwrap();
-                let peer = websocket::connect(config, Config::new(), ()).await.unwrap();
-                ran += ask!($adapter, name, &peer, .await);
+                let client = connect(url, Config::new(), ()).await.unwrap();
+                ran += ask!($adapter, name, &client, .await);
 
                 let server = bind().await.unwrap();
                 let url = format!("http://{}/", server.local_addr());
                 let _running = server.start_http(Config::new(), router(name));
-                let client = http::connect(&url, Config::new()).unwrap();
+                let client = connect(url, Config::new(), ()).await.unwrap();
                 ran += ask!($adapter, name, &client, .await);
 
                 let command = super::child(stringify!($adapter), name);
@@ -137,8 +136,8 @@ mod on_threads {
         "by_hand_on_threads.rs"
     );
 
-    use antiphon_blocking::websocket::{self, WebSocketConfig};
-    use antiphon_blocking::{Child, Config, ConnectionConfig, Link, TcpServer, attach, http};
+    use antiphon_blocking::websocket::WebSocketConfig;
+    use antiphon_blocking::{Child, Config, ConnectionConfig, TcpServer, connect};
 
     pub(crate) fn serve(name: &str) {
         antiphon_blocking::serve_stdio(Config::new(), router(name)).unwrap();
@@ -149,12 +148,12 @@ mod on_threads {
         for name in ["trait", "by hand"] {
             let bind = || TcpServer::bind("127.0.0.1:0").unwrap();
             let server = bind();
-            let address = server.local_addr().unwrap();
+            let url = format!("tcp://{}", server.local_addr().unwrap());
             let _running = server
                 .start(Config::new(), router(name).into_make_service())
                 .unwrap();
-            let peer = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-            ran += ask!(antiphon_blocking, name, &peer, .wait());
+            let client = connect(url, Config::new(), ()).unwrap();
+            ran += ask!(antiphon_blocking, name, &client, .wait());
 
             let server = bind();
             let url = format!("ws://{}/", server.local_addr().unwrap());
@@ -163,9 +162,8 @@ mod on_threads {
             let _running = server
                 .start(config, router(name).into_make_service())
                 .unwrap();
-            let config = WebSocketConfig::client(&url).unwrap();
-            let peer = websocket::connect(config, Config::new(), ()).unwrap();
-            ran += ask!(antiphon_blocking, name, &peer, .wait());
+            let client = connect(url, Config::new(), ()).unwrap();
+            ran += ask!(antiphon_blocking, name, &client, .wait());
 
             let server = bind();
             let url = format!("http://{}/", server.local_addr().unwrap());
@@ -173,7 +171,7 @@ mod on_threads {
             let _running = server
                 .start_http(Config::new(), move |_| served.clone())
                 .unwrap();
-            let client = http::connect(&url, Config::new()).unwrap();
+            let client = connect(url, Config::new(), ()).unwrap();
             ran += ask!(antiphon_blocking, name, &client, .wait());
 
             let command = super::child("antiphon_blocking", name);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use antiphon::{Json, OwnedJson, OwnedOutcome};
 use antiphon_net::http::HttpError;
-use antiphon_net::{CallError, SharedRuntime, until};
+use antiphon_net::{CallError, Client, SharedRuntime, until};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::caller::{Called, Caller, Refusal, Sides, fill, outcomes_of};
@@ -17,13 +17,13 @@ use crate::on_tasks::Executor;
 
 /// Calls from the threads that ask.
 #[derive(Debug)]
-pub struct HttpThreads(pub antiphon_blocking::http::HttpClient);
+pub struct HttpThreads(pub Client);
 
 /// Calls from a thread that runs the futures itself.
 #[derive(Debug)]
 pub struct HttpTasks {
     /// The client.
-    pub client: antiphon_net::http::HttpClient,
+    pub client: Client,
     /// Its runtime.
     pub runtime: SharedRuntime,
     /// What runs that.

@@ -10,8 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use antiphon::Closed;
-use antiphon_net::http::HttpClientConfig;
-use antiphon_net::{ChildConfig, ConnectionConfig};
+use antiphon_net::{ChildConfig, ClientConfig, ConnectionConfig};
 
 use crate::caller::{Caller, END_TIMEOUT};
 use crate::contract::Contract;
@@ -283,14 +282,13 @@ pub fn start(
 }
 
 /// The options of an HTTP client that makes up to [`MAX_HTTP_CONNECTIONS`] calls at once.
-fn http_client(options: &ConnectionConfig) -> HttpClientConfig {
-    let mut client = HttpClientConfig::from(options.config);
-    client.max_connections = MAX_HTTP_CONNECTIONS;
-    client
-}
-
-fn web_error(error: antiphon_net::http::HttpError) -> io::Error {
-    io::Error::other(error)
+fn http_client(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<ClientConfig> {
+    let mut client = ClientConfig::from(options.config);
+    client.max_http_connections = MAX_HTTP_CONNECTIONS;
+    if web.is_tls {
+        client = client.with_tls(tls.client()?);
+    }
+    Ok(client)
 }
 
 #[cfg(test)]

@@ -10,11 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, ConnectionState, KeepAliveConfig, ReconnectStrategy};
+use antiphon::{Config, ConnectionState, KeepAliveConfig, ReconnectStrategy, Retry};
 use antiphon_blocking::websocket::WebSocketConfig;
-use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, OwnedError, ReconnectConfig, Request,
-};
+use antiphon_blocking::{Answer, CallError, ClientConfig, ConnectionConfig, OwnedError, Request};
 use antiphon_stress::{LONG, Rt};
 use antiphon_test_support::random::Random;
 
@@ -60,28 +58,32 @@ impl Harm {
         }
     }
 
-    /// A stream for `Cut`. For `Silence` a WebSocket that pings a peer which is silent for 20 ms, and
-    /// closes if no pong comes within 30 ms.
-    fn options(self, websocket: Option<WebSocketConfig>) -> ConnectionConfig {
+    /// The server has a stream for `Cut`, and for `Silence` a WebSocket.
+    fn server(self) -> ConnectionConfig {
         let options = ConnectionConfig::from(Config::new());
-        match websocket {
-            Some(mut websocket) if self == Self::Silence => {
-                let mut keep_alive = KeepAliveConfig::new();
-                keep_alive.connect_timeout = Some(Duration::from_millis(500));
-                keep_alive.ping_interval = Some(Duration::from_millis(20));
-                keep_alive.pong_timeout = Some(Duration::from_millis(30));
-                websocket.rules.keep_alive = keep_alive;
-                options.with_websocket(websocket)
-            }
-            _ => options,
+        if self == Self::Cut {
+            return options;
         }
+        let mut websocket = WebSocketConfig::server();
+        websocket.rules.keep_alive = keep_alive();
+        options.with_websocket(websocket)
     }
 
-    fn client(self, address: SocketAddr) -> ConnectionConfig {
-        self.options(Some(
-            WebSocketConfig::client(&format!("ws://{address}/")).unwrap(),
-        ))
+    fn url(self, address: SocketAddr) -> String {
+        match self {
+            Self::Cut => format!("tcp://{address}"),
+            Self::Silence => format!("ws://{address}/"),
+        }
     }
+}
+
+/// Pings a peer which is silent for 20 ms, and closes if no pong comes within 30 ms.
+fn keep_alive() -> KeepAliveConfig {
+    let mut keep_alive = KeepAliveConfig::new();
+    keep_alive.connect_timeout = Some(Duration::from_millis(500));
+    keep_alive.ping_interval = Some(Duration::from_millis(20));
+    keep_alive.pong_timeout = Some(Duration::from_millis(30));
+    keep_alive
 }
 
 struct Relay {
@@ -191,12 +193,15 @@ fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64,
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn client_options() -> ReconnectConfig {
-    let mut client = ReconnectConfig::default();
+fn client_options() -> ClientConfig {
+    let mut client = ClientConfig::from(Config::new());
+    client.websocket.keep_alive = keep_alive();
     client.connections = 3;
     client.max_waiting_calls = CALLERS as usize;
     // Some calls are cut off again and again here, by chance.
-    client.retry.max_resends = 1000;
+    let mut retry = Retry::new();
+    retry.max_resends = 1000;
+    client.connection.retry = Some(retry);
     client.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_micros(200),
         max_attempts: u32::MAX,
@@ -270,9 +275,7 @@ fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>,
     let address = server.local_addr().unwrap();
     let counting = Arc::clone(&done);
     let running = server
-        .start(harm.options(Some(WebSocketConfig::server())), move |_| {
-            Counter(Arc::clone(&counting))
-        })
+        .start(harm.server(), move |_| Counter(Arc::clone(&counting)))
         .unwrap();
     let (through, relay, accepting) = relay(address, harm);
     let tally = test(through, &relay, &done);
@@ -295,10 +298,8 @@ fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>,
 // CON-04 CON-06 CON-07 CON-08 TST-10
 fn threads_reconnect(harm: Harm) {
     with_relay("blocking", harm, |address, relay, done| {
-        let connect = move || antiphon_blocking::Link::tcp(address);
-        let client =
-            antiphon_blocking::reconnect(connect, client_options(), harm.client(address), || ())
-                .unwrap();
+        let url = harm.url(address);
+        let client = antiphon_blocking::reconnect(url, client_options(), || ()).unwrap();
         let numbers = Arc::new(AtomicU64::new(0));
         let callers: Vec<_> = (0..CALLERS)
             .map(|_| {
@@ -353,16 +354,8 @@ fn threads_reconnect(harm: Harm) {
 fn tasks_reconnect(rt: Rt, harm: Harm) {
     with_relay(&format!("{rt:?}"), harm, |address, relay, done| {
         rt.run_for(2 * LONG, |runtime| async move {
-            let connect =
-                move || -> antiphon_net::Connecting { Box::pin(antiphon_net::Link::tcp(address)) };
-            let client = antiphon_net::ReconnectingClient::start(
-                connect,
-                client_options(),
-                harm.client(address),
-                (),
-                &runtime,
-            )
-            .unwrap();
+            let connecting = antiphon_net::reconnect(harm.url(address), client_options(), ());
+            let client = connecting.await.unwrap();
             let numbers = AtomicU64::new(0);
             let callers = (0..CALLERS).map(|_| async {
                 let mut tally = Tally {

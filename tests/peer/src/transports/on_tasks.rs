@@ -11,14 +11,14 @@ macro_rules! transports {
             use crate::on_tasks::{Executor, TaskCaller, router};
             use crate::over_http::HttpTasks;
             use crate::tls::Tls;
-            use crate::transports::{Place, Web, http_client, web_error};
+            use crate::transports::{Place, Web, http_client};
             use antiphon::Closed;
             use antiphon_net::{Child, ChildConfig, ConnectionConfig, Router, Running, SharedRuntime};
             use std::io;
             use std::process::Command;
             use $adapter::http::{self, HttpConfig};
-            use $adapter::websocket::{self, WebSocketConfig};
-            use $adapter::{Link, TcpServer, connect, tls};
+            use $adapter::websocket::WebSocketConfig;
+            use $adapter::{Link, TcpServer, attach, connect, tls};
 
             pub(in crate::transports) async fn listen(
                 place: &Place,
@@ -83,18 +83,14 @@ macro_rules! transports {
                 desk: Desk,
                 executor: Executor,
             ) -> io::Result<Box<dyn Caller>> {
-                let link = match place {
-                    Place::Tcp(address) => Link::tcp(address.as_str()).await?,
+                let (link, options) = match place {
+                    Place::Tcp(address) => (Link::tcp(address.as_str()).await?, options),
                     #[cfg(unix)]
-                    Place::Unix(path) => Link::unix(path).await?,
+                    Place::Unix(path) => (Link::unix(path).await?, options),
                     Place::Web(web) if web.is_http => {
-                        let (url, options) = (web.url(), http_client(&options));
-                        let client = match web.is_tls {
-                            true => http::connect_tls(&url, options, tls.client()?),
-                            false => http::connect(&url, options),
-                        };
+                        let options = http_client(web, tls, &options)?;
                         return Ok(Box::new(HttpTasks {
-                            client: client.map_err(web_error)?,
+                            client: connect(web.url(), options, ()).await?,
                             runtime: $current(),
                             executor,
                         }));
@@ -106,12 +102,12 @@ macro_rules! transports {
                             true => tls::connect(address, web.host(), tls.client()?).await?,
                             false => Link::tcp(address).await?,
                         };
-                        let peer = websocket::open(link, there, options, desk, &$current()).await?;
-                        return Ok(Box::new(TaskCaller::new(peer, $current(), executor)));
+                        (link, options.with_websocket(there))
                     }
                     Place::Stdio | Place::Child(_) => return Err(place.unfit()),
                 };
-                let peer = connect(link, options, desk);
+                let peer = attach(link, options, desk);
+                peer.opened().await?;
                 Ok(Box::new(TaskCaller::new(peer, $current(), executor)))
             }
 

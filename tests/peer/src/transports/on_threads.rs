@@ -2,13 +2,11 @@
 
 use std::io;
 
-use antiphon_blocking::http::{HttpClient, HttpConfig};
-use antiphon_blocking::websocket::{self, WebSocketConfig};
-use antiphon_blocking::{Link, Router, TcpServer, attach, http, tls};
+use antiphon_blocking::http::{self, HttpConfig};
+use antiphon_blocking::websocket::WebSocketConfig;
+use antiphon_blocking::{Link, Router, TcpServer, attach, connect, tls};
 
-use super::{
-    ConnectionConfig, Contract, Desk, Place, Running, Tls, Web, http_client, router, web_error,
-};
+use super::{ConnectionConfig, Contract, Desk, Place, Running, Tls, Web, http_client, router};
 use crate::caller::Caller;
 use crate::over_http::HttpThreads;
 
@@ -69,13 +67,13 @@ pub(super) fn reach(
     options: ConnectionConfig,
     desk: Desk,
 ) -> io::Result<Box<dyn Caller>> {
-    let link = match place {
-        Place::Tcp(address) => Link::tcp(address.as_str())?,
+    let (link, options) = match place {
+        Place::Tcp(address) => (Link::tcp(address.as_str())?, options),
         #[cfg(unix)]
-        Place::Unix(path) => Link::unix(path)?,
+        Place::Unix(path) => (Link::unix(path)?, options),
         Place::Web(web) if web.is_http => {
-            let client = reach_http(web, tls, &options)?;
-            return Ok(Box::new(HttpThreads(client)));
+            let options = http_client(web, tls, &options)?;
+            return Ok(Box::new(HttpThreads(connect(web.url(), options, ())?)));
         }
         Place::Web(web) => {
             let there = WebSocketConfig::client(&web.url())?;
@@ -83,17 +81,11 @@ pub(super) fn reach(
                 true => tls::connect(web.address.as_str(), web.host(), tls.client()?)?,
                 false => Link::tcp(web.address.as_str())?,
             };
-            return Ok(Box::new(websocket::open(link, there, options, desk)?));
+            (link, options.with_websocket(there))
         }
         Place::Stdio | Place::Child(_) => return Err(place.unfit()),
     };
-    Ok(Box::new(attach(link, options, desk)?))
-}
-
-fn reach_http(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<HttpClient> {
-    let options = http_client(options);
-    if !web.is_tls {
-        return http::connect(&web.url(), options).map_err(web_error);
-    }
-    http::connect_tls(&web.url(), options, tls.client()?).map_err(web_error)
+    let peer = attach(link, options, desk)?;
+    peer.opened().wait()?;
+    Ok(Box::new(peer))
 }

@@ -248,7 +248,7 @@ fn typed_on_threads() -> Vec<Reserved> {
 macro_rules! on_tasks {
     ($ask:ident, $typed:ident, $adapter:ident) => {
         async fn $ask(asked: &[Asked]) -> Vec<Value> {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let (near, far) = Link::pair();
             let _server = attach(far, Config::new(), router!($adapter));
             let peer = attach(near, Config::new(), ());
@@ -260,7 +260,7 @@ macro_rules! on_tasks {
         }
 
         async fn $typed() -> Vec<Reserved> {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let (near, far) = Link::pair();
             let _server = attach(far, Config::new(), router!($adapter));
             let peer = attach(near, Config::new(), ());

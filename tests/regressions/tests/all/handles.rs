@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, McpRevision, OwnedError, ReconnectStrategy, SendError};
-use antiphon_net::{Answer, ConnectionConfig, ReconnectConfig, Request};
+use antiphon_net::{Answer, ClientConfig, ConnectionConfig, Request, Target};
 use antiphon_regressions::{LONG, Rt};
 use futures_util::FutureExt;
 use serde::{Serialize, Serializer};
@@ -37,8 +37,8 @@ impl antiphon_net::Service for Numbers {
     }
 }
 
-fn two_connections() -> ReconnectConfig {
-    let mut client = ReconnectConfig::default();
+fn two_connections() -> ClientConfig {
+    let mut client = ClientConfig::from(Config::new());
     client.connections = 2;
     client.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
@@ -67,11 +67,9 @@ fn two_connections_of_one_client_both_had_the_number_0_on_threads() {
         kept.lock().unwrap().push(far);
         Ok(near)
     };
-    let client =
-        antiphon_blocking::reconnect(connect, two_connections(), Config::new(), move || {
-            Numbers(tell.clone())
-        })
-        .unwrap();
+    let target = antiphon_blocking::Link::target(connect);
+    let service = move || Numbers(tell.clone());
+    let client = antiphon_blocking::reconnect(target, two_connections(), service).unwrap();
     let numbers = numbers(&opened, || far.lock().unwrap().clear());
     assert_eq!(numbers.len(), 4, "each its own: {numbers:?}");
     assert!(!numbers.contains(&0), "{numbers:?}");
@@ -93,15 +91,9 @@ fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
                     kept.lock().unwrap().push(far);
                     Box::pin(ready(io::Result::Ok(antiphon_net::Link::new(near))))
                 };
-                let options = ConnectionConfig::from(Config::new());
-                let client = antiphon_net::ReconnectingClient::start(
-                    connect,
-                    two_connections(),
-                    options,
-                    Numbers(tell),
-                    &runtime,
-                )
-                .unwrap();
+                let (target, options) = (Target::new(connect), two_connections());
+                let client = antiphon_net::reconnect(target, options, Numbers(tell)).await;
+                let client = client.unwrap();
                 while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
                     let soon = runtime.now() + Duration::from_millis(2);
                     antiphon_net::sleep_until(&*runtime, soon).await;

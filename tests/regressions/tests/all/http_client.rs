@@ -18,9 +18,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::CallError;
-use antiphon_net::http::{HttpClient, HttpError};
-use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_net::http::HttpError;
+use antiphon_net::tls::rustls::{self, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_net::{CallError, Client, ClientConfig};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
 
@@ -175,35 +175,37 @@ fn plain(port: u16) -> String {
     format!("http://127.0.0.1:{port}/")
 }
 
+fn secure(port: u16) -> String {
+    format!("https://{NAME}:{port}/")
+}
+
+/// The options of a client; with a configuration, over TLS.
+fn options(tls: Option<Arc<rustls::ClientConfig>>) -> ClientConfig {
+    let mut options = ClientConfig::from(Config::new());
+    options.tls = tls;
+    options
+}
+
 /// A client on the runtime.
-fn client(rt: Rt, port: u16) -> HttpClient {
+async fn client_of(rt: Rt, url: String, options: ClientConfig) -> Client {
     match rt {
-        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::http::connect(&plain(port), Config::new()),
-        Rt::Smol | Rt::AsyncStd => antiphon_async_std::http::connect(&plain(port), Config::new()),
+        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::connect(url, options, ()).await,
+        Rt::Smol | Rt::AsyncStd => antiphon_async_std::connect(url, options, ()).await,
     }
     .expect("a client")
 }
 
-fn client_on_threads(port: u16) -> antiphon_blocking::http::HttpClient {
+async fn client(rt: Rt, port: u16) -> Client {
+    client_of(rt, plain(port), options(None)).await
+}
+
+fn client_on_threads(port: u16) -> Client {
     choose_executor();
-    antiphon_blocking::http::connect(&plain(port), Config::new()).expect("a client")
-}
-
-fn client_with_tls(rt: Rt, port: u16, config: Arc<ClientConfig>) -> HttpClient {
-    let url = format!("https://{NAME}:{port}/");
-    match rt {
-        Rt::Tokio | Rt::TokioLocal => {
-            antiphon_tokio::http::connect_tls(&url, Config::new(), config)
-        }
-        Rt::Smol | Rt::AsyncStd => {
-            antiphon_async_std::http::connect_tls(&url, Config::new(), config)
-        }
-    }
-    .expect("a client")
+    antiphon_blocking::connect(plain(port), options(None), ()).expect("a client")
 }
 
 /// The two configurations of a connection with TLS.
-fn tls() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+fn tls() -> (Arc<ServerConfig>, Arc<rustls::ClientConfig>) {
     let authority = Authority::new("a");
     let server = authority.strict_server(authority.sign(&[NAME], Validity::Now), ANY);
     let client = authority.client(Some(authority.sign(&["client"], Validity::Now)));
@@ -269,8 +271,8 @@ fn every_call_is_answered_or_lost(rt: Rt, ending: Ending, is_secure: bool) {
     let (port, served) = server(ending, is_secure.then_some(tls_server));
     let run = rt.run(|_| async {
         let client = match is_secure {
-            false => client(rt, port),
-            true => client_with_tls(rt, port, tls_client),
+            false => client(rt, port).await,
+            true => client_of(rt, secure(port), options(Some(tls_client))).await,
         };
         let mut run = Run::default();
         while run.take(client.call("m", ()).timeout(LONG / 3).await) {}
@@ -286,8 +288,7 @@ fn every_call_is_answered_or_lost_on_threads(ending: Ending, is_secure: bool) {
         false => client_on_threads(port),
         true => {
             choose_executor();
-            let url = format!("https://{NAME}:{port}/");
-            let client = antiphon_blocking::http::connect_tls(&url, Config::new(), tls_client);
+            let client = antiphon_blocking::connect(secure(port), options(Some(tls_client)), ());
             client.expect("a client")
         }
     };
@@ -388,7 +389,7 @@ fn a_connection_was_used_for_longer_than_its_server_keeps_it(rt: Rt) {
     for (says, millis, wanted) in KEPT {
         let (port, connections) = keeping(says);
         rt.run(|runtime| async move {
-            let client = client(rt, port);
+            let client = client(rt, port).await;
             assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
             let later = runtime.now() + Duration::from_millis(millis);
             runtime.sleep_until(later).await;
@@ -480,7 +481,7 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call(rt: Rt) {
     for then in [Then::Close, Then::EndWriting] {
         let (port, is_done, _) = scripted(then);
         rt.run(|_| async {
-            let client = client(rt, port);
+            let client = client(rt, port).await;
             assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
             // This blocks the thread, so a runtime with only one thread has not seen the end.
             is_done.recv_timeout(LONG).expect("it has ended");
@@ -508,7 +509,7 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call_on_threads() {
 fn a_call_that_meets_an_end_and_its_reset_is_lost_and_not_sent_again(rt: Rt) {
     let (port, _done, requests) = scripted(Then::EndThenReset);
     rt.run(|_| async {
-        let client = client(rt, port);
+        let client = client(rt, port).await;
         assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
         let called = client.call::<u64>("m", ()).timeout(LONG / 3).await;
         let lost = called.expect_err("nothing proves that it was not read");
@@ -541,7 +542,7 @@ fn a_call_that_meets_an_end_and_its_reset_is_lost_and_not_sent_again_on_threads(
 fn a_call_that_was_read_is_lost_with_its_connection(rt: Rt) {
     let (port, _done, requests) = scripted(Then::ReadAndClose);
     rt.run(|_| async {
-        let client = client(rt, port);
+        let client = client(rt, port).await;
         assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
         let lost = client.call::<u64>("m", ()).await.expect_err("no answer");
         assert!(

@@ -11,9 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::CallError;
-use antiphon_net::http::HttpClientConfig;
-use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd};
+use antiphon_net::websocket::WebSocketEnd;
+use antiphon_net::{CallError, Client, ClientConfig, ConnectError};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 
 /// The status line after the version, further headers, and the body of one reply.
@@ -55,16 +54,38 @@ struct Ended {
 }
 
 /// A configuration with a hook, and what the hook was given.
-fn hooked(config: Config) -> (HttpClientConfig, Arc<Mutex<Vec<Head>>>) {
+fn hooked(config: Config) -> (ClientConfig, Arc<Mutex<Vec<Head>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&heads);
-    let options = HttpClientConfig::from(config).with_on_reply(move |reply| {
+    let options = ClientConfig::from(config).with_on_reply(move |reply| {
         let named = ["retry-after", "x-session"].iter();
         let header = named.filter_map(|name| reply.headers.get(name)).next();
         let mut heads = taken.lock().expect("no panic");
         heads.push((reply.status, header.map(Into::into)));
     });
     (options, heads)
+}
+
+/// Runs `test` with a client, or why there is none, on a runtime or, without one, on threads.
+fn connected<T>(
+    rt: Option<Rt>,
+    url: &str,
+    options: ClientConfig,
+    test: impl AsyncFnOnce(Result<Client, ConnectError>) -> T,
+) -> T {
+    match rt {
+        None => {
+            choose_executor();
+            antiphon_net::block_on(test(antiphon_blocking::connect(url, options, ())))
+        }
+        Some(rt) => rt.run(|_| async {
+            test(match rt {
+                Rt::Tokio | Rt::TokioLocal => antiphon_tokio::connect(url, options, ()).await,
+                Rt::Smol | Rt::AsyncStd => antiphon_async_std::connect(url, options, ()).await,
+            })
+            .await
+        }),
+    }
 }
 
 /// Makes one call for each reply, on a runtime or, without one, on threads.
@@ -76,20 +97,9 @@ fn calls(
     let (url, requests) = server(replies);
     let ended = replies.iter().map(|_| {
         let (options, heads) = hooked(config);
-        let result = match rt {
-            None => {
-                choose_executor();
-                let client = antiphon_blocking::http::connect(&url, options);
-                client.expect("a client").call("m", ()).wait()
-            }
-            Some(rt) => rt.run(|_| async {
-                let client = match rt {
-                    Rt::Tokio | Rt::TokioLocal => antiphon_tokio::http::connect(&url, options),
-                    Rt::Smol | Rt::AsyncStd => antiphon_async_std::http::connect(&url, options),
-                };
-                client.expect("a client").call("m", ()).await
-            }),
-        };
+        let result = connected(rt, &url, options, async |client| {
+            client.expect("a client").call("m", ()).await
+        });
         let heads = heads.lock().expect("no panic").clone();
         Ended { result, heads }
     });
@@ -219,24 +229,10 @@ fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
         let ended = socket.read_to_end(&mut Vec::new());
         ended.expect("the client does not wait for an end");
     });
-    let websocket = WebSocketConfig::client(&url).expect("a URL");
-    let config = Config::new();
-    let connected = match rt {
-        None => antiphon_blocking::websocket::connect(websocket, config, ()).map(drop),
-        Some(rt) => rt.run(|_| async {
-            match rt {
-                Rt::Tokio | Rt::TokioLocal => {
-                    let connecting = antiphon_tokio::websocket::connect(websocket, config, ());
-                    connecting.await.map(drop)
-                }
-                Rt::Smol | Rt::AsyncStd => {
-                    let connecting = antiphon_async_std::websocket::connect(websocket, config, ());
-                    connecting.await.map(drop)
-                }
-            }
-        }),
-    };
-    let error = connected.expect_err("it is refused");
+    let options = ClientConfig::from(Config::new());
+    let error = connected(rt, &url, options, async |client| {
+        client.expect_err("it is refused").into()
+    });
     serving.join().expect("the server has seen the end");
     error
 }

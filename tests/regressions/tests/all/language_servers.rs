@@ -30,7 +30,7 @@ on_every_runtime! {
 }
 
 /// Runs `service` at one end of a connection, and returns its other side.
-fn connect(runtime: &SharedRuntime, link: Link, config: Config, service: impl Service) -> Peer {
+fn attach(runtime: &SharedRuntime, link: Link, config: Config, service: impl Service) -> Peer {
     let config = ConnectionConfig::from(config);
     let (peer, driver) = drive_on(link, config, Arc::new(service), runtime);
     runtime.spawn(Box::pin(async move {

@@ -18,9 +18,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, ReconnectStrategy, Retry};
-use antiphon_net::http::{HttpClient, HttpClientConfig, HttpError};
-use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
-use antiphon_net::{CallError, Connecting, Link, ReconnectConfig, ReconnectingClient};
+use antiphon_net::http::HttpError;
+use antiphon_net::tls::rustls::{self, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_net::{CallError, Client, ClientConfig};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
 use futures_util::future::join_all;
@@ -122,36 +122,27 @@ fn reading(end: End, tls: Option<Arc<ServerConfig>>) -> (u16, Arc<Mutex<Vec<usiz
 }
 
 /// The two configurations of a connection with TLS.
-fn tls() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+fn tls() -> (Arc<ServerConfig>, Arc<rustls::ClientConfig>) {
     let authority = Authority::new("a");
     let server = authority.strict_server(authority.sign(&[NAME], Validity::Now), ANY);
     let client = authority.client(Some(authority.sign(&["client"], Validity::Now)));
     (server, client)
 }
 
-/// A client on the runtime; on threads if there is none.
-fn client(
-    rt: Option<Rt>,
-    port: u16,
-    tls: Option<Arc<ClientConfig>>,
-    options: impl Into<HttpClientConfig>,
-) -> HttpClient {
-    choose_executor();
-    let (plain, secure) = (
-        format!("http://127.0.0.1:{port}/"),
-        format!("https://{NAME}:{port}/"),
-    );
-    let made = match (rt, tls) {
-        (None, None) => antiphon_blocking::http::connect(&plain, options),
-        (None, Some(tls)) => antiphon_blocking::http::connect_tls(&secure, options, tls),
-        (Some(Rt::Tokio | Rt::TokioLocal), None) => antiphon_tokio::http::connect(&plain, options),
-        (Some(Rt::Tokio | Rt::TokioLocal), Some(tls)) => {
-            antiphon_tokio::http::connect_tls(&secure, options, tls)
-        }
-        (Some(_), None) => antiphon_async_std::http::connect(&plain, options),
-        (Some(_), Some(tls)) => antiphon_async_std::http::connect_tls(&secure, options, tls),
+/// An HTTP client on the runtime, over TLS if there is a configuration for it; on threads if there is no
+/// runtime.
+async fn client(rt: Option<Rt>, port: u16, options: ClientConfig) -> Client {
+    let url = match options.tls {
+        None => format!("http://127.0.0.1:{port}/"),
+        Some(_) => format!("https://{NAME}:{port}/"),
     };
-    made.expect("a client")
+    choose_executor();
+    match rt {
+        None => antiphon_blocking::connect(url, options, ()),
+        Some(Rt::Tokio | Rt::TokioLocal) => antiphon_tokio::connect(url, options, ()).await,
+        Some(_) => antiphon_async_std::connect(url, options, ()).await,
+    }
+    .expect("a client")
 }
 
 /// Runs `test` on the runtime, or on this thread if there is none.
@@ -169,8 +160,9 @@ fn read_and_ended(rt: Option<Rt>) {
             let (server, config) = tls();
             let (port, read) = reading(end, is_secure.then_some(server));
             run(rt, || async {
-                let config = is_secure.then_some(config);
-                let client = client(rt, port, config.clone(), Config::new());
+                let mut options = ClientConfig::from(Config::new());
+                options.tls = is_secure.then_some(config);
+                let client = client(rt, port, options).await;
                 let called = client.call::<u64>("look", &[1]).await;
                 assert!(called.is_ok(), "{on} {called:?}");
                 let lost = client.call::<u64>("pay", &[2]).timeout(LONG / 3).await;
@@ -199,9 +191,8 @@ fn a_call_that_was_read_before_a_reset_was_sent_again_on_threads() {
 fn idempotent(rt: Option<Rt>) {
     let (port, read) = reading(End::Reset, None);
     run(rt, || async {
-        let mut options = HttpClientConfig::new(Config::new());
-        options.retry = Some(Retry::new());
-        let client = client(rt, port, None, options);
+        let options = ClientConfig::from(Config::new()).with_retry(Retry::new());
+        let client = client(rt, port, options).await;
         client.call::<u64>("look", &[1]).await.expect("an answer");
         let called = client.call::<u64>("look", &[2]).idempotent().await;
         called.expect("the second attempt is answered");
@@ -383,57 +374,25 @@ struct Ends {
 
 /// A client that is told to send calls again, so only the rule about calls that may have been read keeps
 /// it from that.
-enum Client {
-    Http(HttpClient),
-    Tcp(ReconnectingClient),
-}
-
-impl Client {
-    fn new(rt: Option<Rt>, over: Over, port: u16) -> Self {
-        let mut retry = Retry::new();
-        retry.initial_delay = Duration::from_micros(100);
-        if over == Over::Http {
-            let mut options = HttpClientConfig::new(Config::new());
-            options.retry = Some(retry);
-            return Self::Http(client(rt, port, None, options));
-        }
-        choose_executor();
-        let mut options = ReconnectConfig::default();
-        options.reconnect = ReconnectStrategy::Fixed {
-            delay: Duration::from_millis(1),
-            max_attempts: u32::MAX,
-        };
-        (options.retry, options.max_waiting_calls) = (retry, CALLERS);
-        let address = ("127.0.0.1", port);
-        Self::Tcp(match rt {
-            None => {
-                let dial = move || antiphon_blocking::Link::tcp(address);
-                let client = antiphon_blocking::reconnect(dial, options, Config::new(), || ());
-                client.expect("a strategy")
-            }
-            Some(_) => {
-                let dial = move || -> Connecting { Box::pin(Link::tcp(address)) };
-                let client = antiphon_net::reconnect(dial, options, Config::new(), ());
-                client.expect("a strategy")
-            }
-        })
+async fn repeating(rt: Option<Rt>, over: Over, port: u16) -> Client {
+    let mut retry = Retry::new();
+    retry.initial_delay = Duration::from_micros(100);
+    let mut options = ClientConfig::from(Config::new()).with_retry(retry);
+    if over == Over::Http {
+        return client(rt, port, options).await;
     }
-
-    async fn call(&self, number: usize, is_idempotent: bool) -> Result<u64, CallError> {
-        macro_rules! call {
-            ($client:ident) => {{
-                let call = $client.call("m", &[number]).timeout(PATIENCE);
-                match is_idempotent {
-                    true => call.idempotent().await,
-                    false => call.await,
-                }
-            }};
-        }
-        match self {
-            Self::Http(client) => call!(client),
-            Self::Tcp(client) => call!(client),
-        }
+    choose_executor();
+    options.reconnect = ReconnectStrategy::Fixed {
+        delay: Duration::from_millis(1),
+        max_attempts: u32::MAX,
+    };
+    options.max_waiting_calls = CALLERS;
+    let url = format!("tcp://127.0.0.1:{port}");
+    match rt {
+        None => antiphon_blocking::reconnect(url, options, || ()),
+        Some(_) => antiphon_net::reconnect(url, options, ()).await,
     }
+    .expect("a client")
 }
 
 /// How many callers make calls at the same time.
@@ -452,7 +411,11 @@ fn at_random_on(rt: Option<Rt>, over: Over) {
     let ends = Mutex::new(Ends::default());
     let caller = async |client: &Client, first: usize| {
         for number in (first..calls).step_by(CALLERS) {
-            let called = client.call(number, is_idempotent(number)).await;
+            let call = client.call::<u64>("m", &[number]).timeout(PATIENCE);
+            let called = match is_idempotent(number) {
+                true => call.idempotent().await,
+                false => call.await,
+            };
             let times = counts[number].load(Ordering::SeqCst);
             let mut ends = ends.lock().unwrap();
             match called {
@@ -475,7 +438,7 @@ fn at_random_on(rt: Option<Rt>, over: Over) {
         }
     };
     let make = async || {
-        let client = Client::new(rt, over, port);
+        let client = repeating(rt, over, port).await;
         join_all((0..CALLERS).map(|first| caller(&client, first))).await;
     };
     match rt {

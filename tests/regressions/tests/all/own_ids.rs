@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use antiphon::service::{AnyRequest, Cx, Decision, Interceptor};
 use antiphon::{Config, FetchError, IdScheme, OwnedId, OwnedOutcome, SendError};
-use antiphon_net::{Answer, CallError, ConnectionConfig, OutgoingCall, Peer, Responder, Router};
+use antiphon_net::{
+    Answer, CallError, Client, ClientConfig, ConnectionConfig, OutgoingCall, Peer, Responder,
+    Router,
+};
 use antiphon_regressions::LONG;
 use antiphon_regressions::routed::Routed;
 use antiphon_regressions::served::{EVERYWHERE, On};
@@ -297,7 +300,7 @@ fn http_and_reconnecting_clients_send_the_chosen_id() {
     });
     let _running = running.expect("threads");
     for on in EVERYWHERE {
-        let test = async |client: &antiphon_net::http::HttpClient| {
+        let test = async |client: Client| {
             let text: String = client.call("id", ()).id("h").await.expect("an answer");
             assert_eq!(text, "\"h\"", "{on:?}");
             let built = client.batch(|batch| batch.call_with_id::<String>("b", "id", ()));
@@ -307,32 +310,29 @@ fn http_and_reconnecting_clients_send_the_chosen_id() {
         choose_executor();
         match on {
             On::Threads => {
-                let client = antiphon_blocking::http::connect(&url, Config::new());
-                antiphon_net::block_on(test(&client.expect("a client")));
+                let client = antiphon_blocking::connect(&url, Config::new(), ());
+                antiphon_net::block_on(test(client.expect("a client")));
             }
             On::Tasks(rt) => rt.run(async |_| {
                 let client = match rt {
                     antiphon_stress::Rt::Tokio | antiphon_stress::Rt::TokioLocal => {
-                        antiphon_tokio::http::connect(&url, Config::new())
+                        antiphon_tokio::connect(&url, Config::new(), ()).await
                     }
-                    _ => antiphon_async_std::http::connect(&url, Config::new()),
+                    _ => antiphon_async_std::connect(&url, Config::new(), ()).await,
                 };
-                test(&client.expect("a client")).await;
+                test(client.expect("a client")).await;
             }),
         }
     }
     let server = Routed::start(On::Threads, Config::new(), far_router());
-    let address = server.address();
-    let connect = move || antiphon_blocking::Link::tcp(address);
-    let mut options = antiphon_net::ReconnectConfig::default();
+    let url = format!("tcp://{}", server.address());
+    let mut options = ClientConfig::from(Config::new());
     options.reconnect = antiphon::ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
         max_attempts: 3,
     };
-    let client = antiphon_blocking::reconnect(connect, options, Config::new(), || ());
+    let client = antiphon_blocking::reconnect(url, options, || ());
     let client = client.expect("a client");
-    let opened = client.wait_open(LONG).wait();
-    opened.expect("a connection");
     let text: String = client.call("id", ()).id("r").wait().expect("an answer");
     assert_eq!(text, "\"r\"");
 }

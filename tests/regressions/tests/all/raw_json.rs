@@ -81,7 +81,7 @@ fn raw_json_in_a_tree_was_sent_as_an_object_with_a_private_key_on_threads() {
 macro_rules! on_tasks {
     ($name:ident, $adapter:ident) => {
         async fn $name() {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let (told, heard) = channel();
             let (near, far) = Link::pair();
             let _server = attach(far, Config::new(), Told(told));

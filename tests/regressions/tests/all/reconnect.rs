@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
 use antiphon_blocking::RpcError;
-use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{
-    CallError, Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
-};
+use antiphon_net::{CallError, Client, ClientConfig, ConnectError, block_on};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use socket2::{Domain, Socket, Type};
 
@@ -79,53 +76,50 @@ fn nobody() -> (Socket, SocketAddr) {
 }
 
 /// Options with [`ATTEMPTS`] attempts and short delays.
-fn keeping() -> ReconnectConfig {
-    let mut options = ReconnectConfig::default();
+fn keeping() -> ClientConfig {
+    let mut options = ClientConfig::from(Config::new());
     let (first, longest) = (Duration::from_millis(20), Duration::from_millis(40));
     options.reconnect = ReconnectStrategy::backoff(first, longest, ATTEMPTS);
     options
 }
 
-/// Starts a client that reconnects, on tasks.
-fn keep(
-    _: Rt,
-    runtime: &SharedRuntime,
-    address: SocketAddr,
-    keeping: ReconnectConfig,
-    options: impl Into<ConnectionConfig>,
-) -> ReconnectingClient {
-    let connect = move || -> Connecting { Box::pin(antiphon_net::Link::tcp(address)) };
-    ReconnectingClient::start(connect, keeping, options.into(), (), runtime).unwrap()
+fn tcp(address: SocketAddr) -> String {
+    format!("tcp://{address}")
 }
 
-fn keep_on_threads(
-    address: SocketAddr,
-    keeping: ReconnectConfig,
-    options: impl Into<ConnectionConfig>,
-) -> antiphon_blocking::ReconnectingClient {
-    let connect = move || antiphon_blocking::Link::tcp(address);
-    antiphon_blocking::reconnect(connect, keeping, options, || ()).unwrap()
+fn websocket(address: SocketAddr) -> String {
+    format!("ws://{address}/")
+}
+
+/// Starts a client that reconnects, on tasks.
+async fn keep(url: String, options: ClientConfig) -> Result<Client, ConnectError> {
+    antiphon_net::reconnect(url, options, ()).await
+}
+
+fn keep_on_threads(url: String, options: ClientConfig) -> Result<Client, ConnectError> {
+    antiphon_blocking::reconnect(url, options, || ())
 }
 
 /// Waits until the client has given up, and returns its error.
-async fn given_up(client: &ReconnectingClient) -> String {
+async fn given_up(made: Result<Client, ConnectError>) -> String {
+    let client = match made {
+        Ok(client) => client,
+        Err(error) => return error.to_string(),
+    };
     for _ in 0..MAX_CONNECTIONS {
-        match client.wait_open(LONG).await {
-            Ok(peer) => drop(peer.wait_closed(LONG).await.expect("it ends")),
-            Err(error) => return error.to_string(),
+        if let Err(error) = client.wait_open(LONG).await {
+            return error.to_string();
+        }
+        // There is none if it has ended already.
+        if let Some(peer) = client.peer() {
+            peer.wait_closed(LONG).await.expect("it ends");
         }
     }
     panic!("it does not give up");
 }
 
-fn given_up_on_threads(client: &antiphon_blocking::ReconnectingClient) -> String {
-    for _ in 0..MAX_CONNECTIONS {
-        match client.wait_open(LONG).wait() {
-            Ok(peer) => drop(peer.wait_closed(LONG).wait().expect("it ends")),
-            Err(error) => return error.to_string(),
-        }
-    }
-    panic!("it does not give up");
+fn given_up_on_threads(made: Result<Client, ConnectError>) -> String {
+    block_on(given_up(made))
 }
 
 /// What `on_change` has seen of a client of one connection.
@@ -136,7 +130,7 @@ struct Changes(Arc<Mutex<Vec<Change>>>);
 type Change = (ConnectionState, Option<String>);
 
 impl Changes {
-    fn watch(&self, options: &mut ReconnectConfig) {
+    fn watch(&self, options: &mut ClientConfig) {
         let seen = Arc::clone(&self.0);
         options.on_change = Some(Arc::new(move |change| {
             assert_eq!(change.connection, 0);
@@ -175,7 +169,7 @@ struct Late(Arc<AtomicU32>);
 
 impl Late {
     /// Watches a client of one connection, and returns its states, as they are reported.
-    fn watch(&self, options: &mut ReconnectConfig) -> Receiver<ConnectionState> {
+    fn watch(&self, options: &mut ClientConfig) -> Receiver<ConnectionState> {
         let (late, (tell, told)) = (Arc::clone(&self.0), channel());
         let began = Mutex::new(Instant::now());
         options.on_change = Some(Arc::new(move |change| {
@@ -222,11 +216,10 @@ on_every_runtime! {
 // USE-24 CON-05
 fn accepting_and_dropping_uses_up_the_attempts(rt: Rt) {
     let server = Server::start(|_, stream| drop(stream));
-    rt.run(|runtime| async move {
+    rt.run(|_| async move {
         let (mut keeping, late) = (keeping(), Late::default());
         late.watch(&mut keeping);
-        let client = keep(rt, &runtime, server.address, keeping, Config::new());
-        given_up(&client).await;
+        given_up(keep(tcp(server.address), keeping).await).await;
         late.assert_accepted(&server, 1 + ATTEMPTS);
     });
 }
@@ -237,8 +230,7 @@ fn accepting_and_dropping_uses_up_the_attempts_on_threads() {
     let server = Server::start(|_, stream| drop(stream));
     let (mut keeping, late) = (keeping(), Late::default());
     late.watch(&mut keeping);
-    let client = keep_on_threads(server.address, keeping, Config::new());
-    given_up_on_threads(&client);
+    given_up_on_threads(keep_on_threads(tcp(server.address), keeping));
     late.assert_accepted(&server, 1 + ATTEMPTS);
 }
 
@@ -257,11 +249,10 @@ const GREETED: u32 = 2 * ATTEMPTS - 1;
 // USE-24 CON-05
 fn a_first_message_renews_the_attempts(rt: Rt) {
     let server = Server::start(greet);
-    rt.run(|runtime| async move {
+    rt.run(|_| async move {
         let (mut keeping, late) = (keeping(), Late::default());
         late.watch(&mut keeping);
-        let client = keep(rt, &runtime, server.address, keeping, Config::new());
-        given_up(&client).await;
+        given_up(keep(tcp(server.address), keeping).await).await;
         late.assert_accepted(&server, 1 + GREETED + ATTEMPTS);
     });
 }
@@ -272,8 +263,7 @@ fn a_first_message_renews_the_attempts_on_threads() {
     let server = Server::start(greet);
     let (mut keeping, late) = (keeping(), Late::default());
     late.watch(&mut keeping);
-    let client = keep_on_threads(server.address, keeping, Config::new());
-    given_up_on_threads(&client);
+    given_up_on_threads(keep_on_threads(tcp(server.address), keeping));
     late.assert_accepted(&server, 1 + GREETED + ATTEMPTS);
 }
 
@@ -303,9 +293,8 @@ fn lingering(states: Receiver<ConnectionState>) -> Server {
 fn a_long_open_connection_renews_the_attempts(rt: Rt) {
     let (mut keeping, late) = (keeping(), Late::default());
     let server = lingering(late.watch(&mut keeping));
-    rt.run(|runtime| async move {
-        let client = keep(rt, &runtime, server.address, keeping, Config::new());
-        given_up(&client).await;
+    rt.run(|_| async move {
+        given_up(keep(tcp(server.address), keeping).await).await;
         late.assert_long_one_renewed(&server);
     });
 }
@@ -315,19 +304,17 @@ fn a_long_open_connection_renews_the_attempts(rt: Rt) {
 fn a_long_open_connection_renews_the_attempts_on_threads() {
     let (mut keeping, late) = (keeping(), Late::default());
     let server = lingering(late.watch(&mut keeping));
-    let client = keep_on_threads(server.address, keeping, Config::new());
-    given_up_on_threads(&client);
+    given_up_on_threads(keep_on_threads(tcp(server.address), keeping));
     late.assert_long_one_renewed(&server);
 }
 
 // USE-24 USE-18
 fn waiting_for_a_server_that_is_down_ends_without_the_reason(rt: Rt) {
-    rt.run(|runtime| async move {
+    rt.run(|_| async move {
         let (mut keeping, changes) = (keeping(), Changes::default());
         changes.watch(&mut keeping);
         let (_socket, address) = nobody();
-        let client = keep(rt, &runtime, address, keeping, Config::new());
-        let said = given_up(&client).await;
+        let said = given_up(keep(tcp(address), keeping).await).await;
         assert!(said.contains("refused"), "{said}");
         changes.assert_all_lost_with("refused");
     });
@@ -339,8 +326,7 @@ fn waiting_for_a_server_that_is_down_ends_without_the_reason_on_threads() {
     let (mut keeping, changes) = (keeping(), Changes::default());
     changes.watch(&mut keeping);
     let (_socket, address) = nobody();
-    let client = keep_on_threads(address, keeping, Config::new());
-    let said = given_up_on_threads(&client);
+    let said = given_up_on_threads(keep_on_threads(tcp(address), keeping));
     assert!(said.contains("refused"), "{said}");
     changes.assert_all_lost_with("refused");
 }
@@ -360,23 +346,13 @@ fn refuse(_: usize, mut stream: TcpStream) {
     stream.write_all(refusal).unwrap();
 }
 
-fn websocket_to(address: SocketAddr) -> WebSocketConfig {
-    WebSocketConfig::client(&format!("ws://{address}/")).unwrap()
-}
-
-fn over_websocket(address: SocketAddr) -> ConnectionConfig {
-    ConnectionConfig::from(Config::new()).with_websocket(websocket_to(address))
-}
-
 // USE-24 USE-18
 fn waiting_for_a_server_that_says_401_ends_without_the_status(rt: Rt) {
     let server = Server::start(refuse);
-    rt.run(|runtime| async move {
-        let options = over_websocket(server.address);
+    rt.run(|_| async move {
         let (mut keeping, changes) = (keeping(), Changes::default());
         changes.watch(&mut keeping);
-        let client = keep(rt, &runtime, server.address, keeping, options);
-        let said = given_up(&client).await;
+        let said = given_up(keep(websocket(server.address), keeping).await).await;
         assert!(said.contains("401"), "{said}");
         changes.assert_all_lost_with("401");
     });
@@ -386,11 +362,9 @@ fn waiting_for_a_server_that_says_401_ends_without_the_status(rt: Rt) {
 #[test]
 fn waiting_for_a_server_that_says_401_ends_without_the_status_on_threads() {
     let server = Server::start(refuse);
-    let options = over_websocket(server.address);
     let (mut keeping, changes) = (keeping(), Changes::default());
     changes.watch(&mut keeping);
-    let client = keep_on_threads(server.address, keeping, options);
-    let said = given_up_on_threads(&client);
+    let said = given_up_on_threads(keep_on_threads(websocket(server.address), keeping));
     assert!(said.contains("401"), "{said}");
     changes.assert_all_lost_with("401");
 }
@@ -413,15 +387,15 @@ fn a_refused_connection_did_not_name_its_address(rt: Rt) {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
         assert_names(&error, address);
         let url = format!("http://{address}/");
-        let client = antiphon_net::http::connect(&url, Config::new()).unwrap();
+        let client = antiphon_net::connect(&url, Config::new(), ());
+        let client = client.await.unwrap();
         let error = client.call::<()>("m", ()).await.unwrap_err();
         assert_names(&error, address);
         let CallError::Http(error) = error else {
             panic!("{error:?}");
         };
         assert_names(&error, address);
-        let websocket = websocket_to(address);
-        let opened = antiphon_net::websocket::connect(websocket, Config::new(), ()).await;
+        let opened = antiphon_net::connect(websocket(address), Config::new(), ()).await;
         assert_names(&opened.unwrap_err(), address);
         let missing = antiphon_net::Link::tcp("localhost:x").await.unwrap_err();
         let missing = missing.to_string();
@@ -441,10 +415,9 @@ fn a_refused_connection_did_not_name_its_address_on_threads() {
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     assert_names(&error, address);
     let url = format!("http://{address}/");
-    let client = antiphon_blocking::http::connect(&url, Config::new()).unwrap();
+    let client = antiphon_blocking::connect(&url, Config::new(), ()).unwrap();
     assert_names(&client.call::<()>("m", ()).wait().unwrap_err(), address);
-    let websocket = websocket_to(address);
-    let opened = antiphon_blocking::websocket::connect(websocket, Config::new(), ());
+    let opened = antiphon_blocking::connect(websocket(address), Config::new(), ());
     assert_names(&opened.unwrap_err(), address);
 }
 
@@ -474,16 +447,14 @@ fn refusing() -> Server {
 }
 
 fn the_first_calls_could_not_fail_as_a_typed_client_does(rt: Rt) {
-    rt.run(|runtime| async move {
+    rt.run(|_| async move {
         let server = refusing();
         let options = keeping().with_on_open(log_in);
-        let client = keep(rt, &runtime, server.address, options, Config::new());
-        let error = given_up(&client).await;
+        let error = given_up(keep(tcp(server.address), options).await).await;
         assert!(
             error.ends_with("the first call failed: the badge has expired"),
             "{error}"
         );
-        client.close();
     });
 }
 
@@ -491,17 +462,12 @@ fn the_first_calls_could_not_fail_as_a_typed_client_does(rt: Rt) {
 #[test]
 fn the_first_calls_could_not_fail_as_a_typed_client_does_on_threads() {
     let server = refusing();
-    let client = keep_on_threads(
-        server.address,
-        keeping().with_on_open(log_in),
-        Config::new(),
-    );
-    let error = given_up_on_threads(&client);
+    let options = keeping().with_on_open(log_in);
+    let error = given_up_on_threads(keep_on_threads(tcp(server.address), options));
     assert!(
         error.ends_with("the first call failed: the badge has expired"),
         "{error}"
     );
-    client.close();
 }
 
 /// Every adapter has the type of the headers that interceptors add.

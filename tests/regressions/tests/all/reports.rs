@@ -113,7 +113,7 @@ fn nobody_was_told_which_request_was_left_without_an_answer_on_threads() {
 macro_rules! on_tasks {
     ($name:ident, $adapter:ident) => {
         async fn $name() {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let (told, reports) = channel();
             let (near, far) = Link::pair();
             let _server = attach(far, Config::new(), Wrong(told));
@@ -299,7 +299,7 @@ fn a_notification_that_nobody_takes_was_silent_and_a_refused_one_an_error_on_thr
 macro_rules! notifications_on_tasks {
     ($name:ident, $adapter:ident) => {
         async fn $name() -> Receiver<Report> {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let (told, reports) = channel();
             let (near, far) = Link::pair();
             let server = attach(far, Config::new(), router!($adapter, told));
@@ -397,7 +397,7 @@ fn the_answer_to_a_cancelled_call_was_reported_as_unmatched_on_threads() {
 macro_rules! cancelled_on_tasks {
     ($name:ident, $adapter:ident) => {
         async fn $name() {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let (told, reports) = channel();
             let (near, far) = Link::pair();
             let _server = attach(far, cancelling(), Slow);

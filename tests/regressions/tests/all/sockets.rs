@@ -84,9 +84,9 @@ fn tcp_sockets_are_without_keep_alive(rt: Rt) {
             let server = adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
             let address = server.local_addr();
             let _running = server.start(Config::new(), |_| Yes);
-            let link = adapter::Link::tcp(address).await.unwrap();
-            let peer = adapter::connect(link, Config::new(), ());
-            assert!(peer.call::<bool>("m", ()).await.unwrap());
+            let url = format!("tcp://{address}");
+            let client = adapter::connect(url, Config::new(), ()).await.unwrap();
+            assert!(client.call::<bool>("m", ()).await.unwrap());
             assert_both_ends_keep_alive(address);
         });
     });
@@ -101,10 +101,9 @@ fn websocket_sockets_are_without_keep_alive(rt: Rt) {
             let options = adapter::ConnectionConfig::from(Config::new());
             let route = WebSocketConfig::server();
             let _running = server.start(options.with_websocket(route), |_| Yes);
-            let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
-            let connected = adapter::websocket::connect(there, Config::new(), ());
-            let peer = connected.await.unwrap();
-            assert!(peer.call::<bool>("m", ()).await.unwrap());
+            let url = format!("ws://{address}/");
+            let client = adapter::connect(url, Config::new(), ()).await.unwrap();
+            assert!(client.call::<bool>("m", ()).await.unwrap());
             assert_both_ends_keep_alive(address);
         });
     });
@@ -118,7 +117,7 @@ fn http_sockets_are_without_keep_alive(rt: Rt) {
             let address = server.local_addr();
             let _running = server.start_http(Config::new(), Yes);
             let url = format!("http://{address}/");
-            let client = adapter::http::connect(&url, Config::new()).unwrap();
+            let client = adapter::connect(url, Config::new(), ()).await.unwrap();
             assert!(client.call::<bool>("m", ()).await.unwrap());
             assert_both_ends_keep_alive(address);
         });
@@ -128,12 +127,12 @@ fn http_sockets_are_without_keep_alive(rt: Rt) {
 // USE-23
 #[test]
 fn sockets_are_without_keep_alive_on_threads() {
-    use antiphon_blocking::{ConnectionConfig, Link, TcpServer, attach, websocket};
+    use antiphon_blocking::{ConnectionConfig, TcpServer, connect};
     let server = TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let running = server.start(Config::new(), |_| Yes).unwrap();
-    let peer = attach(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-    assert!(peer.call::<bool>("m", ()).wait().unwrap());
+    let client = connect(format!("tcp://{address}"), Config::new(), ()).unwrap();
+    assert!(client.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
 
@@ -141,18 +140,16 @@ fn sockets_are_without_keep_alive_on_threads() {
     let address = server.local_addr().unwrap();
     let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
     let running = server.start(options, |_| Yes).unwrap();
-    let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
-    let peer = websocket::connect(there, Config::new(), ()).unwrap();
-    assert!(peer.call::<bool>("m", ()).wait().unwrap());
+    let client = connect(format!("ws://{address}/"), Config::new(), ()).unwrap();
+    assert!(client.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
 
     let server = TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let running = server.start_http(Config::new(), |_| Yes).unwrap();
-    let there = format!("http://{address}/");
     choose_executor();
-    let client = antiphon_blocking::http::connect(&there, Config::new()).unwrap();
+    let client = connect(format!("http://{address}/"), Config::new(), ()).unwrap();
     assert!(client.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
@@ -176,9 +173,9 @@ fn nobody_sees_accepted_sockets(rt: Rt) {
                 sent.unwrap();
             });
             let _running = server.start(Config::new(), |_| Yes);
-            let link = adapter::Link::tcp(address).await.unwrap();
-            let peer = adapter::connect(link, Config::new(), ());
-            assert!(peer.call::<bool>("m", ()).await.unwrap());
+            let url = format!("tcp://{address}");
+            let client = adapter::connect(url, Config::new(), ()).await.unwrap();
+            assert!(client.call::<bool>("m", ()).await.unwrap());
             assert_eq!(sockets.try_recv().unwrap(), (true, true));
         });
     });
@@ -207,7 +204,8 @@ fn nobody_sees_accepted_sockets_on_threads() {
     let server = server.on_accept(hook(seen));
     let _running = server.start_http(Config::new(), |_| Yes).unwrap();
     choose_executor();
-    let client = antiphon_blocking::http::connect(&format!("http://{address}/"), Config::new());
+    let url = format!("http://{address}/");
+    let client = antiphon_blocking::connect(url, Config::new(), ());
     assert!(client.unwrap().call::<bool>("m", ()).wait().unwrap());
     assert_eq!(sockets.recv_timeout(LONG).unwrap(), (true, true));
 }

@@ -12,14 +12,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, OwnedError, Retry};
-use antiphon_net::http::{Endpoint, HttpClient, HttpClientConfig, HttpError};
+use antiphon_net::http::{Endpoint, HttpError};
+use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::{
-    ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
+    self, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
 };
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
-    Answer, CallError, Connecting, ConnectionConfig, Link, Peer, ReconnectConfig,
-    ReconnectingClient, Request, Running, Service, TcpServer,
+    Answer, CallError, Client, ClientConfig, ConnectError, Connecting, ConnectionConfig, Link,
+    Peer, Request, Running, Service, Target, TcpServer,
 };
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{Authority, NAME, Validity};
@@ -235,25 +236,16 @@ fn foreign(config: Arc<ServerConfig>) -> (u16, Receiver<Option<Vec<u8>>>) {
     (port, agreed)
 }
 
-fn client(rt: Option<Rt>, port: u16, config: Arc<ClientConfig>) -> HttpClient {
-    client_of(
-        rt,
-        &format!("https://{NAME}:{port}/"),
-        config,
-        Config::new(),
-    )
+async fn client(rt: Option<Rt>, port: u16, tls: Arc<rustls::ClientConfig>) -> Client {
+    let options = ClientConfig::from(Config::new()).with_tls(tls);
+    client_of(rt, &format!("https://{NAME}:{port}/"), options).await
 }
 
-fn client_of(
-    rt: Option<Rt>,
-    url: &str,
-    config: Arc<ClientConfig>,
-    options: impl Into<HttpClientConfig>,
-) -> HttpClient {
+async fn client_of(rt: Option<Rt>, url: &str, options: ClientConfig) -> Client {
     match rt {
-        None => antiphon_blocking::http::connect_tls(url, options, config),
-        Some(Rt::Tokio | Rt::TokioLocal) => antiphon_tokio::http::connect_tls(url, options, config),
-        Some(_) => antiphon_async_std::http::connect_tls(url, options, config),
+        None => antiphon_blocking::connect(url, options, ()),
+        Some(Rt::Tokio | Rt::TokioLocal) => antiphon_tokio::connect(url, options, ()).await,
+        Some(_) => antiphon_async_std::connect(url, options, ()).await,
     }
     .expect("a client")
 }
@@ -264,14 +256,14 @@ async fn call_with_every_offer(rt: Option<Rt>) {
     let (port, agreed) = foreign(authority.open_server(identity, &[H2, STRANGE, HTTP1]));
     let offers: [&[&[u8]]; 4] = [&[H2, HTTP1], &[H2], &[HTTP1], &[]];
     for offered in offers {
-        let client = client(rt, port, authority.offering_client(offered));
+        let client = client(rt, port, authority.offering_client(offered)).await;
         let called = client.call::<u64>("m", ()).await;
         assert_eq!(called.expect("an answer"), 7, "{rt:?} {offered:?}");
         let agreed = agreed.recv_timeout(LONG).expect("a connection");
         let wanted = (!offered.is_empty()).then_some(HTTP1);
         assert_eq!(agreed.as_deref(), wanted, "{rt:?} {offered:?}");
     }
-    let client = client(rt, port, authority.offering_client(&[STRANGE]));
+    let client = client(rt, port, authority.offering_client(&[STRANGE])).await;
     let refused = client.call::<u64>("m", ()).await;
     let refused = refused.expect_err("it is not HTTP/1.1 that was agreed on");
     assert!(
@@ -328,15 +320,11 @@ async fn open_a_websocket(rt: Option<Rt>) {
     let server = server.with_secure(antiphon_net::tls::Acceptor::new(config));
     let running = server.start(websocket, |_| Agreed);
     for (offered, is_agreed) in [(H2, true), (HTTP1, true), (STRANGE, false)] {
-        let (there, config) = (
-            WebSocketConfig::client(&url),
-            authority.offering_client(&[offered]),
-        );
-        let there = there.expect("a URL");
-        let opened = antiphon_net::websocket::connect_tls(there, config, Config::new(), ()).await;
-        match opened {
-            Ok(peer) => {
-                let agreed = peer.call::<Option<Vec<u8>>>("agreed", ()).await;
+        let options = ClientConfig::from(Config::new());
+        let options = options.with_tls(authority.offering_client(&[offered]));
+        match antiphon_net::connect(&url, options, ()).await {
+            Ok(client) => {
+                let agreed = client.call::<Option<Vec<u8>>>("agreed", ()).await;
                 assert_eq!(agreed.expect("an answer").as_deref(), Some(HTTP1), "{rt:?}");
                 assert!(is_agreed, "{rt:?} {offered:?}");
             }
@@ -363,12 +351,12 @@ fn nobody_was_told_what_tls_had_agreed_on_on_threads() {
 }
 
 /// A client that tries again after 5 s, three times.
-fn patient() -> HttpClientConfig {
-    let mut options = HttpClientConfig::new(Config::new());
+fn patient(tls: Arc<rustls::ClientConfig>) -> ClientConfig {
     let mut retry = Retry::new();
     (retry.initial_delay, retry.jitter) = (Duration::from_secs(5), 0.0);
-    options.retry = Some(retry);
-    options
+    ClientConfig::from(Config::new())
+        .with_tls(tls)
+        .with_retry(retry)
 }
 
 /// A name that does not exist (RFC 6761, 6.4).
@@ -409,7 +397,7 @@ async fn call_in_vain(rt: Option<Rt>) {
         if url.contains(NO_NAME) && !knows_that_there_is_no_such_name() {
             continue;
         }
-        let client = client_of(rt, &url, config, patient());
+        let client = client_of(rt, &url, patient(config)).await;
         let began = Instant::now();
         let failed = client.call::<u64>("m", ()).no_timeout().idempotent().await;
         let failed = failed.expect_err("no connection").to_string();
@@ -437,27 +425,25 @@ fn a_call_was_repeated_after_a_fault_that_lasts_on_threads() {
 }
 
 /// A client that reconnects as it does by default: without end. Returns it, and a count of its attempts.
-fn reconnecting(
+async fn reconnecting(
     rt: Option<Rt>,
     dial: impl Fn(u32) -> Connecting + Send + Sync + 'static,
     dial_on_threads: impl Fn(u32) -> std::io::Result<antiphon_blocking::Link> + Send + Sync + 'static,
-) -> (ReconnectingClient, Arc<AtomicU32>) {
+) -> (Result<Client, ConnectError>, Arc<AtomicU32>) {
     let attempts = Arc::<AtomicU32>::default();
     let count = Arc::clone(&attempts);
-    let config = ReconnectConfig::default();
     let client = match rt {
-        None => antiphon_blocking::reconnect(
-            move || dial_on_threads(count.fetch_add(1, Ordering::SeqCst)),
-            config,
-            Config::new(),
-            || (),
-        ),
+        None => {
+            let dial = move || dial_on_threads(count.fetch_add(1, Ordering::SeqCst));
+            let target = antiphon_blocking::Link::target(dial);
+            antiphon_blocking::reconnect(target, Config::new(), || ())
+        }
         Some(_) => {
             let dial = move || dial(count.fetch_add(1, Ordering::SeqCst));
-            Ok(antiphon_net::reconnect(dial, config, Config::new(), ()).expect("a strategy"))
+            antiphon_net::reconnect(Target::new(dial), Config::new(), ()).await
         }
     };
-    (client.expect("a strategy"), attempts)
+    (client, attempts)
 }
 
 async fn reconnect_in_vain(rt: Option<Rt>) {
@@ -470,7 +456,7 @@ async fn reconnect_in_vain(rt: Option<Rt>) {
         }
         let config = stranger.client(None);
         let again = Arc::clone(&config);
-        let (client, attempts) = reconnecting(
+        let made = reconnecting(
             rt,
             move |_| {
                 let config = Arc::clone(&config);
@@ -480,14 +466,14 @@ async fn reconnect_in_vain(rt: Option<Rt>) {
             },
             move |_| antiphon_blocking::tls::connect((name, port), NAME, Arc::clone(&again)),
         );
-        let failed = client.wait_open(LONG / 2).await.expect_err("no connection");
-        let CallError::NoConnection(why) = &failed else {
+        let (client, attempts) = made.await;
+        let failed = client.expect_err("no connection");
+        assert!(!failed.is_retryable(), "{rt:?} {failed}");
+        let ConnectError::Io(error) = &failed else {
             panic!("{rt:?} {failed:?}")
         };
-        assert!(
-            why.is_final() && why.last_error().is_some(),
-            "{rt:?} {failed}"
-        );
+        let fault = (name != NO_NAME).then_some(TlsFault::UnknownIssuer);
+        assert_eq!(TlsFault::of(error), fault, "{rt:?} {failed}");
         assert_eq!(attempts.load(Ordering::SeqCst), 1, "{rt:?} {failed}");
     }
 }
@@ -520,7 +506,7 @@ async fn reconnect_after_all(rt: Option<Rt>) {
         let _ = heard.send(second);
     });
     let lasting = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "a fault that lasts");
-    let (client, attempts) = reconnecting(
+    let made = reconnecting(
         rt,
         move |attempt| match attempt {
             1 => Box::pin(std::future::ready(Err(lasting()))),
@@ -531,6 +517,8 @@ async fn reconnect_after_all(rt: Option<Rt>) {
             _ => antiphon_blocking::Link::tcp(("127.0.0.1", port)),
         },
     );
+    let (client, attempts) = made.await;
+    let client = client.expect("a first connection");
     let second = is_heard.recv_timeout(LONG).expect("a second connection");
     assert_eq!(attempts.load(Ordering::SeqCst), 3, "{rt:?}");
     drop((client, second));

@@ -566,7 +566,7 @@ macro_rules! thread {
 macro_rules! conversation {
     ($name:ident, $adapter:ident, $get:ident, $peer:ident $(, $is_async:tt)?) => {
         $($is_async)? fn $name() {
-            use $adapter::{Link, Router, connect};
+            use $adapter::{Link, Router, attach};
             let (told, heard) = channel();
             let answers = move |text: &'static str| {
                 let told: Sender<String> = told.clone();
@@ -582,8 +582,8 @@ macro_rules! conversation {
                 .raw("set", answers("-1e1"))
                 .raw("log", answers("null"));
             let (near, far) = Link::pair();
-            let _server = $peer!(connect(far, Config::new(), router));
-            let peer = $peer!(connect(near, Config::new(), ()));
+            let _server = $peer!(attach(far, Config::new(), router));
+            let peer = $peer!(attach(near, Config::new(), ()));
             let next = || heard.recv_timeout(LONG).expect("told");
             let named = ListingClient::new(peer.clone());
             let in_order = ListingClient::new(peer.clone()).by_position();
@@ -676,9 +676,9 @@ trait Log {
 macro_rules! flood {
     ($name:ident, $adapter:ident, $get:ident, $link:ident, $peer:ident $(, $is_async:tt)?) => {
         $($is_async)? fn $name() {
-            use $adapter::{Link, connect};
+            use $adapter::{Link, attach};
             let link = $link!(Link::tcp(late_reader())).expect("a link");
-            let peer = $peer!(connect(link, Config::new(), ()));
+            let peer = $peer!(attach(link, Config::new(), ()));
             let log = LogClient::new(peer.clone());
             let text = "x".repeat(1000);
             for _ in 0..MANY {

@@ -102,7 +102,7 @@ fn a_call_of_our_own_client_that_timed_out_ran_on_for_the_drain_time() {
     for on in EVERYWHERE {
         let server = http(on, Config::new());
         let url = format!("http://{}/", server.address());
-        let client = antiphon_blocking::http::connect(&url, Config::new()).expect("a thread");
+        let client = antiphon_blocking::connect(&url, Config::new(), ()).expect("a thread");
         let call = client.call::<u8>("slow", &[60_000]);
         let ended = call.timeout(Duration::from_millis(300)).wait();
         assert!(ended.is_err(), "{on:?}");

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::http::{Endpoint, HttpError, connect_tls};
+use antiphon_net::http::{Endpoint, HttpError};
 use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::ServerConfig;
-use antiphon_net::{Answer, CallError, Context, Peer, Request, Service, TcpServer};
+use antiphon_net::{
+    Answer, CallError, ClientConfig, Context, Peer, Request, Service, TcpServer, connect,
+};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, choose_executor, on_every_runtime};
 
@@ -54,11 +56,13 @@ fn a_client_certificate_reaches_the_handlers_of_a_request(rt: Rt) {
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(Config::new(), Who, runtime);
             let (url, running) = start(server, endpoint).await;
-            let connect = |config| connect_tls(&url, Config::new(), config).expect("a client");
-            let client = connect(trusting);
+            let options = |config| ClientConfig::from(Config::new()).with_tls(config);
+            let client = connect(&url, options(trusting), ()).await;
+            let client = client.expect("a client");
             let seen: Vec<u8> = client.call("who", ()).await.expect("an answer");
             assert_eq!(seen, shown, "{rt:?}");
-            let error = connect(strange).call::<()>("who", ()).await;
+            let strange = connect(&url, options(strange), ()).await;
+            let error = strange.expect("a client").call::<()>("who", ()).await;
             let fault = fault(error.expect_err("nobody vouches for it"));
             assert_eq!(fault, Some(TlsFault::UnknownIssuer), "{rt:?}");
             running.stop();
@@ -100,7 +104,10 @@ fn the_same_on_threads() {
         .with_tls(config)
         .start_http(Config::new(), |_| Who)
         .expect("a thread");
-    let connect = |config| antiphon_blocking::http::connect_tls(&url, Config::new(), config);
+    let connect = |config: Arc<_>| {
+        let options = ClientConfig::from(Config::new()).with_tls(config);
+        antiphon_blocking::connect(&url, options, ())
+    };
     let client = connect(authority.client(Some(own))).expect("a client");
     for _ in 0..3 {
         let seen: Vec<u8> = client.call("who", ()).wait().expect("an answer");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::{Answer, Link, Peer, Request, Service, TcpServer, UnixServer, attach, http};
+use antiphon_net::{Answer, Link, Peer, Request, Service, TcpServer, UnixServer, attach, connect};
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
 on_every_runtime! {
@@ -56,7 +56,7 @@ fn handlers_of_http_run_on_the_runtime_that_is_named(rt: Rt) {
         let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", server.local_addr());
         let running = server.start_http(Config::new(), Arc::new(Where));
-        let client = http::connect(&url, Config::new()).unwrap();
+        let client = connect(&url, Config::new(), ()).await.unwrap();
         let seen: String = client.call("here", ()).await.unwrap();
         assert_eq!(seen, format!("{:?}", Some(rt)));
         running.stop();

@@ -3,15 +3,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Config, OwnedError};
+use antiphon::{Config, ConnectionState, OwnedError, ReconnectStrategy};
 use antiphon_net::sleep_until;
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{Answer, ConnectionConfig, Context, Request};
+use antiphon_net::{
+    Answer, Client, ClientConfig, ConnectError, ConnectionConfig, Context, Request,
+};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -480,64 +483,55 @@ fn a_peer_that_vanishes_leaves_the_server_as_it_was() {
 }
 
 /// Checks what a client sees: what it has sent in its handshake, a long text that comes back, and
-/// the errors for a path that is not served and for `wss`, which needs another function.
+/// the errors for a path that is not served and for `wss` without roots.
 fn client(on: On, address: SocketAddr) {
-    let there = WebSocketConfig::client(&format!("ws://{address}/rpc?v=2")).unwrap();
-    let there = there.with_header("cookie", "name=Ada").unwrap();
-    let refused = WebSocketConfig::client(&format!("ws://{address}/admin")).unwrap();
-    let secure = WebSocketConfig::client("wss://localhost/").unwrap();
-    let long = "añ€𝄞".repeat(50_000);
-    let wanted = (Some("/rpc?v=2".to_owned()), Some("Ada".to_owned()));
-    let check = |error: io::Error, kind: io::ErrorKind, what: &str| {
-        assert_eq!(error.kind(), kind, "{on:?}: {error}");
-        assert!(error.to_string().contains(what), "{on:?}: {error}");
+    let options = || ClientConfig::from(Config::new()).with_header("cookie", "name=Ada");
+    let there = format!("ws://{address}/rpc?v=2");
+    let refused = format!("ws://{address}/admin");
+    let secure = "wss://localhost/".to_owned();
+    let test = async |connect: &dyn Fn(String) -> Connected| {
+        let client = connect(there).await.unwrap();
+        let long = "añ€𝄞".repeat(50_000);
+        let who: (Option<String>, Option<String>) = client.call("who", ()).await.unwrap();
+        assert_eq!(who, (Some("/rpc?v=2".into()), Some("Ada".into())));
+        let back: (String,) = client.call("echo", &(&long,)).await.unwrap();
+        assert_eq!(back.0, long);
+        let peer = client.peer().unwrap();
+        peer.close(antiphon::CloseReason::Done);
+        peer.wait_closed(LONG).await.unwrap();
+        assert!(client.last_error().is_none());
+        let ConnectError::Io(error) = connect(refused).await.unwrap_err() else {
+            panic!("{on:?}: it was not asked");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{on:?}");
+        assert!(error.to_string().contains("404"), "{on:?}: {error}");
+        let error = connect(secure).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Target(_)), "{on:?}: {error}");
+        assert!(error.to_string().contains("TLS"), "{on:?}: {error}");
     };
-    let refused_kind = io::ErrorKind::ConnectionRefused;
     match on {
-        On::Threads => {
-            use antiphon_blocking::websocket::connect;
-            let peer = connect(there, Config::new(), ()).unwrap();
-            let who: (Option<String>, Option<String>) = peer.call("who", ()).wait().unwrap();
-            assert_eq!(who, wanted);
-            let back: (String,) = peer.call("echo", &(&long,)).wait().unwrap();
-            assert_eq!(back.0, long);
-            peer.close(antiphon::CloseReason::Done);
-            peer.wait_closed(LONG).wait().unwrap();
-            assert!(peer.transport_error().is_none());
-            check(
-                connect(refused, Config::new(), ()).unwrap_err(),
-                refused_kind,
-                "404",
-            );
-            let error = connect(secure, Config::new(), ()).unwrap_err();
-            check(error, io::ErrorKind::Unsupported, "TLS");
-        }
+        On::Threads => antiphon_net::block_on(test(&|url| {
+            let connected = antiphon_blocking::connect(url, options(), ());
+            Box::pin(std::future::ready(connected))
+        })),
         On::Tasks(rt) => rt.run(|_| async move {
-            let connect = async |websocket: WebSocketConfig| match rt {
-                Rt::Tokio | Rt::TokioLocal => {
-                    antiphon_tokio::websocket::connect(websocket, Config::new(), ()).await
-                }
-                Rt::Smol | Rt::AsyncStd => {
-                    antiphon_async_std::websocket::connect(websocket, Config::new(), ()).await
+            let connect = |url| -> Connected {
+                match rt {
+                    Rt::Tokio | Rt::TokioLocal => {
+                        Box::pin(antiphon_tokio::connect(url, options(), ()))
+                    }
+                    Rt::Smol | Rt::AsyncStd => {
+                        Box::pin(antiphon_async_std::connect(url, options(), ()))
+                    }
                 }
             };
-            let peer = connect(there).await.unwrap();
-            let who: (Option<String>, Option<String>) = peer.call("who", ()).await.unwrap();
-            assert_eq!(who, wanted);
-            let back: (String,) = peer.call("echo", &(&long,)).await.unwrap();
-            assert_eq!(back.0, long);
-            peer.close(antiphon::CloseReason::Done);
-            peer.wait_closed(LONG).await.unwrap();
-            assert!(peer.transport_error().is_none());
-            check(connect(refused).await.unwrap_err(), refused_kind, "404");
-            check(
-                connect(secure).await.unwrap_err(),
-                io::ErrorKind::Unsupported,
-                "TLS",
-            );
+            test(&connect).await;
         }),
     }
 }
+
+/// A client that is being connected.
+type Connected = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
 
 // WSK-14 SRV-33 ERR-13
 #[test]
@@ -554,7 +548,6 @@ fn clients_and_servers_of_all_adapters_understand_each_other() {
 // CON-05 CON-07 ERR-13
 #[test]
 fn a_client_that_reconnects_is_open_only_after_a_handshake() {
-    use antiphon::{ConnectionState, ReconnectStrategy};
     // The server accepts connections, and refuses the handshake.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -571,19 +564,20 @@ fn a_client_that_reconnects_is_open_only_after_a_handshake() {
             stream.write_all(b"HTTP/1.1 503 Busy\r\n\r\n").unwrap();
         }
     });
-    let mut keep = antiphon_blocking::ReconnectConfig::default();
-    keep.reconnect = ReconnectStrategy::Fixed {
+    let mut options = ClientConfig::from(Config::new());
+    options.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
         max_attempts: 1,
     };
-    let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
-    let options = ConnectionConfig::from(Config::new()).with_websocket(there);
-    let connect = move || antiphon_blocking::Link::tcp(address);
-    let client = antiphon_blocking::reconnect(connect, keep, options, || ()).unwrap();
-    assert!(
-        client.wait_open(LONG).wait().is_err(),
-        "it gives up after one more attempt"
-    );
-    assert_eq!(client.states(), [ConnectionState::Closed]);
+    let seen = Arc::<Mutex<Vec<ConnectionState>>>::default();
+    let states = Arc::clone(&seen);
+    options.on_change = Some(Arc::new(move |change| {
+        states.lock().unwrap().push(change.state);
+    }));
+    let client = antiphon_blocking::reconnect(format!("ws://{address}/"), options, || ());
+    let error = client.expect_err("it gives up after one more attempt");
+    assert!(error.to_string().contains("503"), "{error}");
     refusing.join().unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(!seen.contains(&ConnectionState::Open), "{seen:?}");
 }

@@ -60,18 +60,17 @@ fn a_websocket_goes_over_tls() {
         let url = format!("wss://{NAME}:{}/", serving.address.port());
         for client in ALL {
             let config = authority.client(Some(own.clone()));
-            let caller = Caller::of_websocket(client, &url, config.clone()).unwrap();
+            let caller = Caller::of_websocket(client, &url, Some(config)).unwrap();
             assert_eq!(caller.echo(&text).unwrap(), text);
             assert_eq!(caller.who().unwrap().as_deref(), Some(&*own.certificate));
             caller.end();
             assert!(caller.broken_by().is_none(), "{kind:?} {client:?}");
 
-            // The function refuses `ws:`, and a certificate that nobody trusted has signed.
-            let plain = url.replace("wss:", "ws:");
-            let refused = Caller::of_websocket(client, &plain, config).err().unwrap();
-            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            // It refuses `wss:` without roots, and a certificate that nobody trusted has signed.
+            let refused = Caller::of_websocket(client, &url, None).err().unwrap();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
             let stranger = Authority::new("a stranger").client(None);
-            let refused = Caller::of_websocket(client, &url, stranger);
+            let refused = Caller::of_websocket(client, &url, Some(stranger));
             assert_eq!(fault(refused), TlsFault::UnknownIssuer);
             serving.failure();
         }

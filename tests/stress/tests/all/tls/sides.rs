@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_net::tls::rustls;
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{Answer, CallError, ConnectionConfig, Context, Peer, Request, Service};
+use antiphon_net::{
+    Answer, CallError, Client, ClientConfig, ConnectionConfig, Context, Peer, Request, Service,
+};
 use antiphon_stress::{LONG, Rt};
 
 /// An adapter under test.
@@ -88,23 +90,27 @@ enum Running {
 }
 
 impl Serving {
-    pub(crate) fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
+    pub(crate) fn new(kind: Kind, config: Arc<rustls::ServerConfig>) -> Self {
         Self::with_timeout(kind, config, LONG)
     }
 
-    pub(crate) fn with_timeout(kind: Kind, config: Arc<ServerConfig>, timeout: Duration) -> Self {
+    pub(crate) fn with_timeout(
+        kind: Kind,
+        config: Arc<rustls::ServerConfig>,
+        timeout: Duration,
+    ) -> Self {
         Self::start(kind, config, timeout, options())
     }
 
     /// A server of `wss`.
-    pub(crate) fn of_websocket(kind: Kind, config: Arc<ServerConfig>) -> Self {
+    pub(crate) fn of_websocket(kind: Kind, config: Arc<rustls::ServerConfig>) -> Self {
         let route = WebSocketConfig::server();
         Self::start(kind, config, LONG, options().with_websocket(route))
     }
 
     fn start(
         kind: Kind,
-        config: Arc<ServerConfig>,
+        config: Arc<rustls::ServerConfig>,
         timeout: Duration,
         options: ConnectionConfig,
     ) -> Self {
@@ -170,10 +176,10 @@ impl Serving {
 }
 
 /// A client, in a connection.
-pub(crate) enum Caller {
-    Blocking(antiphon_blocking::Peer),
-    Tokio(Peer, Arc<tokio::runtime::Runtime>),
-    Futures(Peer),
+pub(crate) struct Caller {
+    client: Client,
+    /// What the client runs on, if it is tokio: it is dropped after it.
+    runtime: Option<Arc<tokio::runtime::Runtime>>,
 }
 
 impl Caller {
@@ -181,109 +187,90 @@ impl Caller {
         kind: Kind,
         address: SocketAddr,
         name: &str,
-        config: Arc<ClientConfig>,
+        config: Arc<rustls::ClientConfig>,
     ) -> io::Result<Self> {
         match kind {
             Kind::Blocking => {
                 let link = antiphon_blocking::tls::connect(address, name, config)?;
-                antiphon_blocking::attach(link, options(), Answers).map(Self::Blocking)
+                let client = antiphon_blocking::connect(link, options(), Answers)?;
+                Ok(Self::of(client, None))
             }
             Kind::Tokio => {
                 let runtime = tokio();
-                let peer = runtime.block_on(async {
+                let client = runtime.block_on(async {
                     let link = antiphon_tokio::tls::connect(address, name, config).await?;
-                    io::Result::Ok(antiphon_tokio::attach(link, options(), Answers))
+                    antiphon_tokio::connect(link, options(), Answers).await
                 })?;
-                Ok(Self::Tokio(peer, runtime))
+                Ok(Self::of(client, Some(runtime)))
             }
             Kind::Smol | Kind::AsyncStd => kind.runtime().run(|_| async {
                 let link = antiphon_async_std::tls::connect(address, name, config).await?;
-                let peer = antiphon_async_std::attach(link, options(), Answers);
-                Ok(Self::Futures(peer))
+                let client = antiphon_async_std::connect(link, options(), Answers).await?;
+                Ok(Self::of(client, None))
             }),
         }
     }
 
-    /// A client of `wss`.
+    /// A client of a WebSocket.
     pub(crate) fn of_websocket(
         kind: Kind,
         url: &str,
-        config: Arc<ClientConfig>,
+        config: Option<Arc<rustls::ClientConfig>>,
     ) -> io::Result<Self> {
-        let there = WebSocketConfig::client(url)?;
+        let mut options = ClientConfig::from(options());
+        options.tls = config;
         match kind {
             Kind::Blocking => {
-                let peer =
-                    antiphon_blocking::websocket::connect_tls(there, config, options(), Answers);
-                peer.map(Self::Blocking)
+                let client = antiphon_blocking::connect(url, options, Answers)?;
+                Ok(Self::of(client, None))
             }
             Kind::Tokio => {
                 let runtime = tokio();
-                let peer =
-                    antiphon_tokio::websocket::connect_tls(there, config, options(), Answers);
-                let peer = runtime.block_on(peer)?;
-                Ok(Self::Tokio(peer, runtime))
+                let client = antiphon_tokio::connect(url, options, Answers);
+                let client = runtime.block_on(client)?;
+                Ok(Self::of(client, Some(runtime)))
             }
             Kind::Smol | Kind::AsyncStd => kind.runtime().run(|_| async {
-                let peer =
-                    antiphon_async_std::websocket::connect_tls(there, config, options(), Answers);
-                peer.await.map(Self::Futures)
+                let client = antiphon_async_std::connect(url, options, Answers);
+                Ok(Self::of(client.await?, None))
             }),
+        }
+    }
+
+    fn of(client: Client, runtime: Option<Arc<tokio::runtime::Runtime>>) -> Self {
+        Self { client, runtime }
+    }
+
+    fn run<F: Future>(&self, work: F) -> F::Output {
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(work),
+            None => async_io::block_on(work),
         }
     }
 
     pub(crate) fn echo(&self, text: &str) -> Result<String, CallError> {
-        let got: Result<(String,), _> = match self {
-            Self::Blocking(peer) => peer.call("echo", &(text,)).wait(),
-            Self::Tokio(peer, runtime) => runtime.block_on(peer.call("echo", &(text,))),
-            Self::Futures(peer) => async_io::block_on(peer.call("echo", &(text,))),
-        };
+        let got: Result<(String,), _> = self.run(self.client.call("echo", &(text,)));
         got.map(|(text,)| text)
     }
 
     pub(crate) fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
-        match self {
-            Self::Blocking(peer) => peer.call("who", ()).wait(),
-            Self::Tokio(peer, runtime) => runtime.block_on(peer.call("who", ())),
-            Self::Futures(peer) => async_io::block_on(peer.call("who", ())),
-        }
+        self.run(self.client.call("who", ()))
     }
 
     /// Ends the conversation in good order, and waits for the end.
     pub(crate) fn end(&self) {
-        let closed = match self {
-            Self::Blocking(peer) => {
-                peer.drain();
-                peer.wait_closed(LONG).wait()
-            }
-            Self::Tokio(peer, runtime) => {
-                peer.drain();
-                runtime.block_on(peer.wait_closed(LONG))
-            }
-            Self::Futures(peer) => {
-                peer.drain();
-                async_io::block_on(peer.wait_closed(LONG))
-            }
-        };
-        closed.expect("an end");
+        self.client.close();
+        self.wait_closed();
+    }
+
+    fn wait_closed(&self) {
+        let peer = self.client.peer().expect("a connection");
+        self.run(peer.wait_closed(LONG)).expect("an end");
     }
 
     /// Waits for the end of the connection, and returns the error that ended it, if there was one.
     pub(crate) fn broken_by(&self) -> Option<io::Error> {
-        match self {
-            Self::Blocking(peer) => {
-                peer.wait_closed(LONG).wait().expect("an end");
-                peer.transport_error()
-            }
-            Self::Tokio(peer, runtime) => {
-                let closed = runtime.block_on(peer.wait_closed(LONG));
-                closed.expect("an end");
-                peer.transport_error()
-            }
-            Self::Futures(peer) => {
-                async_io::block_on(peer.wait_closed(LONG)).expect("an end");
-                peer.transport_error()
-            }
-        }
+        self.wait_closed();
+        self.client.last_error()
     }
 }
