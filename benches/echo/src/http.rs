@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use antiphon::Config;
 use antiphon::http::HttpRules;
-use antiphon_tokio::http::{HttpClient, HttpClientConfig, HttpConfig, connect};
-use antiphon_tokio::{Running, TcpServer};
+use antiphon_tokio::http::HttpConfig;
+use antiphon_tokio::{Client, ClientConfig, Running, TcpServer, connect};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use http_body_util::{BodyExt, Full};
@@ -163,7 +163,7 @@ async fn post(
 
 struct Asking<R> {
     runtime: Runtime,
-    client: HttpClient,
+    client: Client,
     /// The server, which stops when this is dropped.
     _running: R,
 }
@@ -171,10 +171,10 @@ struct Asking<R> {
 fn ours(ours: Ours) -> Outcome<Box<dyn Lane>> {
     let runtime = Runtime::tokio()?;
     let client = |address: SocketAddr| {
-        let mut options = HttpClientConfig::from(Config::new());
-        options.max_connections = MANY;
+        let mut options = ClientConfig::from(Config::new());
+        options.max_http_connections = MANY;
         options.idle_timeout = IDLE_TIME;
-        runtime.block_on(async { connect(&format!("http://{address}/"), options) })
+        runtime.block_on(connect(format!("http://{address}/"), options, ()))
     };
     if ours == Ours::Client {
         let client = client(runtime.block_on(far(Far::Answers))?)?;
@@ -220,7 +220,7 @@ impl<R> Lane for Asking<R> {
     }
 }
 
-async fn batch(client: &HttpClient) -> Outcome<()> {
+async fn batch(client: &Client) -> Outcome<()> {
     let batch = client.batch(|batch| {
         let call = |_| batch.call::<String>("echo", &(WORD,));
         (0..BATCH).map(call).collect::<Result<Vec<_>, _>>()

@@ -136,7 +136,7 @@ fn core() -> Outcome<()> {
 macro_rules! on {
     ($name:ident, $adapter:ident, $runtime:expr, $title:literal) => {
         fn $name() -> Outcome<()> {
-            use $adapter::{Link, TcpServer, connect};
+            use $adapter::{Link, TcpServer, attach};
             let (tell, told) = std::sync::mpsc::channel();
             thread::spawn(move || {
                 let runtime = $runtime.expect("a runtime can be made");
@@ -268,8 +268,8 @@ fn serve_websocket(listener: &std::net::TcpListener) -> Outcome<TcpStream> {
 }
 
 fn on_websocket() -> Outcome<()> {
-    use antiphon_tokio::websocket::{WebSocketConfig, connect};
-    use antiphon_tokio::{ConnectionConfig, TcpServer};
+    use antiphon_tokio::websocket::WebSocketConfig;
+    use antiphon_tokio::{ConnectionConfig, Link, TcpServer, attach};
     let runtime = tokio::runtime::Runtime::new()?;
     let _entered = runtime.enter();
     let server = runtime.block_on(TcpServer::bind("127.0.0.1:0"))?;
@@ -279,7 +279,8 @@ fn on_websocket() -> Outcome<()> {
     show("tokio WebSocket, server", || ask_websocket(address))?;
     drop(running);
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    let url = format!("ws://{}/", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    let url = format!("ws://{address}/");
     thread::scope(|scope| {
         let (done, sockets) = std::sync::mpsc::channel();
         scope.spawn(move || {
@@ -291,9 +292,10 @@ fn on_websocket() -> Outcome<()> {
             }
         });
         show("tokio WebSocket, client", || {
-            let there = WebSocketConfig::client(&url)?;
+            let options = ConnectionConfig::from(Config::new());
+            let options = options.with_websocket(WebSocketConfig::client(&url)?);
             let peer = runtime.block_on(async {
-                let peer = attach(there, Config::new(), ()).await?;
+                let peer = attach(Link::tcp(address).await?, options, ());
                 peer.call::<String>("echo", &("hello",)).await?;
                 Ok::<_, Box<dyn Error>>(peer)
             })?;

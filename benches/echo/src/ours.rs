@@ -117,7 +117,7 @@ struct Threads<R> {
 }
 
 mod threads {
-    use antiphon_blocking::websocket::{WebSocketConfig, connect as connect_ws};
+    use antiphon_blocking::websocket::WebSocketConfig;
     use antiphon_blocking::{Link, Peer, Running, TcpServer, UnixServer, attach};
 
     use super::{
@@ -162,7 +162,8 @@ mod threads {
     pub(super) fn websocket(ours: Ours, way: Way) -> Outcome<Box<dyn Lane>> {
         let call = |address: SocketAddr| {
             let there = WebSocketConfig::client(&format!("ws://{address}/"))?;
-            connect_ws(there, Config::new(), ())
+            let options = ConnectionConfig::from(Config::new()).with_websocket(there);
+            attach(Link::tcp(address)?, options, ())
         };
         if ours.is_client() {
             return Ok(lane(
@@ -291,8 +292,8 @@ macro_rules! on {
     ($name:ident, $adapter:ident, $runtime:expr, $floor:ident, $listen_ws:ident, $near_ws:ident) => {
         mod $name {
             use antiphon::Config;
-            use $adapter::websocket::{self, WebSocketConfig};
-            use $adapter::{Driver, Link, Peer, Running, TcpServer, UnixServer, connect, drive};
+            use $adapter::websocket::WebSocketConfig;
+            use $adapter::{Driver, Link, Peer, Running, TcpServer, UnixServer, attach, drive};
 
             use super::floors::$floor;
             use super::floors_ws::{$listen_ws, $near_ws};
@@ -338,7 +339,7 @@ macro_rules! on {
                     runtime.block_on(async {
                         let link = Link::tcp(address).await?;
                         Ok::<_, std::io::Error>(match ours {
-                            // As `connect` makes it: with a task of its own.
+                            // With a task of its own.
                             Ours::ClientInTask | Ours::Both => {
                                 (attach(link, Config::new(), ()), None)
                             }
@@ -371,8 +372,12 @@ macro_rules! on {
                 let runtime = $runtime;
                 let call = |address: SocketAddr| -> Outcome<(Peer, Option<Driver>)> {
                     let there = WebSocketConfig::client(&format!("ws://{address}/"))?;
-                    let peer = runtime.block_on(websocket::connect(there, Config::new(), ()))?;
-                    Ok((peer, None))
+                    let options = ConnectionConfig::from(Config::new()).with_websocket(there);
+                    runtime.block_on(async {
+                        let peer = attach(Link::tcp(address).await?, options, ());
+                        peer.opened().await?;
+                        Ok((peer, None))
+                    })
                 };
                 if ours.is_client() {
                     let peer = call($listen_ws(&runtime, Far::Answers)?)?;
