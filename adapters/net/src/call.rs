@@ -20,10 +20,11 @@ use crate::call_request::CallRequest;
 use crate::debug::debug_fields;
 use crate::intercepted::{Intercepted, InterceptedBatch, Shown};
 use crate::pending::{PendingBatch, PendingCall};
+use crate::resend::transmit;
 use crate::route::CallProgress;
 use crate::runtime::threads::block_on;
 use crate::text::Text;
-use crate::transmit::{Sending, Transmit, transmit};
+use crate::transmit::{Sending, Transmit};
 
 /// A call: await it in a task, or [`wait`](Self::wait) for it on a thread.
 ///

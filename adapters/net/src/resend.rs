@@ -12,20 +12,28 @@ use crate::entropy::Entropy;
 use crate::fault::is_permanent;
 #[cfg(feature = "http")]
 use crate::http::error::HttpError;
+use crate::pending::PendingCall;
 use crate::runtime::Runtime;
 use crate::text::Text;
-use crate::transmit::Transmit;
+use crate::transmit::{Sending, Transmit};
 
 /// How one attempt at a call has ended.
 type Ended = Result<OwnedOutcome, CallError>;
 
+/// Sends a call, and sends it again as the client's policy says.
+pub(crate) fn transmit<'c, T: Transmit + ?Sized>(
+    way: &'c T,
+    call: CallRequest<'c>,
+) -> Sending<'c, PendingCall, OwnedOutcome> {
+    match way.retry() {
+        None => way.send(call),
+        Some(retry) => Sending::Other(Box::pin(send_again(way, call, retry))),
+    }
+}
+
 /// Makes a call, and sends it again as long as `retry` allows another attempt and the call's timeout has not
 /// passed.
-pub(crate) async fn send_again<T: Transmit + ?Sized>(
-    way: &T,
-    call: CallRequest<'_>,
-    retry: &Retry,
-) -> Ended {
+async fn send_again<T: Transmit + ?Sized>(way: &T, call: CallRequest<'_>, retry: &Retry) -> Ended {
     let (params, runtime) = (call.params?, &**way.runtime());
     let started = runtime.now();
     let deadline = call

@@ -1,7 +1,7 @@
 //! The ways to a peer: one connection, connections that are replaced, HTTP.
 //!
 //! What they have in common stands above them, once: interceptors see a call before it is sent, it is sent
-//! again as its client's policy says, and its time is limited ([`Call`](crate::Call), [`send_again`]).
+//! again as its client's policy says ([`resend`](crate::resend)), and its time is limited ([`Call`](crate::Call)).
 
 use std::borrow::Cow;
 use std::future::{self, Future, poll_fn};
@@ -16,7 +16,6 @@ use crate::call_error::CallError;
 use crate::call_request::CallRequest;
 use crate::intercepted::Interception;
 use crate::pending::{PendingBatch, PendingCall};
-use crate::resend::send_again;
 use crate::runtime::SharedRuntime;
 use crate::text::Text;
 use crate::wait::{Later, Wait};
@@ -87,16 +86,5 @@ impl<P: Future<Output = O> + Unpin, O> Sending<'_, P, O> {
             Self::Other(other) => other.as_mut().poll(cx),
             Self::Starting(_) => Poll::Pending,
         }
-    }
-}
-
-/// Sends a call, and sends it again as the client's policy says.
-pub(crate) fn transmit<'c, T: Transmit + ?Sized>(
-    way: &'c T,
-    call: CallRequest<'c>,
-) -> Sending<'c, PendingCall, OwnedOutcome> {
-    match way.retry() {
-        None => way.send(call),
-        Some(retry) => Sending::Other(Box::pin(send_again(way, call, retry))),
     }
 }

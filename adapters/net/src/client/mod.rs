@@ -12,6 +12,8 @@ mod plan;
 mod reconnecting;
 mod roster;
 pub(crate) mod target;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+mod url;
 
 use std::borrow::Cow;
 use std::fmt;

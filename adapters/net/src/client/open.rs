@@ -66,7 +66,7 @@ impl Client {
     /// See [`ConnectError`]. An attempt that failed is none, if there will be another one.
     pub async fn reconnect_on<S: Service>(
         target: Target,
-        mut options: ClientConfig,
+        options: ClientConfig,
         service: impl Fn() -> Arc<S> + Send + Sync + 'static,
         runtime: &SharedRuntime,
     ) -> Result<Self, ConnectError> {
@@ -108,6 +108,7 @@ impl Client {
                 }
                 #[cfg(feature = "http")]
                 Plan::Http(url, connect) => {
+                    let mut options = options;
                     options.connection.retry.get_or_insert_default();
                     return Self::over_http(url, &options, connect, runtime);
                 }

@@ -1,0 +1,139 @@
+//! Targets that are given as the text of a URL.
+
+#[cfg(feature = "websocket")]
+use std::io;
+
+#[cfg(feature = "websocket")]
+use antiphon_websocket::WebSocketConfig;
+
+use super::config::ClientConfig;
+use super::connect_error::ConnectError;
+use super::plan::Plan;
+use super::target::{Connect, without_query};
+#[cfg(feature = "http")]
+use crate::http::url::{HttpScheme, HttpUrl};
+use crate::runtime::SharedRuntime;
+use crate::transport::link::Connecting;
+use crate::transport::tcp::{Address, connect_tcp};
+
+/// How to connect to `url`.
+pub(super) fn plan(
+    url: &str,
+    options: &ClientConfig,
+    runtime: &SharedRuntime,
+) -> Result<Plan, ConnectError> {
+    let refuse = |why: &str| Err(ConnectError::target(without_query(url), why));
+    let connection = Box::new(options.connection.clone());
+    let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    match &*scheme.to_ascii_lowercase() {
+        "tcp" => {
+            let address = rest.trim_end_matches('/');
+            let port = address
+                .rsplit_once(':')
+                .map(|(_, port)| port.parse::<u16>());
+            if !matches!(port, Some(Ok(_))) {
+                return refuse("a host and a port must follow, as in tcp://localhost:7777");
+            }
+            let connect = over_tcp(address.into(), runtime);
+            Ok(Plan::Links(Box::new(connect), connection))
+        }
+        #[cfg(unix)]
+        "unix" => {
+            let (path, runtime) = (
+                std::path::PathBuf::from(rest),
+                SharedRuntime::clone(runtime),
+            );
+            let connect = move || runtime.connect_unix(path.clone());
+            Ok(Plan::Links(Box::new(connect), connection))
+        }
+        #[cfg(feature = "websocket")]
+        "ws" | "wss" => {
+            let websocket = websocket(url, options)
+                .map_err(|error| ConnectError::target(without_query(url), &error.to_string()))?;
+            let Some(there) = websocket.url() else {
+                return refuse("it is no URL of a WebSocket");
+            };
+            let (host, port) = (there.host().to_owned(), there.port());
+            let connect = over_tls(host, port, there.is_tls(), options, runtime)
+                .map_err(|why| ConnectError::target(without_query(url), why))?;
+            Ok(Plan::Links(
+                connect,
+                Box::new(connection.with_websocket(websocket)),
+            ))
+        }
+        #[cfg(feature = "http")]
+        "http" | "https" => {
+            let there: HttpUrl = url.parse().map_err(ConnectError::Http)?;
+            let is_tls = there.scheme() == HttpScheme::Https;
+            let host = there.host().to_owned();
+            let connect = over_tls(host, there.port(), is_tls, options, runtime)
+                .map_err(|why| ConnectError::target(without_query(url), why))?;
+            Ok(Plan::Http(there, connect))
+        }
+        #[cfg(not(feature = "websocket"))]
+        "ws" | "wss" => refuse("the feature `websocket` is off"),
+        #[cfg(not(feature = "http"))]
+        "http" | "https" => refuse("the feature `http` is off"),
+        _ => refuse("it must begin with tcp://, unix:, ws://, wss://, http:// or https://"),
+    }
+}
+
+/// The WebSocket to `url`.
+#[cfg(feature = "websocket")]
+fn websocket(url: &str, options: &ClientConfig) -> io::Result<WebSocketConfig> {
+    let mut websocket = WebSocketConfig::client(url)?;
+    websocket.rules = options.websocket.clone();
+    for (name, value) in &options.headers {
+        websocket = websocket.with_header(name, value)?;
+    }
+    Ok(match &options.auth {
+        Some(auth) => websocket.with_auth(auth.clone()),
+        None => websocket,
+    })
+}
+
+fn over_tcp(address: Address, runtime: &SharedRuntime) -> impl Connect + use<> {
+    let runtime = SharedRuntime::clone(runtime);
+    move || -> Connecting {
+        let (address, runtime) = (address.clone(), SharedRuntime::clone(&runtime));
+        Box::pin(async move { connect_tcp(address, &*runtime).await })
+    }
+}
+
+/// Connects to a server by TCP, and by TLS if `is_tls`.
+#[cfg(any(feature = "http", feature = "websocket"))]
+fn over_tls(
+    host: String,
+    port: u16,
+    is_tls: bool,
+    options: &ClientConfig,
+    runtime: &SharedRuntime,
+) -> Result<Box<dyn Connect>, &'static str> {
+    let tcp = over_tcp((host.clone(), port).into(), runtime);
+    if !is_tls {
+        return Ok(Box::new(tcp));
+    }
+    #[cfg(feature = "tls")]
+    {
+        let Some(config) = options.tls.clone() else {
+            return Err("it needs TLS: set `tls` in the options");
+        };
+        let runtime = SharedRuntime::clone(runtime);
+        Ok(Box::new(move || -> Connecting {
+            let (connecting, host) = (tcp.connect(), host.clone());
+            let (config, runtime) = (
+                std::sync::Arc::clone(&config),
+                SharedRuntime::clone(&runtime),
+            );
+            Box::pin(async move {
+                crate::tls::client_on(connecting.await?, &host, config, &*runtime).await
+            })
+        }))
+    }
+    #[cfg(not(feature = "tls"))]
+    {
+        let _ = (host, options);
+        Err("it needs TLS, and the feature `tls` is off")
+    }
+}
