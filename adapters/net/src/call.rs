@@ -48,6 +48,7 @@ use crate::transmit::{Sending, Transmit};
 /// ```
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
 pub struct Call<'p, R, C, E = OwnedError> {
+    way: &'p dyn Transmit,
     maker: &'p C,
     /// `None` after the call has begun.
     request: Option<CallRequest<'p>>,
@@ -57,17 +58,18 @@ pub struct Call<'p, R, C, E = OwnedError> {
     pub(crate) decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<'p, R, C: Transmit, E> Call<'p, R, C, E> {
+impl<'p, R, C, E> Call<'p, R, C, E> {
     pub(crate) fn new(
         maker: &'p C,
+        way: &'p dyn Transmit,
         method: impl Into<Cow<'p, str>>,
         params: Result<Text, SendError>,
         decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
     ) -> Self {
         Self {
+            way,
             maker,
-            request: Some(CallRequest::new(method, params, maker.call_timeout())),
+            request: Some(CallRequest::new(method, params, way.call_timeout())),
             begun: None,
             intercepted: None,
             decode,
@@ -123,15 +125,14 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<R, C: Transmit, E> Call<'_, R, C, E> {
+impl<R, C, E> Call<'_, R, C, E> {
     /// Asks for the progress of the call. With `at_most`, each value begins the timeout anew, up to this time
     /// from now.
     pub(crate) fn hear_progress(&mut self, at_most: Option<Duration>) -> Arc<CallProgress> {
         let timeout = self.request.as_ref().and_then(|request| request.timeout);
         let extend = timeout.zip(at_most).map(|(timeout, at_most)| Extend {
             timeout,
-            until: self.maker.runtime().now() + at_most,
+            until: self.way.runtime().now() + at_most,
         });
         let progress = CallProgress::new(extend);
         if let Some(request) = &mut self.request {
@@ -150,8 +151,7 @@ impl<C> Call<'_, OwnedJson, C> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<R, C: Transmit, E: RpcError> Call<'_, R, C, E> {
+impl<R, C, E: RpcError> Call<'_, R, C, E> {
     /// Blocks this thread until the call ends.
     ///
     /// # Errors
@@ -162,18 +162,18 @@ impl<R, C: Transmit, E: RpcError> Call<'_, R, C, E> {
 }
 
 /// Shows a call to the interceptors, if there are any, and begins it unless they have answered it.
-fn begin<'c, C: Transmit>(
-    maker: &'c C,
+fn begin<'c>(
+    way: &'c dyn Transmit,
     mut call: CallRequest<'c>,
 ) -> (
     Sending<'c, PendingCall, OwnedOutcome>,
     Option<Box<Intercepted>>,
 ) {
-    let Some(interception) = maker.interception() else {
-        return (transmit(maker, call), None);
+    let Some(interception) = way.interception() else {
+        return (transmit(way, call), None);
     };
     match interception.call(&mut call) {
-        Shown::Passed(intercepted) => (transmit(maker, call), Some(Box::new(intercepted))),
+        Shown::Passed(intercepted) => (transmit(way, call), Some(Box::new(intercepted))),
         Shown::Answered(answered) => (Sending::over(answered), None),
         Shown::Waiting(undecided) => {
             let decided = async move {
@@ -181,7 +181,7 @@ fn begin<'c, C: Transmit>(
                     Ok(intercepted) => intercepted,
                     Err(answered) => return answered,
                 };
-                intercepted.end(transmit(maker, call).end().await)
+                intercepted.end(transmit(way, call).end().await)
             };
             (Sending::Other(Box::pin(decided)), None)
         }
@@ -191,13 +191,13 @@ fn begin<'c, C: Transmit>(
 /// None of its fields has to be pinned.
 impl<R, C, E> Unpin for Call<'_, R, C, E> {}
 
-impl<R, C: Transmit, E: RpcError> Future for Call<'_, R, C, E> {
+impl<R, C, E: RpcError> Future for Call<'_, R, C, E> {
     type Output = Result<R, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(request) = this.request.take() {
-            let (begun, intercepted) = begin(this.maker, request);
+            let (begun, intercepted) = begin(this.way, request);
             (this.begun, this.intercepted) = (Some(begun), intercepted);
         }
         match &mut this.begun {
@@ -231,6 +231,7 @@ type BatchParts<'p, H, C> = (&'p C, Result<(H, Entries), SendError>, Option<Dura
 /// the outcomes, which are fetched by handle.
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
 pub struct BatchCall<'p, H, C> {
+    way: &'p dyn Transmit,
     maker: &'p C,
     /// `None` after the batch has begun.
     built: Option<Result<(H, Entries), SendError>>,
@@ -240,16 +241,17 @@ pub struct BatchCall<'p, H, C> {
     intercepted: Option<InterceptedBatch>,
 }
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<'p, H, C: Transmit> BatchCall<'p, H, C> {
+impl<'p, H, C> BatchCall<'p, H, C> {
     pub(crate) fn new(
         maker: &'p C,
+        way: &'p dyn Transmit,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> Self {
         Self {
+            way,
             maker,
             built: Some(BatchBuilder::build(build)),
-            timeout: maker.call_timeout(),
+            timeout: way.call_timeout(),
             begun: None,
             intercepted: None,
         }
@@ -276,8 +278,7 @@ impl<'p, H, C> BatchCall<'p, H, C> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<H, C: Transmit> BatchCall<'_, H, C> {
+impl<H, C> BatchCall<'_, H, C> {
     /// Blocks this thread until all outcomes are there.
     ///
     /// # Errors
@@ -289,38 +290,38 @@ impl<H, C: Transmit> BatchCall<'_, H, C> {
 }
 
 /// Sends the entries of a batch that interceptors have not answered.
-fn send<C: Transmit>(
-    maker: &C,
+fn send(
+    way: &dyn Transmit,
     batch: Entries,
     timeout: Option<Duration>,
 ) -> Sending<'_, PendingBatch, Collector> {
     match batch.is_empty() {
         true => Sending::over(Ok(Collector::new())),
-        false => maker.send_batch(batch, timeout),
+        false => way.send_batch(batch, timeout),
     }
 }
 
 /// None of its fields has to be pinned.
 impl<H, C> Unpin for BatchCall<'_, H, C> {}
 
-impl<H, C: Transmit> Future for BatchCall<'_, H, C> {
+impl<H, C> Future for BatchCall<'_, H, C> {
     type Output = Result<(H, Collector), CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(built) = this.built.take() {
             let (handles, mut batch) = built?;
-            let (maker, timeout) = (this.maker, this.timeout);
-            let begun = match maker.interception().map(|seen| seen.batch(&batch)) {
-                None => maker.send_batch(batch, timeout),
+            let (way, timeout) = (this.way, this.timeout);
+            let begun = match way.interception().map(|seen| seen.batch(&batch)) {
+                None => way.send_batch(batch, timeout),
                 Some(mut shown) if shown.is_waiting() => Sending::Other(Box::pin(async move {
                     let left = shown.decide(timeout).await;
                     let intercepted = shown.finish(&mut batch)?;
-                    intercepted.end(send(maker, batch, left).end().await)
+                    intercepted.end(send(way, batch, left).end().await)
                 })),
                 Some(shown) => {
                     this.intercepted = Some(shown.finish(&mut batch)?);
-                    send(maker, batch, timeout)
+                    send(way, batch, timeout)
                 }
             };
             this.begun = Some((handles, begun));

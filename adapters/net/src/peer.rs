@@ -108,7 +108,7 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Call<'p, R, Self> {
-        Call::new(self, method, Text::of(params), CallError::read)
+        Call::new(self, self, method, Text::of(params), CallError::read)
     }
 
     /// Calls a method that is described by a type.
@@ -133,7 +133,7 @@ impl Peer {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, M::NAME, Text::of(params), CallError::read)
+        Call::new(self, self, M::NAME, Text::of(params), CallError::read)
     }
 
     /// Sends a notification: at once if the output has space, even if nobody awaits it. Otherwise it waits
@@ -212,7 +212,7 @@ impl Peer {
         &self,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> BatchCall<'_, H, Self> {
-        BatchCall::new(self, build)
+        BatchCall::new(self, self, build)
     }
 
     /// Sends a call, after the senders that wait for space already.

@@ -18,7 +18,6 @@ use crate::call_error::CallError;
 use crate::guard::contained;
 use crate::peer::Peer;
 use crate::request::Request;
-use crate::transmit::Transmit;
 use crate::wait::Wait;
 
 /// Reports the progress of a request to the peer, if the request asks for it: with `$/progress` in
@@ -139,8 +138,7 @@ impl<T> fmt::Debug for Progress<T> {
 /// The caller's function for each progress value.
 type Hear<'p> = Box<dyn FnMut(OwnedJson) -> Result<(), DecodeError> + Send + 'p>;
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<'p, R, C: Transmit, E> Call<'p, R, C, E> {
+impl<'p, R, C, E> Call<'p, R, C, E> {
     /// Asks for the progress of the call, and calls `hear` with each value that the peer reports
     /// before its answer. The dialect must have progress, as those of LSP and MCP do, and the
     /// params must be an object or absent. If a value does not have type `T`, a report is made and
@@ -191,8 +189,7 @@ impl<R, C, E> ProgressCall<'_, R, C, E> {
     }
 }
 
-#[expect(private_bounds, reason = "there are no other ways to a peer")]
-impl<'p, R: 'p, C: Transmit, E: RpcError + 'p> ProgressCall<'p, R, C, E> {
+impl<'p, R: 'p, C: Sync, E: RpcError + 'p> ProgressCall<'p, R, C, E> {
     /// Blocks this thread until the call ends, and calls the function for progress on it.
     ///
     /// # Errors
@@ -218,7 +215,7 @@ impl<'p, R: 'p, C: Transmit, E: RpcError + 'p> ProgressCall<'p, R, C, E> {
     }
 }
 
-impl<'p, R: 'p, C: Transmit, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, C, E> {
+impl<'p, R: 'p, C: Sync, E: RpcError + 'p> IntoFuture for ProgressCall<'p, R, C, E> {
     type Output = Result<R, CallError<E>>;
     type IntoFuture = Wait<'p, Self::Output>;
 

@@ -21,8 +21,8 @@ use crate::transmit::{Sending, Transmit};
 type Ended = Result<OwnedOutcome, CallError>;
 
 /// Sends a call, and sends it again as the client's policy says.
-pub(crate) fn transmit<'c, T: Transmit + ?Sized>(
-    way: &'c T,
+pub(crate) fn transmit<'c>(
+    way: &'c dyn Transmit,
     call: CallRequest<'c>,
 ) -> Sending<'c, PendingCall, OwnedOutcome> {
     match way.retry() {
@@ -33,7 +33,7 @@ pub(crate) fn transmit<'c, T: Transmit + ?Sized>(
 
 /// Makes a call, and sends it again as long as `retry` allows another attempt and the call's timeout has not
 /// passed.
-async fn send_again<T: Transmit + ?Sized>(way: &T, call: CallRequest<'_>, retry: &Retry) -> Ended {
+async fn send_again(way: &dyn Transmit, call: CallRequest<'_>, retry: &Retry) -> Ended {
     let (params, runtime) = (call.params?, &**way.runtime());
     let started = runtime.now();
     let deadline = call

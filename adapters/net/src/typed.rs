@@ -74,7 +74,7 @@ impl Caller for Peer {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, method, Text::of(params), CallError::read)
+        Call::new(self, self, method, Text::of(params), CallError::read)
     }
 
     fn tell<'c>(
@@ -105,7 +105,7 @@ impl Caller for Client {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, method, Text::of(params), CallError::read)
+        Call::new(self, self.way(), method, Text::of(params), CallError::read)
     }
 
     fn tell<'c>(
@@ -113,7 +113,7 @@ impl Caller for Client {
         method: Cow<'c, str>,
         params: impl Payload,
     ) -> Wait<'c, Result<(), CallError>> {
-        Transmit::notify(self, method, Text::of(params))
+        self.way().notify(method, Text::of(params))
     }
 }
 

@@ -1,14 +1,13 @@
 //! Clients: one type, whatever the way to the server is.
 //!
 //! ```text
-//!   Target ─▶ Plan ─▶ connect ─────▶ a connection, or HTTP ─┐
-//!                 └─▶ reconnect ───▶ connections, replaced ─┴▶ Client ─▶ Call
+//!   Target ────────▶ connect ─────▶ a connection, or HTTP ─┐
+//!            └──────▶ reconnect ───▶ connections, replaced ─┴▶ Client ─▶ Call
 //! ```
 
 pub(crate) mod config;
 pub(crate) mod connect_error;
 pub(crate) mod open;
-mod plan;
 mod reconnecting;
 mod roster;
 pub(crate) mod target;
@@ -21,24 +20,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::{
-    Collector, Config, ConnectionState, Method, OwnedOutcome, Payload, Retry, RpcError, SendError,
-};
+use antiphon::{Config, ConnectionState, Method, Payload, RpcError, SendError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::batch::{BatchBuilder, Entries};
+use crate::batch::BatchBuilder;
 use crate::call::{BatchCall, Call};
 use crate::call_error::CallError;
-use crate::call_request::CallRequest;
 #[cfg(feature = "http")]
 use crate::http::transmit::OverHttp;
-use crate::intercepted::Interception;
 use crate::peer::Peer;
-use crate::pending::{PendingBatch, PendingCall};
-use crate::runtime::SharedRuntime;
 use crate::text::Text;
-use crate::transmit::{Sending, Transmit};
+use crate::transmit::Transmit;
 use crate::transport::child::Child;
 use crate::wait::Wait;
 use reconnecting::Reconnecting;
@@ -86,7 +79,7 @@ impl Client {
         method: &'c str,
         params: impl Payload,
     ) -> Call<'c, R, Self> {
-        Call::new(self, method, Text::of(params), CallError::read)
+        Call::new(self, self.way(), method, Text::of(params), CallError::read)
     }
 
     /// Calls a method that is described by a type, as [`Peer::send`].
@@ -94,7 +87,7 @@ impl Client {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, M::NAME, Text::of(params), CallError::read)
+        Call::new(self, self.way(), M::NAME, Text::of(params), CallError::read)
     }
 
     /// Sends a notification. Over an open connection: at once if its output has space, even if nobody awaits
@@ -109,7 +102,7 @@ impl Client {
         method: &'c str,
         params: impl Payload,
     ) -> Wait<'c, Result<(), CallError>> {
-        Transmit::notify(self, Cow::Borrowed(method), Text::of(params))
+        self.way().notify(Cow::Borrowed(method), Text::of(params))
     }
 
     /// Sends several calls and notifications as one message, once. `build` returns the handles by which the
@@ -118,7 +111,7 @@ impl Client {
         &self,
         build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> BatchCall<'_, H, Self> {
-        BatchCall::new(self, build)
+        BatchCall::new(self, self.way(), build)
     }
 
     /// An open connection, for what only a connection has: its context, a call that is started and not
@@ -200,55 +193,14 @@ impl Client {
         }
     }
 
-    fn way(&self) -> &dyn Transmit {
+    /// How its calls are sent.
+    pub(crate) fn way(&self) -> &dyn Transmit {
         match &*self.0 {
             Way::Connection { peer, .. } => peer,
             Way::Reconnecting(reconnecting) => reconnecting,
             #[cfg(feature = "http")]
             Way::Http(http) => http,
         }
-    }
-}
-
-impl Transmit for Client {
-    fn runtime(&self) -> &SharedRuntime {
-        self.way().runtime()
-    }
-
-    fn interception(&self) -> Option<Interception<'_>> {
-        self.way().interception()
-    }
-
-    fn call_timeout(&self) -> Option<Duration> {
-        self.way().call_timeout()
-    }
-
-    fn retry(&self) -> Option<&Retry> {
-        self.way().retry()
-    }
-
-    fn reconnects(&self) -> bool {
-        self.way().reconnects()
-    }
-
-    fn send<'c>(&'c self, call: CallRequest<'c>) -> Sending<'c, PendingCall, OwnedOutcome> {
-        self.way().send(call)
-    }
-
-    fn send_batch(
-        &self,
-        batch: Entries,
-        timeout: Option<Duration>,
-    ) -> Sending<'_, PendingBatch, Collector> {
-        self.way().send_batch(batch, timeout)
-    }
-
-    fn notify<'c>(
-        &'c self,
-        method: Cow<'c, str>,
-        params: Result<Text, SendError>,
-    ) -> Wait<'c, Result<(), CallError>> {
-        self.way().notify(method, params)
     }
 }
 

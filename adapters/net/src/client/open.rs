@@ -9,14 +9,13 @@ use antiphon::Closed;
 
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
-use super::plan::Plan;
 use super::reconnecting::{Driven, Making, Reconnecting};
-use super::target::{Connect, Target};
+use super::target::{Connect, Kind, Target, without_query};
 use super::{Client, Way};
 use crate::call_error::CallError;
 use crate::driver::drive;
 #[cfg(feature = "http")]
-use crate::http::{HttpSend, HttpUrl, connections::Connections, transmit::OverHttp};
+use crate::http::{HttpSend, connections::Connections, transmit::OverHttp};
 use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
@@ -37,21 +36,23 @@ impl Client {
     ) -> Result<Self, ConnectError> {
         let deadline = runtime.now() + options.connect_timeout;
         let opening = async {
-            match Plan::new(target, &options, runtime)? {
-                Plan::Links(connect, connection) => {
+            let (target, connection) = resolve(target, &options, runtime)?;
+            match target {
+                Kind::Function(connect) => {
                     let link = connect.connect().await?;
-                    open(link, *connection, service, runtime).await
+                    open(link, connection, service, runtime).await
                 }
-                Plan::Link(link, connection) => open(link, *connection, service, runtime).await,
-                Plan::Child(command, connection) => {
-                    let child = Child::spawn(command, *connection, service, runtime)?;
+                Kind::Link(link) => open(link, connection, service, runtime).await,
+                Kind::Command(command) => {
+                    let child = Child::spawn(command, connection, service, runtime)?;
                     Ok(Self(Arc::new(Way::Connection {
                         peer: child.peer().clone(),
                         _child: Some(child),
                     })))
                 }
                 #[cfg(feature = "http")]
-                Plan::Http(url, connect) => Self::over_http(url, &options, connect, runtime),
+                Kind::Http(url, connect) => Self::over_http(&url, &options, connect, runtime),
+                Kind::Url(url) => Err(no_runtime(&url)),
             }
         };
         let opened = until(&**runtime, deadline, opening).await;
@@ -72,47 +73,46 @@ impl Client {
     ) -> Result<Self, ConnectError> {
         let (service, inside) = (Arc::new(service), SharedRuntime::clone(runtime));
         let deadline = runtime.now() + options.connect_timeout;
-        let making: Box<dyn Fn() -> Making + Send + Sync> =
-            match Plan::new(target, &options, runtime)? {
-                Plan::Links(connect, connection) => {
-                    let connect: Arc<dyn Connect> = connect.into();
-                    Box::new(move || {
-                        let (connect, options) = (Arc::clone(&connect), (*connection).clone());
-                        let (service, runtime) =
-                            (Arc::clone(&service), SharedRuntime::clone(&inside));
-                        Box::pin(async move {
-                            let (link, options) =
-                                prepare(connect.connect().await?, options, &runtime).await?;
-                            let (peer, driver) = drive(link, options, service(), &runtime);
-                            let driven: Driven = Box::pin(driver);
-                            Ok((peer, driven))
-                        })
+        let (target, connection) = resolve(target, &options, runtime)?;
+        let making: Box<dyn Fn() -> Making + Send + Sync> = match target {
+            Kind::Function(connect) => {
+                let connect: Arc<dyn Connect> = connect.into();
+                Box::new(move || {
+                    let (connect, options) = (Arc::clone(&connect), connection.clone());
+                    let (service, runtime) = (Arc::clone(&service), SharedRuntime::clone(&inside));
+                    Box::pin(async move {
+                        let (link, options) =
+                            prepare(connect.connect().await?, options, &runtime).await?;
+                        let (peer, driver) = drive(link, options, service(), &runtime);
+                        let driven: Driven = Box::pin(driver);
+                        Ok((peer, driven))
                     })
-                }
-                Plan::Child(command, connection) => {
-                    let command = crate::lock::Lock::new(command);
-                    Box::new(move || {
-                        let command = again(&command.lock());
-                        let spawned =
-                            Child::spawn(command, (*connection).clone(), service(), &inside);
-                        Box::pin(async move {
-                            let child = spawned?;
-                            let peer = child.peer().clone();
-                            let driven: Driven = Box::pin(ended(child));
-                            Ok((peer, driven))
-                        })
+                })
+            }
+            Kind::Command(command) => {
+                let command = crate::lock::Lock::new(command);
+                Box::new(move || {
+                    let command = again(&command.lock());
+                    let spawned = Child::spawn(command, connection.clone(), service(), &inside);
+                    Box::pin(async move {
+                        let child = spawned?;
+                        let peer = child.peer().clone();
+                        let driven: Driven = Box::pin(ended(child));
+                        Ok((peer, driven))
                     })
-                }
-                Plan::Link(..) => {
-                    return Err(ConnectError::Target("a link cannot be made again".into()));
-                }
-                #[cfg(feature = "http")]
-                Plan::Http(url, connect) => {
-                    let mut options = options;
-                    options.connection.retry.get_or_insert_default();
-                    return Self::over_http(url, &options, connect, runtime);
-                }
-            };
+                })
+            }
+            Kind::Link(_) => {
+                return Err(ConnectError::Target("a link cannot be made again".into()));
+            }
+            #[cfg(feature = "http")]
+            Kind::Http(url, connect) => {
+                let mut options = options;
+                options.connection.retry.get_or_insert_default();
+                return Self::over_http(&url, &options, connect, runtime);
+            }
+            Kind::Url(url) => return Err(no_runtime(&url)),
+        };
         let making = move || making();
         let reconnecting =
             Reconnecting::start(making, options, runtime).map_err(ConnectError::Strategy)?;
@@ -129,14 +129,13 @@ impl Client {
 
     #[cfg(feature = "http")]
     fn over_http(
-        url: HttpUrl,
+        url: &str,
         options: &ClientConfig,
         connect: Box<dyn Connect>,
         runtime: &SharedRuntime,
     ) -> Result<Self, ConnectError> {
         let send = Connections::new(options, connect, SharedRuntime::clone(runtime));
-        let send = send.map_err(ConnectError::Http)?;
-        Ok(Self::of_send(url, options, send, runtime))
+        Self::with_send_on(url, options, send.map_err(ConnectError::Http)?, runtime)
     }
 
     /// Makes a client that sends its HTTP requests with `send`, on `runtime`: what an adapter's
@@ -152,19 +151,32 @@ impl Client {
         runtime: &SharedRuntime,
     ) -> Result<Self, ConnectError> {
         let url = url.parse().map_err(ConnectError::Http)?;
-        Ok(Self::of_send(url, options, send, runtime))
-    }
-
-    #[cfg(feature = "http")]
-    fn of_send(
-        url: HttpUrl,
-        options: &ClientConfig,
-        send: impl HttpSend,
-        runtime: &SharedRuntime,
-    ) -> Self {
         let http = OverHttp::new(url, options, send, SharedRuntime::clone(runtime));
-        Self(Arc::new(Way::Http(http)))
+        Ok(Self(Arc::new(Way::Http(http))))
     }
+}
+
+/// What to connect to instead of a URL, and the options of the connections.
+fn resolve(
+    target: Target,
+    options: &ClientConfig,
+    runtime: &SharedRuntime,
+) -> Result<(Kind, ConnectionConfig), ConnectError> {
+    match target.0 {
+        #[cfg(any(feature = "tokio", feature = "async-io"))]
+        Kind::Url(url) => super::url::resolve(&url, options, runtime),
+        other => {
+            let _ = runtime;
+            Ok((other, options.connection.clone()))
+        }
+    }
+}
+
+fn no_runtime(url: &str) -> ConnectError {
+    ConnectError::target(
+        without_query(url),
+        "no runtime that connects is compiled in",
+    )
 }
 
 /// Gets what a connection needs beside its link.

@@ -8,22 +8,22 @@ use antiphon_websocket::WebSocketConfig;
 
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
-use super::plan::Plan;
-use super::target::{Connect, without_query};
+use super::target::{Connect, Kind, without_query};
 #[cfg(feature = "http")]
 use crate::http::url::{HttpScheme, HttpUrl};
+use crate::options::ConnectionConfig;
 use crate::runtime::SharedRuntime;
 use crate::transport::link::Connecting;
 use crate::transport::tcp::{Address, connect_tcp};
 
-/// How to connect to `url`.
-pub(super) fn plan(
+/// What to connect to instead of `url`, and the options of the connections.
+pub(super) fn resolve(
     url: &str,
     options: &ClientConfig,
     runtime: &SharedRuntime,
-) -> Result<Plan, ConnectError> {
+) -> Result<(Kind, ConnectionConfig), ConnectError> {
     let refuse = |why: &str| Err(ConnectError::target(without_query(url), why));
-    let connection = Box::new(options.connection.clone());
+    let connection = options.connection.clone();
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let rest = rest.strip_prefix("//").unwrap_or(rest);
     match &*scheme.to_ascii_lowercase() {
@@ -36,7 +36,7 @@ pub(super) fn plan(
                 return refuse("a host and a port must follow, as in tcp://localhost:7777");
             }
             let connect = over_tcp(address.into(), runtime);
-            Ok(Plan::Links(Box::new(connect), connection))
+            Ok((Kind::Function(Box::new(connect)), connection))
         }
         #[cfg(unix)]
         "unix" => {
@@ -45,7 +45,7 @@ pub(super) fn plan(
                 SharedRuntime::clone(runtime),
             );
             let connect = move || runtime.connect_unix(path.clone());
-            Ok(Plan::Links(Box::new(connect), connection))
+            Ok((Kind::Function(Box::new(connect)), connection))
         }
         #[cfg(feature = "websocket")]
         "ws" | "wss" => {
@@ -57,9 +57,9 @@ pub(super) fn plan(
             let (host, port) = (there.host().to_owned(), there.port());
             let connect = over_tls(host, port, there.is_tls(), options, runtime)
                 .map_err(|why| ConnectError::target(without_query(url), why))?;
-            Ok(Plan::Links(
-                connect,
-                Box::new(connection.with_websocket(websocket)),
+            Ok((
+                Kind::Function(connect),
+                connection.with_websocket(websocket),
             ))
         }
         #[cfg(feature = "http")]
@@ -69,7 +69,7 @@ pub(super) fn plan(
             let host = there.host().to_owned();
             let connect = over_tls(host, there.port(), is_tls, options, runtime)
                 .map_err(|why| ConnectError::target(without_query(url), why))?;
-            Ok(Plan::Http(there, connect))
+            Ok((Kind::Http(url.to_owned(), connect), connection))
         }
         #[cfg(not(feature = "websocket"))]
         "ws" | "wss" => refuse("the feature `websocket` is off"),
