@@ -1,5 +1,6 @@
 //! The adapter for tokio, which also stands for what all runtimes on tasks share.
 
+mod client_examples;
 mod configuration;
 mod engine;
 mod handlers;
