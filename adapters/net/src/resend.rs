@@ -86,7 +86,7 @@ fn judge(
     match ended {
         Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
         // The connection ended after it had been chosen and before the call was sent.
-        Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => Some(Duration::ZERO),
+        Err(CallError::Rejected(SendError::Closed)) => Some(Duration::ZERO),
         #[cfg(feature = "http")]
         Err(CallError::Http(HttpError::Connect(error))) if is_permanent(error) => None,
         // Over HTTP nothing waits for the next connection, so each attempt is counted, and has its delay,
