@@ -105,10 +105,10 @@ pub fn drive(
     (peer, Driver(Box::pin(run)))
 }
 
-/// The methods of a service are called one after another: few requests wait for their turn.
+/// The methods of a service are called one after another, on the pool: few requests wait for their turn.
 pub(crate) fn in_turn(options: impl Into<ConnectionConfig>) -> ConnectionConfig {
     let mut options = options.into();
-    options.max_running_requests = MAX_REQUESTS;
+    (options.max_running_requests, options.spawn_handlers) = (MAX_REQUESTS, false);
     options
 }
 

@@ -1,4 +1,5 @@
-//! The handlers of one session: begun in order, and run concurrently on the connection's task.
+//! The handlers of one session: begun in order, and run concurrently on the connection's task, or each as a
+//! [task of its own](crate::ConnectionConfig::spawn_handlers).
 //!
 //! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at the same time. When
 //! that many run, the next request waits in the session, and so does every message after it; only
@@ -29,6 +30,7 @@ use crate::runtime::Task;
 use crate::seat::{Waits, is_away, seated_on_task};
 use crate::service::Service;
 use crate::session::{Conn, Session, Tag, Work, WorkBatch};
+use crate::spawned::{Answering, Queue, Spawned};
 
 /// The service of one session, and its running handlers.
 pub(crate) struct Handlers {
@@ -43,8 +45,11 @@ pub(crate) struct Handlers {
     is_free: bool,
     /// Whether the requests of the service run one after another: those that have begun share a permit.
     pub(crate) is_in_turn: bool,
-    /// The handlers of requests that did not end in their first poll; `None` before the first one.
+    /// The handlers of requests that did not end in their first poll, and those that were spawned; `None`
+    /// before the first one.
     running: Option<FuturesUnordered<Handler>>,
+    /// The spawned handlers that have not begun; `None` before the first one.
+    unbegun: Option<Arc<Queue>>,
     /// Whether one of them has waited for its peer.
     has_waited: bool,
     /// The permits of the server's dispatcher with which the handlers run.
@@ -53,14 +58,11 @@ pub(crate) struct Handlers {
     answers: Vec<Answered>,
 }
 
-/// The handler of a request.
-type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
-
-/// A handler that waits for something.
+/// A handler that waits for something, or was spawned.
 struct Handler {
     request: RequestKey,
     /// `None` after its request was cancelled.
-    task: Option<Answering>,
+    run: Option<Run>,
     /// The address of its session.
     session: usize,
     /// What it waits for its own peer.
@@ -70,14 +72,22 @@ struct Handler {
     waker: Option<Waker>,
 }
 
+enum Run {
+    /// On the connection's task.
+    Here(Answering),
+    Spawned(Spawned),
+}
+
 /// Returns the handler's result; nothing if its request was cancelled.
 impl Future for Handler {
     type Output = Option<Answered>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let Some(task) = &mut this.task else {
-            return Poll::Ready(None);
+        let task = match &mut this.run {
+            Some(Run::Here(task)) => task,
+            Some(Run::Spawned(spawned)) => return spawned.poll(cx),
+            None => return Poll::Ready(None),
         };
         let poll = || task.as_mut().poll(cx).map(Some);
         let polled = seated_on_task(this.session, &mut this.waits, poll);
@@ -181,6 +191,7 @@ impl Handlers {
             ordered: None,
             notified: None,
             running: None,
+            unbegun: None,
             has_waited: false,
             answers: Vec::new(),
         }
@@ -340,18 +351,24 @@ impl Handlers {
         let (session, mut waits) = (self.session.address(), None);
         let begin = || {
             let mut task = service.request(request);
+            if self.session.options().spawn_handlers {
+                let unbegun = self.unbegun.get_or_insert_default();
+                let spawned = unbegun.spawn(&self.session, task);
+                waits = spawned.waits();
+                return Err(Run::Spawned(spawned));
+            }
             // Most handlers end in their first poll and need not be stored.
             match seated_on_task(session, &mut waits, || task.as_mut().poll(cx)) {
                 Poll::Ready(answered) => Ok(answered),
-                Poll::Pending => Err(task),
+                Poll::Pending => Err(Run::Here(task)),
             }
         };
         match guarded(&***service, begin) {
             Some(Ok(answered)) => self.answers.push(answered),
-            Some(Err(task)) => {
+            Some(Err(run)) => {
                 self.running.get_or_insert_default().push(Handler {
                     request: key,
-                    task: Some(task),
+                    run: Some(run),
                     session,
                     waits,
                     waker: None,
@@ -376,8 +393,11 @@ impl Handlers {
         let Some(handler) = wanted.next() else {
             return;
         };
-        let (task, waker) = (handler.task.take(), handler.waker.take());
-        guarded(&**self.service, || drop(task));
+        if let Some(Run::Spawned(spawned)) = &handler.run {
+            return spawned.cancel();
+        }
+        let (run, waker) = (handler.run.take(), handler.waker.take());
+        guarded(&**self.service, || drop(run));
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -62,6 +62,7 @@ mod server;
 mod service;
 mod session;
 mod slot;
+mod spawned;
 mod start;
 mod text;
 #[cfg(feature = "tls")]

@@ -76,6 +76,25 @@ pub struct ConnectionConfig {
     /// count meanwhile. Default 256. (The blocking adapter handles one request after another; work on the pool is
     /// limited by the pool.)
     pub max_running_requests: usize,
+    /// Whether each handler of a request runs as a [task of its own](Runtime::spawn), so that handlers of one
+    /// connection compute on several threads at the same time. Default off: they run on the connection's
+    /// task, and while one computes, the connection and its other handlers wait.
+    ///
+    /// Set it if handlers compute for a millisecond or more before they await, and the runtime has several
+    /// threads. It is of no use if handlers mostly wait. A plain call takes about COST
+    /// more with it, because the handler's task has to be made, woken, and to pass its answer back. Work that blocks
+    /// belongs in [`Request::spawn`](crate::Request::spawn) all the same.
+    ///
+    /// Handlers still begin in the order of their requests, but on several threads the code of one may
+    /// overtake that of the one before. [`order`](Self::order) is kept: a notification is
+    /// handled, on the connection's task, after every handler before it has reached its first `await` or its
+    /// end. A handler that computes when its request is cancelled, or its connection ends, is dropped when it
+    /// next awaits; [`Service::closed`](crate::Service::closed) does not wait for that.
+    ///
+    /// Over HTTP, where each message has a session of its own, only the requests of a batch run
+    /// at the same time by it. It has no effect for an [`Inbox`](crate::Inbox), nor on threads, where services run
+    /// on the [`pool`](Self::pool).
+    pub spawn_handlers: bool,
     /// How long to wait for the peer's end of stream after ours, and how long to read after a write
     /// has failed, before the transport is cut. After we have closed the connection, its input is read
     /// and dropped for as long. There is no waiting on standard streams, and none for a peer that
@@ -119,6 +138,7 @@ impl ConnectionConfig {
             pool: Pool::default(),
             dispatcher: Dispatcher::default(),
             max_running_requests: 256,
+            spawn_handlers: false,
             linger: Duration::from_secs(1),
             report_unserved: true,
             refuse_http: true,

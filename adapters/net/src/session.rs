@@ -63,8 +63,8 @@ pub struct Session {
     /// Whether the peer has ended its direction, or is gone: then handlers run with other permits of the
     /// server. It is read without the lock, as `is_closed` is.
     is_gone: AtomicBool,
-    /// Whether handlers of requests are being dropped, because there are no permits for them.
-    makes_way: AtomicBool,
+    /// How many threads are dropping handlers of requests, because there are no permits for them.
+    makes_way: AtomicUsize,
     /// Whether the task was woken because there is a message to send, such as a call. The task reads it
     /// before its turn, without the lock.
     is_called: AtomicBool,
@@ -127,7 +127,7 @@ impl Session {
             locks: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
-            makes_way: AtomicBool::new(false),
+            makes_way: AtomicUsize::new(0),
             is_called: AtomicBool::new(false),
             options,
             context: Arc::new(context),

@@ -40,14 +40,14 @@ impl Session {
     /// Whether handlers of requests are being dropped, and their requests answered *busy*, because there are
     /// no permits for them.
     pub(crate) fn makes_way(&self) -> bool {
-        self.makes_way.load(Ordering::Relaxed)
+        self.makes_way.load(Ordering::Relaxed) > 0
     }
 
     /// Runs `drop_handlers` while [`makes_way`](Self::makes_way) is true.
     pub(crate) fn make_way(&self, drop_handlers: impl FnOnce()) {
-        self.makes_way.store(true, Ordering::Relaxed);
+        self.makes_way.fetch_add(1, Ordering::Relaxed);
         drop_handlers();
-        self.makes_way.store(false, Ordering::Relaxed);
+        self.makes_way.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Runs a handler on this thread, with a permit of the server, which is given back while the handler

@@ -75,6 +75,13 @@ fn options(order: Order) -> ConnectionConfig {
     options
 }
 
+/// The options with handlers on the connection's task, and with handlers that are tasks of their own.
+fn each(options: ConnectionConfig) -> [ConnectionConfig; 2] {
+    let mut spawning = options.clone();
+    spawning.spawn_handlers = true;
+    [options, spawning]
+}
+
 fn request(method: &str, name: &str, millis: u64) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":["{name}",{millis}],"id":"{name}"}}"#)
 }
@@ -105,8 +112,20 @@ const EXPECTED: [(Order, &str); 3] = [
     (Order::Serial, "+a -a +b -b +c -c +d -d +e -e"),
 ];
 
-/// Sends `said` to a server. Returns what its handlers note, and this many lines of answers.
+/// Sends `said` to a server. Returns what its handlers note, and this many lines of answers; these are the
+/// same if handlers are spawned.
 async fn play(options: ConnectionConfig, said: &[String], answers: usize) -> (String, Vec<String>) {
+    let [here, spawning] = each(options);
+    let played = play_once(here, said, answers).await;
+    assert_eq!(play_once(spawning, said, answers).await, played, "spawned");
+    played
+}
+
+async fn play_once(
+    options: ConnectionConfig,
+    said: &[String],
+    answers: usize,
+) -> (String, Vec<String>) {
     let log = Log::default();
     let (near, far) = duplex(1 << 16);
     let mut raw = Raw::new(near);
@@ -151,18 +170,24 @@ async fn entries_of_a_batch_over_http_keep_the_order() {
     use antiphon_tokio::http::{HttpConfig, endpoint};
 
     for (order, expected) in EXPECTED {
-        let log = Log::default();
-        let http = HttpConfig::from(options(order));
-        let served = crate::support::Served::new(endpoint(http, router(&log)));
-        let mut raw = served.connect(4096);
-        let reply = raw.post(&format!("[{}]", messages().join(","))).await;
-        let results = [result("a"), result("c"), result("e")].join(",");
-        assert_eq!(reply.body, format!("[{results}]"), "{order:?}");
-        // The reply comes after the notifications have been served, too.
-        assert_eq!(log.lock().unwrap().join(" "), expected, "{order:?}");
-        raw.post(&notification("f", 7)).await;
-        // After the ten notes of the batch.
-        assert_eq!(log.lock().unwrap()[10..], ["+f", "-f"], "{order:?}");
+        for options in each(options(order)) {
+            let (log, spawns) = (Log::default(), options.spawn_handlers);
+            let http = HttpConfig::from(options);
+            let served = crate::support::Served::new(endpoint(http, router(&log)));
+            let mut raw = served.connect(4096);
+            let reply = raw.post(&format!("[{}]", messages().join(","))).await;
+            let results = [result("a"), result("c"), result("e")].join(",");
+            assert_eq!(reply.body, format!("[{results}]"), "{order:?}");
+            // The reply comes after the notifications have been served, too.
+            assert_eq!(
+                log.lock().unwrap().join(" "),
+                expected,
+                "{order:?} {spawns}"
+            );
+            raw.post(&notification("f", 7)).await;
+            // After the ten notes of the batch.
+            assert_eq!(log.lock().unwrap()[10..], ["+f", "-f"], "{order:?}");
+        }
     }
 }
 
@@ -172,16 +197,18 @@ async fn entries_of_a_batch_over_http_keep_the_order() {
 async fn a_batch_over_http_that_waited_for_a_place_kept_its_thread_busy() {
     use antiphon_tokio::http::{HttpConfig, endpoint};
 
-    let log = Log::default();
     let mut options = options(Order::Free);
     options.max_running_requests = 1;
-    let served = crate::support::Served::new(endpoint(HttpConfig::from(options), router(&log)));
-    let batch = format!("[{},{}]", request("m", "a", 40), request("m", "b", 1));
-    // With the bug that this test is named after, this never ended, because the clock moves only
-    // when every task waits.
-    let reply = served.connect(4096).post(&batch).await;
-    assert_eq!(reply.body, format!("[{},{}]", result("a"), result("b")));
-    assert_eq!(log.lock().unwrap().join(" "), "+a -a +b -b");
+    for options in each(options) {
+        let log = Log::default();
+        let served = crate::support::Served::new(endpoint(HttpConfig::from(options), router(&log)));
+        let batch = format!("[{},{}]", request("m", "a", 40), request("m", "b", 1));
+        // With the bug that this test is named after, this never ended, because the clock moves only
+        // when every task waits.
+        let reply = served.connect(4096).post(&batch).await;
+        assert_eq!(reply.body, format!("[{},{}]", result("a"), result("b")));
+        assert_eq!(log.lock().unwrap().join(" "), "+a -a +b -b");
+    }
 }
 
 // SRV-22 CAN-09
