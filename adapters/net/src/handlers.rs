@@ -353,7 +353,7 @@ impl Handlers {
             let mut task = service.request(request);
             if self.session.options().spawn_handlers {
                 let unbegun = self.unbegun.get_or_insert_default();
-                let spawned = unbegun.spawn(&self.session, task);
+                let spawned = unbegun.spawn(&self.session, key, task);
                 waits = spawned.waits();
                 return Err(Run::Spawned(spawned));
             }

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use antiphon::RequestKey;
 use antiphon::session::Report;
 
 use crate::lock::Lock;
@@ -31,8 +32,14 @@ pub(crate) struct Queue(Lock<VecDeque<Arc<Shared>>>);
 impl Queue {
     /// Has the runtime run a handler after those that were spawned before. Notifications wait until it has
     /// begun: until its first poll has returned.
-    pub(crate) fn spawn(self: &Arc<Self>, session: &Arc<Session>, handler: Answering) -> Spawned {
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        request: RequestKey,
+        handler: Answering,
+    ) -> Spawned {
         let shared = Arc::new(Shared {
+            request,
             session: Arc::clone(session),
             waits: Some(Arc::default()),
             state: Lock::new(State {
@@ -86,8 +93,7 @@ impl Spawned {
         Poll::Pending
     }
 
-    /// Drops the handler after one more poll, in which it may still answer. If it has not begun, it never
-    /// does.
+    /// Drops the handler after one more poll, in which it may still answer.
     pub(crate) fn cancel(&self) {
         let mut state = self.0.state.lock();
         if let Stage::Running = state.stage {
@@ -112,6 +118,7 @@ impl Drop for Spawned {
 
 /// A spawned handler, as both tasks have it.
 struct Shared {
+    request: RequestKey,
     session: Arc<Session>,
     waits: Waits,
     state: Lock<State>,
@@ -142,12 +149,15 @@ enum Stage {
 impl Shared {
     /// Polls the handler. `unbegun` is dropped as soon as it has begun.
     fn poll(&self, cx: &mut Context<'_>, unbegun: &mut Option<Unbegun>) -> Poll<()> {
+        // A request that is cancelled, or whose connection closes, before its handler has begun never
+        // reaches the service.
+        let never_begins = unbegun.is_some() && self.session.lock().is_cancelled(self.request);
         let waker = cx.waker().clone();
         let mut state = self.state.lock();
         let Some(mut handler) = state.handler.take() else {
             return Poll::Ready(());
         };
-        let is_cancelled = matches!(state.stage, Stage::Cancelled);
+        let is_last = never_begins || matches!(state.stage, Stage::Cancelled);
         let before = state.task.replace(waker);
         drop(state);
         drop(before);
@@ -157,14 +167,14 @@ impl Shared {
                 handler.as_mut().poll(cx)
             })
         };
-        let polled = match is_cancelled && unbegun.is_some() {
+        let polled = match never_begins {
             true => Some(Poll::Pending),
             false => self.guarded(poll),
         };
         let begins = unbegun.take().is_some();
         let mut state = self.state.lock();
         let is_dropped = matches!(state.stage, Stage::Dropped { .. });
-        if matches!(polled, Some(Poll::Pending)) && !is_cancelled && !is_dropped {
+        if matches!(polled, Some(Poll::Pending)) && !is_last && !is_dropped {
             state.handler = Some(handler);
             // Then the connection's task can begin more.
             let is_awaited = begins || was_away != is_away(&self.waits);
