@@ -80,20 +80,21 @@ pub struct ConnectionConfig {
     /// connection compute on several threads at the same time. Default off: they run on the connection's
     /// task, and while one computes, the connection and its other handlers wait.
     ///
-    /// Set it if handlers compute for a millisecond or more before they await, and the runtime has several
-    /// threads. It is of no use if handlers mostly wait. A plain call takes about COST
-    /// more with it, because the handler's task has to be made, woken, and to pass its answer back. Work that blocks
-    /// belongs in [`Request::spawn`](crate::Request::spawn) all the same.
+    /// Set it if handlers compute for a millisecond or more without an `await`, and the runtime has several
+    /// threads. It is of no use if they mostly wait. It costs each request a task that is made, woken,
+    /// and wakes the connection's task, and three more turns of the connection's lock, so it slows calls whose
+    /// handlers have little to do. More requests wait for a place at the same time, and those beyond the limits
+    /// of the [`dispatcher`](Self::dispatcher) are answered *busy*. Work that blocks its thread belongs in
+    /// [`Request::spawn`](crate::Request::spawn) all the same.
     ///
-    /// Handlers still begin in the order of their requests, but on several threads the code of one may
-    /// overtake that of the one before. [`order`](Self::order) is kept: a notification is
-    /// handled, on the connection's task, after every handler before it has reached its first `await` or its
-    /// end. A handler that computes when its request is cancelled, or its connection ends, is dropped when it
+    /// [`order`](Self::order) is kept: handlers begin in the order of their requests, and that of a
+    /// notification, which runs on the connection's task, begins when all before it have come to
+    /// an `await` or their end. But what handlers do at the same time, and their answers, may come in any order. A
+    /// handler that computes when its request is cancelled, or its connection ends, is dropped when it
     /// next awaits; [`Service::closed`](crate::Service::closed) does not wait for that.
     ///
-    /// Over HTTP, where each message has a session of its own, only the requests of a batch run
-    /// at the same time by it. It has no effect for an [`Inbox`](crate::Inbox), nor on threads, where services run
-    /// on the [`pool`](Self::pool).
+    /// Over HTTP each message has a session of its own, so it serves only the requests of a batch. It is of no
+    /// use on threads, where services run on the [`pool`](Self::pool).
     pub spawn_handlers: bool,
     /// How long to wait for the peer's end of stream after ours, and how long to read after a write
     /// has failed, before the transport is cut. After we have closed the connection, its input is read

@@ -22,7 +22,8 @@ use crate::session::Then;
 /// handler may call the peer and wait. Nor does reading, except while
 /// [`when_full`](crate::ConnectionConfig::when_full) pauses it.
 ///
-/// All handlers of a connection run on the connection's task. A handler that computes for long or
+/// All handlers of a connection run on the connection's task, unless
+/// [`spawn_handlers`](crate::ConnectionConfig::spawn_handlers) is set. A handler that computes for long or
 /// blocks its thread would stop that connection; do such work in [`Request::spawn`], on a thread of
 /// the connection's [`Pool`](crate::Pool):
 ///

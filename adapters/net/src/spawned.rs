@@ -12,10 +12,11 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use antiphon::RequestKey;
 use antiphon::session::Report;
+use futures_util::task::AtomicWaker;
 
 use crate::lock::Lock;
 use crate::responder::{Answered, Unbegun};
@@ -45,9 +46,9 @@ impl Queue {
             state: Lock::new(State {
                 handler: Some(handler),
                 stage: Stage::Running,
-                task: None,
-                connection: None,
             }),
+            task: AtomicWaker::new(),
+            connection: AtomicWaker::new(),
         });
         let spawned = Spawned(Arc::clone(&shared));
         self.0.lock().push_back(shared);
@@ -82,15 +83,11 @@ impl Spawned {
 
     /// Returns the handler's answer; `None` if it has ended without one.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answered>> {
-        let waker = cx.waker().clone();
-        let mut state = self.0.state.lock();
-        if let Stage::Ended(answered) = &mut state.stage {
-            return Poll::Ready(answered.take());
+        self.0.connection.register(cx.waker());
+        match &mut self.0.state.lock().stage {
+            Stage::Ended(answered) => Poll::Ready(answered.take()),
+            _ => Poll::Pending,
         }
-        let before = state.connection.replace(waker);
-        drop(state);
-        drop(before);
-        Poll::Pending
     }
 
     /// Drops the handler after one more poll, in which it may still answer.
@@ -99,9 +96,8 @@ impl Spawned {
         if let Stage::Running = state.stage {
             state.stage = Stage::Cancelled;
         }
-        let task = state.task.take();
         drop(state);
-        task.inspect(Waker::wake_by_ref);
+        self.0.task.wake();
     }
 }
 
@@ -110,9 +106,9 @@ impl Drop for Spawned {
         let makes_way = self.0.session.makes_way();
         let mut state = self.0.state.lock();
         let _stage = mem::replace(&mut state.stage, Stage::Dropped { makes_way });
-        let (_handler, task) = (state.handler.take(), state.task.take());
+        let _handler = state.handler.take();
         drop(state);
-        task.inspect(Waker::wake_by_ref);
+        self.0.task.wake();
     }
 }
 
@@ -122,16 +118,16 @@ struct Shared {
     session: Arc<Session>,
     waits: Waits,
     state: Lock<State>,
+    /// Wakes the handler's task.
+    task: AtomicWaker,
+    /// Wakes the connection's task.
+    connection: AtomicWaker,
 }
 
 struct State {
     /// `None` while it is polled, and after its end.
     handler: Option<Answering>,
     stage: Stage,
-    /// Wakes the handler's task.
-    task: Option<Waker>,
-    /// Wakes the connection's task.
-    connection: Option<Waker>,
 }
 
 enum Stage {
@@ -152,15 +148,13 @@ impl Shared {
         // A request that is cancelled, or whose connection closes, before its handler has begun never
         // reaches the service.
         let never_begins = unbegun.is_some() && self.session.lock().is_cancelled(self.request);
-        let waker = cx.waker().clone();
+        self.task.register(cx.waker());
         let mut state = self.state.lock();
         let Some(mut handler) = state.handler.take() else {
             return Poll::Ready(());
         };
         let is_last = never_begins || matches!(state.stage, Stage::Cancelled);
-        let before = state.task.replace(waker);
         drop(state);
-        drop(before);
         let (mut waits, was_away) = (self.waits.clone(), is_away(&self.waits));
         let poll = || {
             seated_on_task(self.session.address(), &mut waits, || {
@@ -176,11 +170,11 @@ impl Shared {
         let is_dropped = matches!(state.stage, Stage::Dropped { .. });
         if matches!(polled, Some(Poll::Pending)) && !is_last && !is_dropped {
             state.handler = Some(handler);
-            // Then the connection's task can begin more.
-            let is_awaited = begins || was_away != is_away(&self.waits);
-            let connection = is_awaited.then(|| state.connection.take());
             drop(state);
-            connection.flatten().inspect(Waker::wake_by_ref);
+            if begins || was_away != is_away(&self.waits) {
+                // The connection's task can begin more.
+                self.connection.wake();
+            }
             return Poll::Pending;
         }
         let makes_way = matches!(state.stage, Stage::Dropped { makes_way: true });
@@ -205,11 +199,10 @@ impl Shared {
         if !matches!(state.stage, Stage::Dropped { .. }) {
             state.stage = Stage::Ended(answered.take());
         }
-        let connection = state.connection.take();
         drop(state);
         // The connection's task does not await it any more.
         answered.map(|late| self.session.answer(|conn| late.send(conn)));
-        connection.inspect(Waker::wake_by_ref);
+        self.connection.wake();
     }
 
     /// Runs code of the program. If it panics, reports that and returns `None`.

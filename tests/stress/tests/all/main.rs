@@ -1,6 +1,7 @@
 //! Every runtime and transport under load, cuts and slow peers.
 
 mod bytes;
+mod cores;
 mod crowd_blocking;
 mod curl;
 mod finish;
