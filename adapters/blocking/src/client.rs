@@ -5,7 +5,7 @@ use std::sync::Arc;
 use antiphon_net::{Client, ClientConfig, ConnectError, Target};
 use async_io::block_on;
 
-use crate::driver::one_by_one;
+use crate::driver::in_turn;
 use crate::in_turn::InTurn;
 use crate::runtime::runtime;
 use crate::serve::Service;
@@ -31,7 +31,7 @@ pub fn connect(
     service: impl Service,
 ) -> Result<Client, ConnectError> {
     let (runtime, (service, _)) = (runtime()?, InTurn::new(service));
-    let (target, options) = (target.into(), in_turn(options));
+    let (target, options) = (target.into(), client_in_turn(options));
     block_on(Client::connect_on(
         target,
         options,
@@ -58,12 +58,12 @@ pub fn reconnect<S: Service>(
 ) -> Result<Client, ConnectError> {
     let runtime = runtime()?;
     let make = move || Arc::new(InTurn::new(make()).0);
-    let (target, options) = (target.into(), in_turn(options));
+    let (target, options) = (target.into(), client_in_turn(options));
     block_on(Client::reconnect_on(target, options, make, &runtime))
 }
 
-fn in_turn(options: impl Into<ClientConfig>) -> ClientConfig {
+fn client_in_turn(options: impl Into<ClientConfig>) -> ClientConfig {
     let mut options = options.into();
-    options.connection = one_by_one(options.connection);
+    options.connection = in_turn(options.connection);
     options
 }

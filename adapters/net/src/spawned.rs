@@ -201,7 +201,9 @@ impl Shared {
         }
         drop(state);
         // The connection's task does not await it any more.
-        answered.map(|late| self.session.answer(|conn| late.send(conn)));
+        if let Some(late) = answered {
+            self.session.answer(|conn| late.send(conn));
+        }
         self.connection.wake();
     }
 

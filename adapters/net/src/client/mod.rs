@@ -55,7 +55,7 @@ enum Way {
     },
     Reconnecting(Reconnecting),
     #[cfg(feature = "http")]
-    Http(OverHttp),
+    Http(Box<OverHttp>),
 }
 
 impl Client {
@@ -199,7 +199,7 @@ impl Client {
             Way::Connection { peer, .. } => peer,
             Way::Reconnecting(reconnecting) => reconnecting,
             #[cfg(feature = "http")]
-            Way::Http(http) => http,
+            Way::Http(http) => &**http,
         }
     }
 }

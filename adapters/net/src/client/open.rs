@@ -152,7 +152,7 @@ impl Client {
     ) -> Result<Self, ConnectError> {
         let url = url.parse().map_err(ConnectError::Http)?;
         let http = OverHttp::new(url, options, send, SharedRuntime::clone(runtime));
-        Ok(Self(Arc::new(Way::Http(http))))
+        Ok(Self(Arc::new(Way::Http(Box::new(http)))))
     }
 }
 

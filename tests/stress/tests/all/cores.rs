@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use antiphon::{CancelStyle, Config, OwnedError};
 use antiphon_net::{
     Answer, CallError, ConnectionConfig, Link, Notification, Peer, Report, Request, Running,
-    Service, SharedRuntime, TcpServer, connect, sleep_until,
+    Service, SharedRuntime, TcpServer, attach, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
@@ -121,7 +121,7 @@ fn six_hundred_handlers_that_wait_hold_up_no_other_method(rt: Rt) {
         let (mut peers, mut calls) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             let link = Link::tcp(address).await.unwrap();
-            let peer = connect(link, Config::new(), ());
+            let peer = attach(link, Config::new(), ());
             for _ in 0..200 {
                 calls.push(peer.call("wait", ()).start().await.unwrap());
             }
@@ -151,7 +151,7 @@ fn a_notification_waits_until_spawned_handlers_have_begun(rt: Rt) {
     rt.run(|runtime| async move {
         let (_, address, _running) = start(runtime, spawning()).await;
         let link = Link::tcp(address).await.unwrap();
-        let peer = connect(link, Config::new(), ());
+        let peer = attach(link, Config::new(), ());
         let mut calls = Vec::new();
         for notified in 0..5 {
             for _ in 0..3 {
@@ -170,7 +170,7 @@ fn spawned_handlers_end_as_others_do(rt: Rt) {
     rt.run(|runtime| async move {
         let (handlers, address, running) = start(runtime, spawning()).await;
         let link = Link::tcp(address).await.unwrap();
-        let peer = connect(link, Config::new().cancel_send(CancelStyle::Lsp), ());
+        let peer = attach(link, Config::new().cancel_send(CancelStyle::Lsp), ());
         let code = |called| match CallError::of(called) {
             Err(CallError::Remote(error)) => error.code(),
             other => panic!("{other:?}"),
@@ -223,7 +223,7 @@ fn eight_handlers_that_compute_share_the_cores() {
             for options in [ConnectionConfig::new(Config::new()), spawning()] {
                 let (_, address, running) = start(runtime.clone(), options).await;
                 let link = Link::tcp(address).await.unwrap();
-                let peer = connect(link, Config::new(), ());
+                let peer = attach(link, Config::new(), ());
                 let begin = Instant::now();
                 let eight = peer.batch(|batch| {
                     let calls = (0..8).map(|_| batch.call::<u8>("compute", ()));
