@@ -19,11 +19,14 @@ async fn main() {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args()
         .nth(1)
+        .filter(|url| url.starts_with("ws"))
         .ok_or("usage: websocket_reconnect ws://HOST:PORT/")?;
     let mut options = ClientConfig::from(Config::new());
     // Calls wait while there is no connection, instead of failing at once.
     options.max_waiting_calls = 16;
     let client = reconnect(url, options, ()).await?;
+    // If there is no server yet, the client would go on trying.
+    client.wait_open(Duration::from_secs(1)).await?;
 
     for count in 1_u64.. {
         // An echo may run twice, so it is sent again when its connection is lost.

@@ -59,6 +59,8 @@ mod guide {
     mod introduction {}
     #[doc = include_str!("../../../docs/guide/src/first-call.md")]
     mod first_call {}
+    #[doc = include_str!("../../../docs/guide/src/clients.md")]
+    mod clients {}
     #[doc = include_str!("../../../docs/guide/src/services.md")]
     mod services {}
     #[doc = include_str!("../../../docs/guide/src/serving.md")]
