@@ -116,9 +116,8 @@ pub struct ConnectionConfig {
     /// Which calls of this side are sent again on the same connection: those that are awaited, and that the
     /// peer answers with one of its [`codes`](Retry::codes), which say that it did nothing. The delays count
     /// against the call's timeout. When the connection ends, no call is sent again. Batches and
-    /// [started](crate::Call::start) calls are never sent again. A
-    /// [`ReconnectingClient`](crate::ReconnectingClient) ignores this: it has
-    /// [a policy of its own](crate::ReconnectConfig::retry). Default none.
+    /// [started](crate::Call::start) calls are never sent again. For a client that reconnects this is also the
+    /// policy after a lost connection. Default none.
     pub retry: Option<Retry>,
     /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,

@@ -65,8 +65,8 @@ impl Client {
     ///
     /// A client that reconnects uses an open connection, or waits for one. If no byte of the call was sent
     /// before its connection ended, or if it is [idempotent](Call::idempotent), it is sent again over the next
-    /// one, as [`retry`](ClientConfig::with_retry) says. So is any call that the server answered with one of the
-    /// error [`codes`](Retry::codes) listed there.
+    /// one, as [`retry`](crate::ClientConfig::with_retry) says. So is any call that the server answered with one of the
+    /// error [`codes`](antiphon::Retry::codes) listed there.
     ///
     /// Over HTTP a call of which a byte was sent is [lost](crate::CallError) when its connection ends, and is
     /// sent again under the same conditions, if there is a `retry`. It is also sent again after a redirect

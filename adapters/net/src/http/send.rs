@@ -10,8 +10,7 @@ use crate::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 pub type HttpSending<'a> =
     Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
-/// Sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that a
-/// program already has. With most clients an implementation takes a dozen lines: post
+/// Sends requests: over connections of this crate, or by any HTTP client that a program already has. With most clients an implementation takes a dozen lines: post
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
 /// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 ///
