@@ -124,6 +124,13 @@ def picked(peer, transport="TCP"):
 ROUTED = ["add by a router past an interceptor", "add by hand"]
 
 
+def channels(label, over, ours, beside=()):
+    """The time of a call on threads against lsp-server's. Its messages go out in one write in what stands beside it."""
+    theirs = f"{over}: lsp-server"
+    beside = [ratio("its writes buffered", sources.THREADS, f"{over}: {ours}", f"{theirs}, buffered"), *beside]
+    return ratio(label, sources.THREADS, f"{over}: {ours}", theirs, beside)
+
+
 def added(label, names, beside=()):
     return Part(label, sources.COUNT, names, lambda more, less: more - less, form="{:.0f}", beside=list(beside))
 
@@ -219,6 +226,10 @@ ROWS = [
     Row(15, "TCP echo, 1 in flight, both sides, processor time against a bare echo, on tasks", 1.20, 1.12,
         echo("TCP", "one", TASKS), is_against_transport=True),
     Row(15, "the same on threads", 1.25, 1.12, echo("TCP", "one", THREADS), is_against_transport=True),
+    Row(15, "a call on threads, 1 in flight, against the two channels and threads of lsp-server", 1, None, [
+        channels("TCP", "TCP", "antiphon"),
+        channels("child process", "pipes", "antiphon, Child",
+                 [ratio("over `Link::new`", sources.THREADS, "pipes: antiphon, Link::new", "pipes: lsp-server")])]),
     Row(16, "TCP echo, 64 begun together, the same, on tasks", 3.6, 2.5, echo("TCP", "many", TASKS), is_against_transport=True),
     Row(16, "the same on threads", 4.2, 2.5, echo("TCP", "many", THREADS), is_against_transport=True),
     Row(16, "TCP echo, batches of 100, the same, on tasks", 3.6, 2.5, echo("TCP", "batch", TASKS), is_against_transport=True),

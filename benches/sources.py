@@ -189,6 +189,16 @@ class Counts(Source):
         return {name: [float(count)] for name, count in rows}
 
 
+class Threads(Source):
+    """benches/echo: a call on threads beside lsp-server's channels and threads, by the clock."""
+
+    def build(self):
+        return build("echo") / "threads"
+
+    def take(self, names):
+        return rounds(run([self.built, "--raw", "yes"], RUN_SECONDS))
+
+
 class Wasm(Source):
     """benches/wasm: time under Node, or fuel of an interpreter."""
 
@@ -224,6 +234,6 @@ class Embedded(Source):
 TIME, COUNT, ALLOCATIONS, HELD = Time(), Count(), Allocations(), Held()
 PORTABLE_TIME, PORTABLE_COUNT = Time(is_portable=True), Count(is_portable=True)
 WASM_TIME, WASM_COUNT = Wasm("--raw"), Wasm("--count")
-PEERS, ECHO, IDLE, COUNTS = Peers(), Echo(), Idle(), Counts()
+PEERS, ECHO, IDLE, COUNTS, THREADS = Peers(), Echo(), Idle(), Counts(), Threads()
 FLASH = Embedded("flash.py", r"^(\w+): text .* = (\d+) bytes of flash")
 MEMORY = Embedded("memory.py", r"^([\w-]+): .* = (\d+) bytes of RAM")
