@@ -4,6 +4,37 @@
 //! This module starts no task, never waits and reads no clock. [`LocalRouter`] serves a
 //! [`Connection`](crate::Connection) without an adapter, also on a microcontroller. The routers of
 //! the adapters, for tasks and threads, are built on the same [`Registry`] and [`Handler`].
+//!
+//! | file | has |
+//! |---|---|
+//! | **methods** | |
+//! | `registry` | the methods of a server, by name |
+//! | `routing_table` | all that a router knows of its methods |
+//! | `handler` | functions as handlers |
+//! | `methods` | the methods of one value, which `#[service]` makes of a trait |
+//! | `prefix` | what stands before the names of methods |
+//! | `router`, `local` | the router without a runtime, and its calls |
+//! | **values** | |
+//! | `args`, `params` | params as arguments, and as one type |
+//! | `missing` | what types say of parameters that were left out |
+//! | `errors` | errors of the program as error objects, and back |
+//! | **interceptors** | |
+//! | `intercept` | see each call before it is handled, and its answer |
+//! | `cx`, `attributes` | what they see of a call, and pass on |
+//! | `decision`, `call_end` | what they decide, and how the call ended |
+//! | `auth`, `limit`, `logging`, `tracing` | tokens of clients, limits of rate and cost, logs, spans |
+//! | `trace_context`, `conventions` | traces as they are sent, and the names in them |
+//! | **descriptions** | |
+//! | `describe`, `schema` | methods, their parameters, and their types |
+//! | `openrpc`, `extensions` | documents of a server, and the methods that give them |
+//! | **both sides** | |
+//! | `caller` | what typed clients call through |
+//! | `scheduler` | which connection of a server may begin its next request |
+//!
+//! ```text
+//!   request ─▶ routing_table ─▶ intercept ─▶ args, params ─▶ handler ─▶ the program
+//!   answer  ◀─────────────────  intercept ◀─ errors       ◀───────────────┘
+//! ```
 
 mod args;
 mod attributes;

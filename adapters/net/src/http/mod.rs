@@ -3,6 +3,34 @@
 //! An [`Endpoint`] is a service over HTTP. The rules for requests and replies are in
 //! [`antiphon::http`]; hyper reads and writes; this module enforces sizes and deadlines and
 //! connects the two.
+//!
+//! | file | has |
+//! |---|---|
+//! | **server** | |
+//! | `endpoint` | a service over HTTP, for a server of this crate or of another |
+//! | `exchange` | one message in, its answer out, with handlers between |
+//! | `server` | one connection of a server |
+//! | `phases` | how far a request on it is, and how long that may last |
+//! | **client** | |
+//! | `transmit` | calls, notifications and batches, each in one request |
+//! | `caller` | their requests, ids and outcomes |
+//! | `send` | sends requests, whatever the transport is |
+//! | `connections` | the client's own connections, and which may be used again |
+//! | `stages` | how far a request on one of them is, and whether it may be sent again |
+//! | `reply` | the status and headers of a reply |
+//! | `mock` | a transport without a network |
+//! | `url` | the URL of requests |
+//! | **both** | |
+//! | `connect` | clients and endpoints on the runtime of the calling task |
+//! | `io` | a stream as hyper polls it, and its deadlines |
+//! | `options` | options of servers and clients |
+//! | `error` | the ways in which HTTP fails |
+//! | `words` | text of the other side, for logs |
+//!
+//! ```text
+//!   client   call ─▶ transmit ─▶ caller ─▶ send ─▶ connections ─▶ hyper ─▶ network
+//!   server   network ─▶ hyper ─▶ server ─▶ endpoint ─▶ exchange ─▶ service
+//! ```
 
 mod caller;
 #[cfg(any(feature = "tokio", feature = "async-io"))]

@@ -1,4 +1,26 @@
 //! Serves methods by name: functions, and services of whole traits.
+//!
+//! The table of methods, the arguments and the interceptors are those of [`antiphon::service`]; here handlers
+//! are awaited, and answers sent.
+//!
+//! | file | has |
+//! |---|---|
+//! | `mod` | the router: methods, nested routers and interceptors are added to it |
+//! | `run` | the way of a request through it |
+//! | `serving` | handlers: functions and whole services, on tasks and on threads |
+//! | `typed` | methods that a type describes |
+//! | `extract` | arguments that are made from the request |
+//! | `extensions` | methods whose names begin with `rpc.` |
+//! | `connection_events` | what a connection tells besides its calls |
+//! | `check` | refuses calls, and hides methods |
+//! | `limit` | refuses calls that come too often, or cost too much |
+//! | `spans` | spans of the crate `tracing` |
+//!
+//! ```text
+//!   request ─▶ run ─▶ interceptors (check, limit, spans, …) ─▶ serving: the handler
+//!                                                                   │
+//!   answer  ◀──────── interceptors, in reverse  ◀───────────────────┘
+//! ```
 
 mod check;
 mod connection_events;

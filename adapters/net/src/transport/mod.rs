@@ -1,4 +1,21 @@
 //! Transports: streams, processes, memory, queues of messages.
+//!
+//! Each becomes a [`Link`](link::Link), which holds an [`Io`](io::Io): what a task polls.
+//!
+//! | file | has |
+//! |---|---|
+//! | `io` | the interface: bytes in both directions, or whole messages |
+//! | `link` | an open transport, and what it knows of the other side |
+//! | `futures`, `tokio` | streams of the runtimes |
+//! | `threads` | a blocking reader and writer, on threads of their own |
+//! | `tcp`, `unix`, `socket` | sockets: addresses, listening, options |
+//! | `stdio` | this process's standard streams |
+//! | `later` | tries again when a stream would block |
+//! | `duplex` | a stream in memory |
+//! | `messages` | whole messages: a queue, a channel |
+//! | `child` | a server in a child process |
+//! | `child_started`, `child_tokio`, `child_async_io` | how each runtime starts one |
+//! | `child_output`, `child_stderr` | its standard output and standard error |
 
 pub(crate) mod child;
 #[cfg(feature = "async-io")]
