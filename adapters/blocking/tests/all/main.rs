@@ -1,9 +1,7 @@
 //! The adapter for threads: clients, servers, services and what ends them.
 
+mod calls;
 mod children;
-mod client;
-mod clients;
-mod direct;
 mod endings;
 mod flow;
 mod http;
@@ -12,6 +10,7 @@ mod inbox;
 mod measured;
 mod minimal_lsp;
 mod progress;
+mod reconnect;
 mod sockets;
 mod support;
 mod threads;

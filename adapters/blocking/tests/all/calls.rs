@@ -1,5 +1,4 @@
-//! Threads that read and write a socket themselves instead of waking the reading or writing thread:
-//! no thread waits for ever, and messages stay in order.
+//! Calls of threads over a socket: no thread waits for ever, and messages stay in order.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,8 +10,8 @@ use crate::support::{LONG, Scripted, echo, within};
 use antiphon::{Config, Framing, SendError};
 use antiphon_blocking::{CallError, Link, Peer, Request, Responder, TcpServer, attach};
 
-/// In this time a message must have been handled. It is much longer than the 16 ms for which input
-/// may stay unread, and shorter than the timeouts of calls that are to be answered.
+/// In this time a message must have been handled. It is shorter than the timeouts of calls that are to be
+/// answered.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A client, and the server's end of its connection, which the test reads and writes.
@@ -51,7 +50,7 @@ fn calls_from_many_threads_all_get_their_answers() {
                 thread::spawn(move || {
                     for round in 0..500 {
                         peer.call::<u64>("m", ()).wait().unwrap();
-                        // Pauses of 0 to 11 ms, so that each of the threads reads at some time.
+                        // Pauses of 0 to 11 ms, so that the threads meet in many ways.
                         if round % 50 == caller {
                             thread::sleep(Duration::from_millis(round / 40));
                         }
@@ -66,7 +65,7 @@ fn calls_from_many_threads_all_get_their_answers() {
 }
 
 #[test]
-fn whoever_reads_the_end_for_himself_is_told_of_it() {
+fn a_thread_that_waits_for_an_answer_is_told_of_the_end() {
     within(LONG, || {
         // The stream ends after a message, or inside one.
         for begun in ["", "{\"jsonrpc\":\"2.0\",\"res"] {
@@ -77,8 +76,7 @@ fn whoever_reads_the_end_for_himself_is_told_of_it() {
                 writer
                     .write_all(b"{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n")
                     .unwrap();
-                // By the time the end comes, the caller reads, because the reading thread has left
-                // that to it.
+                // By the time the end comes, the caller waits.
                 reader.read_line(&mut line).unwrap();
                 thread::sleep(Duration::from_millis(1));
                 writer.write_all(begun.as_bytes()).unwrap();
@@ -127,7 +125,7 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
             let serve = move |peer: &Peer, request: Request, reply: Responder| {
                 match request.method() {
                     "quick" => reply.ok(&1).unwrap(),
-                    // The service thread waits for this answer, and reads it itself.
+                    // The service's thread waits for this answer.
                     "back" => reply
                         .ok(&peer.call::<[u8; 1]>("echo", &[7]).wait().unwrap())
                         .unwrap(),
@@ -156,12 +154,12 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
 }
 
 #[test]
-fn a_call_ends_in_time_though_its_thread_reads() {
+fn a_call_ends_in_time_whatever_came_before() {
     within(LONG, || {
         let (peer, mut reader, mut writer) = client(Scripted::new(echo).0);
         let mut line = String::new();
         for span in [0, 1, 5, 30, 100] {
-            // After a call that is answered, callers read themselves.
+            // A call that is answered comes before.
             let calling = {
                 let peer = peer.clone();
                 thread::spawn(move || peer.call::<u64>("m", ()).wait())
@@ -189,7 +187,7 @@ fn a_peer_that_does_not_read_holds_up_no_caller_and_gets_everything_in_order() {
         let (peer, mut reader, _writer) = client(Scripted::new(echo).0);
         let text = "x".repeat(400_000);
         let mut begun = 0;
-        // Until the output is full. Each call is awaited alone, so that its thread writes it.
+        // Until the output is full.
         loop {
             let timeout = Some(Duration::from_millis(20));
             match peer

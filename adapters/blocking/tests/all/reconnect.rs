@@ -1,6 +1,7 @@
-//! What a reconnecting client does when its connection is lost.
+//! What a reconnecting client on threads does when its connection is lost, and when it is closed.
 
 use std::io::Write;
+use std::net::TcpListener;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use crate::measured::measured;
 use crate::support::{ByHand, LONG, within};
-use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry};
+use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry, SendError};
 use antiphon_blocking::{
     CallError, Client, ClientConfig, ConnectionConfig, Link, Target, reconnect,
 };
@@ -176,4 +177,31 @@ fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
         assert!(client.wait_open(LONG).wait().is_ok());
         drop(hand);
     });
+}
+
+// CON-02 CON-06
+#[test]
+fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = reconnect(format!("tcp://{address}"), Config::new(), || ()).unwrap();
+    // The server accepts the connection, and never answers.
+    let _silent = listener.accept().unwrap();
+    let peer = client.peer().unwrap();
+    let _awaited = peer.call("m", ()).no_timeout().start().wait().unwrap();
+    client.close();
+    let (told, tell) = mpsc::channel();
+    thread::spawn(move || {
+        let hour = Duration::from_secs(3600);
+        // If this test has failed by then, the receiver is gone.
+        let _ = told.send(client.call("late", ()).timeout(hour).raw().wait().map(drop));
+    });
+    let ended = tell.recv_timeout(LONG).expect("the call fails at once");
+    assert!(
+        matches!(
+            ended,
+            Err(CallError::Unsent | CallError::Rejected(SendError::Closed))
+        ),
+        "{ended:?}"
+    );
 }
