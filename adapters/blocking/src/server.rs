@@ -35,8 +35,8 @@ impl TcpServer {
     }
 
     /// Sets the limit on open connections. A further one is closed as soon as it is accepted; over
-    /// HTTP without TLS it is answered 503. Default 256, because each needs four threads; over
-    /// HTTP, where a connection needs none, 10 240.
+    /// HTTP without TLS it is answered 503. Default 10 240: a connection is a task and needs no thread
+    /// while nothing comes.
     #[must_use]
     pub fn max_connections(self, max_connections: usize) -> Self {
         Self(self.0.max_connections(max_connections))
@@ -50,8 +50,8 @@ impl TcpServer {
     }
 
     /// Calls `report` for every connection that is refused at a limit, for logs and metrics. It
-    /// runs on the thread that starts the connections (over HTTP, on the thread for HTTP), so it
-    /// must be quick. Over HTTP the service gets a report too.
+    /// runs on the thread that reads and writes for all connections, so it must be quick. Over HTTP the
+    /// service gets a report too.
     #[must_use]
     pub fn on_refused(
         self,
@@ -60,8 +60,8 @@ impl TcpServer {
         Self(self.0.on_refused(report))
     }
 
-    /// Makes every connection begin with a TLS handshake, on a thread of its own (over HTTP, on the
-    /// thread for HTTP). It takes an [`Acceptor`](crate::tls::Acceptor), or only the configuration.
+    /// Makes every connection begin with a TLS handshake. It takes an
+    /// [`Acceptor`](crate::tls::Acceptor), or only the configuration.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_tls(self, acceptor: impl Into<crate::tls::Acceptor>) -> Self {
@@ -77,7 +77,7 @@ impl TcpServer {
 
     /// Calls `hook` for each accepted socket, before anything is read or written: to set an option,
     /// or to count. `TCP_NODELAY` and TCP keep-alive are on by then; the hook may change that. It
-    /// runs on the thread that accepts (over HTTP, on the thread for HTTP), so it must not block.
+    /// runs on the thread that reads and writes for all connections, so it must not block.
     #[must_use]
     pub fn on_accept(self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
         Self(self.0.on_accept(hook))
@@ -112,9 +112,8 @@ impl TcpServer {
     }
 
     /// Serves over HTTP in the background until the returned value is stopped or dropped. Every
-    /// POST is a message. Connections need no threads of their own; the methods of the service run
-    /// on the pool in `options`. `make` makes a service for every method that is called.
-    /// See [`http`](crate::http).
+    /// POST is a message. The methods of the service run on the pool in `options`. `make` makes a
+    /// service for every method that is called. See [`http`](crate::http).
     ///
     /// # Errors
     /// The system refused a thread.
@@ -148,14 +147,14 @@ impl UnixServer {
     }
 
     /// Sets the limit on open connections. A further one is closed as soon as it is accepted.
-    /// Default 256; each needs four threads.
+    /// Default 10 240.
     #[must_use]
     pub fn max_connections(self, max_connections: usize) -> Self {
         Self(self.0.max_connections(max_connections))
     }
 
     /// Calls `report` for every connection that is refused at the limit, for logs and metrics. It
-    /// runs on the thread that starts the connections, so it must be quick.
+    /// runs on the thread that reads and writes for all connections, so it must be quick.
     #[must_use]
     pub fn on_refused(
         self,

@@ -19,7 +19,7 @@ const WANTED: usize = 10_000;
 /// How many bytes of resident memory each may cost over TCP on tokio. The other figures are only printed.
 const MAX_BYTES: usize = 6 * 1024;
 
-/// How many are wanted of the blocking adapter, which has four threads for each.
+/// How many are wanted of the blocking adapter.
 const WANTED_BLOCKING: usize = 2_000;
 
 fn options() -> ConnectionConfig {

@@ -1,6 +1,5 @@
-//! Many threads call one peer over a socket, where each waiting thread reads and writes itself:
-//! calls of every kind, some cancelled, while the connection goes on, is closed, drains or is cut.
-//! Prints how many calls there were.
+//! Many threads call one peer over a socket: calls of every kind, some cancelled, while the connection
+//! goes on, is closed, drains or is cut. Prints how many calls there were.
 //!
 //! Every call ends, each answered one with its own answer, and no call ends because of the
 //! connection unless the connection was ended.
