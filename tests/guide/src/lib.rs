@@ -59,6 +59,14 @@ mod guide {
     mod introduction {}
     #[doc = include_str!("../../../docs/guide/src/first-call.md")]
     mod first_call {}
+    #[doc = include_str!("../../../docs/guide/src/calls.md")]
+    mod calls {}
+    #[doc = include_str!("../../../docs/guide/src/notifications.md")]
+    mod notifications {}
+    #[doc = include_str!("../../../docs/guide/src/batches.md")]
+    mod batches {}
+    #[doc = include_str!("../../../docs/guide/src/method-types.md")]
+    mod method_types {}
     #[doc = include_str!("../../../docs/guide/src/clients.md")]
     mod clients {}
     #[doc = include_str!("../../../docs/guide/src/services.md")]
