@@ -86,13 +86,13 @@ fn call(request: &Request) -> Result<Answer, OwnedError> {
     let arguments = params.and_then(|params| params.get("arguments"));
     match &*name {
         "add" => match checked(&name, arguments, |add: &Add| (add.a + add.b).is_finite()) {
-            Some(add) => Ok(text(&(add.a + add.b).to_string())),
+            Some(add) => Ok(text(&(add.a + add.b).to_string()).into()),
             None => Ok(failure("add wants the numbers a and b")),
         },
         "wait" => match checked(&name, arguments, |wait: &Wait| {
             wait.milliseconds <= MAX_WAIT
         }) {
-            Some(wait) => Ok(request.spawn(move |request| rest(&wait, request))),
+            Some(wait) => Ok(rest(&wait, request)),
             None => Ok(failure("wait wants milliseconds, at most 60000")),
         },
         other => {
@@ -124,17 +124,21 @@ fn checked<A: DeserializeOwned>(
 }
 
 /// Waits on a thread of the pool, at most until the request is cancelled.
-fn rest(wait: &Wait, request: &Request) -> Result<Answer, OwnedError> {
+fn rest(wait: &Wait, request: &Request) -> Answer {
     let span = Duration::from_millis(wait.milliseconds);
-    if request.cancellation().wait(span) {
-        // The dialect wants no answer; this ends the request.
-        return Err(ErrorObject::request_cancelled().into());
-    }
-    Ok(text("waited"))
+    request.defer().spawn(move |reply| {
+        // If the connection has ended meanwhile, no answer is awaited.
+        let _ = match reply.cancellation().wait(span) {
+            // The dialect wants no answer; this ends the request.
+            true => reply.cancelled(),
+            false => reply.ok(&text("waited")),
+        };
+    });
+    Answer::deferred()
 }
 
-fn text(text: &str) -> Answer {
-    json!({"content": [{"type": "text", "text": text}], "isError": false}).into()
+fn text(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}], "isError": false})
 }
 
 /// An error of a tool is reported to the model as a result, and not as an error of the protocol.

@@ -38,7 +38,7 @@ pub(crate) struct Method {
     pub(crate) is_async: bool,
     pub(crate) is_notification: bool,
     /// Whether it runs to its end even if its request is cancelled or its connection ends.
-    pub(crate) finishes: bool,
+    pub(crate) runs_to_end: bool,
     /// Whether params by unknown names are ignored, instead of refused; `None` if the router or the
     /// configuration decides.
     pub(crate) ignores_unknown: Option<bool>,
@@ -128,7 +128,7 @@ impl Errors {
 
 impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
-        let said = RpcOptions::take(&mut member.attrs, &["name", "finish", "unknown_params"]);
+        let said = RpcOptions::take(&mut member.attrs, &["name", "run_to_end", "unknown_params"]);
         // They are removed also if the method is refused, because the compiler does not know them.
         let arguments: Vec<_> = member.sig.inputs.iter_mut().map(argument).collect();
         let said = said?;
@@ -164,11 +164,11 @@ impl Method {
             let what = "a method of a service is not `unsafe`, because peers call it";
             return wrong(signature.safety.span(), what);
         }
-        if let (Some(finish), None, true) = (said.finishes, signature.asyncness, options.may_wait) {
+        if let (Some(set), None, true) = (said.runs_to_end, signature.asyncness, options.may_wait) {
             let what = format!(
-                "`{ident}` answers at once, and always runs to its end: leave `finish` out, or write `async fn {ident}`"
+                "`{ident}` answers at once, and always runs to its end: leave `run_to_end` out, or write `async fn {ident}`"
             );
-            return wrong(finish, &what);
+            return wrong(set, &what);
         }
         let mut inputs = signature.inputs.iter().zip(arguments);
         match inputs.next() {
@@ -221,7 +221,7 @@ impl Method {
             attributes: member.attrs.clone(),
             is_async: signature.asyncness.is_some(),
             is_notification: kind == Kind::Notification,
-            finishes: options.finishes || said.finishes.is_some(),
+            runs_to_end: options.runs_to_end || said.runs_to_end.is_some(),
             ignores_unknown: said.ignores_unknown,
             ident,
             arguments,

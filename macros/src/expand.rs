@@ -160,7 +160,7 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
             false => quote!(request),
         };
         let value = value(root, method);
-        let finishing = method.finishes.then(|| quote!(.finishing()));
+        let run_to_end = method.runs_to_end.then(|| quote!(.run_to_end()));
         let unknown = method.ignores_unknown.map(|ignores| {
             let what = match ignores {
                 true => quote!(Ignore),
@@ -173,7 +173,7 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
                 .with_doc(#doc)
                 .with_result(#root::schema_of!(#value))
                 .with_separator(#separator)
-                #finishing
+                #run_to_end
                 #unknown
         }
     });

@@ -47,18 +47,18 @@ macro_rules! entries {
         /// | `separator = "_"` | `.` | stands between a prefix and the name: with `prefix = "eth"` names are `eth_call` |
         /// | `client = false` | `true` | makes no typed client |
         /// | `server = false` | `true` | makes no server: the trait has no `into_service` |
-        /// | `finish` | off | `async` methods run to their end even if their request is cancelled or its connection ends; without `finish` their futures are dropped then. Methods on threads always run to their end |
+        /// | `run_to_end` | off | `async` methods run to their end even if their request is cancelled or its connection ends; without `run_to_end` their futures are dropped then. Methods on threads always run to their end |
         /// | `crate = "path"` | `antiphon`, or the adapter that re-exports the macro | the crate whose types the generated code uses, if your dependency has another name |
         ///
         /// On a method or a parameter: `#[rpc(name = "…")]` is its name on the wire; on a parameter,
         /// `#[rpc(context)]` makes the server take it from the request (`FromCall`); the client has
-        /// no such parameter. On an `async` method, `#[rpc(finish)]` does for this method what the
-        /// option `finish` does for all. `#[rpc(unknown_params = "ignore")]` makes a method ignore params by
+        /// no such parameter. On an `async` method, `#[rpc(run_to_end)]` does for this method what the
+        /// option `run_to_end` does for all. `#[rpc(unknown_params = "ignore")]` makes a method ignore params by
         /// names that it does not have, and `"reject"` makes it refuse them, whatever the router and the
         /// configuration say. A method that returns `NotificationOk` is a notification.
         ///
         /// On threads a connection runs one method at a time, and its later requests wait. A method
-        /// cannot pass its work on: if it runs long, serve it with `Router::raw` and `Request::spawn`.
+        /// cannot pass its work on: if it runs long, serve it with `Router::raw` and `Responder::spawn`.
         #[proc_macro_attribute]
         pub fn $service(options: TokenStream, item: TokenStream) -> TokenStream {
             service_in(Target { root: $root, may_wait: $may_wait }, options, item)

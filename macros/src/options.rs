@@ -33,7 +33,7 @@ pub(crate) struct ServiceOptions {
     pub(crate) separator: String,
     pub(crate) has_client: bool,
     pub(crate) has_server: bool,
-    pub(crate) finishes: bool,
+    pub(crate) runs_to_end: bool,
 }
 
 impl ServiceOptions {
@@ -47,7 +47,7 @@ impl ServiceOptions {
             separator: ".".into(),
             has_client: true,
             has_server: true,
-            finishes: false,
+            runs_to_end: false,
         };
         let (mut seen, mut prefix_span) = (Vec::new(), Span::call_site());
         let parser = syn::meta::parser(|meta| {
@@ -70,12 +70,13 @@ impl ServiceOptions {
                 options.has_client = meta.value()?.parse::<LitBool>()?.value;
             } else if meta.path.is_ident("server") {
                 options.has_server = meta.value()?.parse::<LitBool>()?.value;
-            } else if meta.path.is_ident("finish") {
-                options.finishes = true;
+            } else if meta.path.is_ident("run_to_end") {
+                options.runs_to_end = true;
             } else if meta.path.is_ident("crate") {
                 options.root = meta.value()?.parse::<LitStr>()?.parse()?;
             } else {
-                let known = "use rename_all, prefix, separator, client, server, finish or crate";
+                let known =
+                    "use rename_all, prefix, separator, client, server, run_to_end or crate";
                 return Err(meta.error(known));
             }
             if !options.has_client && !options.has_server {
@@ -115,8 +116,8 @@ pub(crate) struct RpcOptions {
     pub(crate) name: Option<LitStr>,
     /// The position of `context` in the source, for error messages; `None` if it is not set.
     pub(crate) context: Option<Span>,
-    /// The position of `finish` in the source, for error messages; `None` if it is not set.
-    pub(crate) finishes: Option<Span>,
+    /// The position of `run_to_end` in the source, for error messages; `None` if it is not set.
+    pub(crate) runs_to_end: Option<Span>,
     /// Whether params by unknown names are ignored, instead of refused; `None` if it is not set.
     pub(crate) ignores_unknown: Option<bool>,
     pub(crate) code: Option<(i64, Span)>,
@@ -161,7 +162,7 @@ impl RpcOptions {
                 match name.as_deref() {
                     Some("name") => options.name = Some(meta.value()?.parse()?),
                     Some("context") => options.context = Some(meta.path.span()),
-                    Some("finish") => options.finishes = Some(meta.path.span()),
+                    Some("run_to_end") => options.runs_to_end = Some(meta.path.span()),
                     Some("unknown_params") => {
                         options.ignores_unknown = Some(ignores(&meta.value()?.parse()?)?);
                     }

@@ -29,7 +29,7 @@ pub struct MethodInfo {
     params: Cow<'static, [ParamInfo]>,
     doc: &'static str,
     result: SchemaOf,
-    finishes: bool,
+    runs_to_end: bool,
     unknown_params: Option<UnknownParams>,
     separator: &'static str,
     /// Whether it takes params that are not described.
@@ -92,7 +92,7 @@ impl MethodInfo {
             params: Cow::Borrowed(params),
             doc: "",
             result: SchemaOf::UNKNOWN,
-            finishes: false,
+            runs_to_end: false,
             unknown_params: None,
             separator: ".",
             is_open: false,
@@ -112,8 +112,8 @@ impl MethodInfo {
     }
 
     /// Makes its handler run to its end, even if its request is cancelled or its connection ends.
-    pub const fn finishing(mut self) -> Self {
-        self.finishes = true;
+    pub const fn run_to_end(mut self) -> Self {
+        self.runs_to_end = true;
         self
     }
 
@@ -199,8 +199,8 @@ impl MethodInfo {
     /// Whether its handler runs to its end, even if its request is cancelled or its connection ends.
     /// Only routers of async runtimes use this, and only for the methods of a service. On threads and
     /// in a [`LocalRouter`](super::LocalRouter) every handler runs to its end.
-    pub const fn finishes(&self) -> bool {
-        self.finishes
+    pub const fn runs_to_end(&self) -> bool {
+        self.runs_to_end
     }
 
     /// What happens to params by names that it does not have; `None` if its router or the configuration

@@ -661,10 +661,10 @@ fn a_method_is_served_as_it_is_described() {
 #[test]
 fn a_description_says_what_it_was_told() {
     let plain = method_info!("m"("a": u8, "b": Option<u8>) -> u8);
-    assert!(!plain.is_notification() && !plain.finishes());
+    assert!(!plain.is_notification() && !plain.runs_to_end());
     assert_eq!((plain.name(), plain.doc()), ("m", ""));
-    let said = plain.with_name("n").with_doc("Text.").finishing();
-    assert!(said.finishes());
+    let said = plain.with_name("n").with_doc("Text.").run_to_end();
+    assert!(said.runs_to_end());
     assert_eq!((said.name(), said.doc()), ("n", "Text."));
     assert_eq!(
         format!("{:?}", said.params()),

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
-use antiphon_net::{Answer, Notification, Peer, Report, Request, Then};
+use antiphon_net::{Answer, Notification, Peer, Report, Request, Then, answerable};
 use async_channel::Receiver;
 
 use crate::serve::Service;
@@ -217,7 +217,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
     }
 
     async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        let own = request.detach();
+        let own = answerable(request.clone(), request.defer());
         let key = request.key();
         let (done, is_done) = async_channel::bounded::<()>(1);
         let job = Box::new(move |service: &mut S, peer: &Peer| {
@@ -237,7 +237,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
         });
         self.push_waiting(peer, Some(key), job);
         // If the request is cancelled, its method still counts as a request that runs.
-        let is_done = request.to_end(async move { is_done.recv().await });
+        let is_done = request.run_to_end(async move { is_done.recv().await });
         let _ = is_done.await;
         Ok(Answer::deferred())
     }

@@ -8,7 +8,7 @@ use antiphon_net::{Answer, Notification, OnThreads, Peer, Report, Request, Route
 /// The methods are called on the threads of the connection's [`Pool`](crate::Pool), one after another, in the
 /// order in which the messages arrived. While a method blocks, later messages wait, but the answers to our own
 /// calls, deadlines and output do not: a handler may call the peer and wait. Long work belongs in
-/// [`Request::spawn`].
+/// [`Responder::spawn`](crate::Responder::spawn).
 ///
 /// Over HTTP each HTTP request is a connection of its own, and every call of a method gets a service
 /// of its own, on a thread of the pool. Requests of a batch may run at the same time; when the client

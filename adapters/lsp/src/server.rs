@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, ErrorObject, Json, OwnedError};
-use antiphon_net::{Answer, MethodHandler, Notification, Peer, Report, Request, Router, Service};
+use antiphon_net::{
+    Answer, MethodHandler, Notification, Peer, Report, Request, Router, Service, answerable,
+};
 use gen_lsp_types::{
     ExitNotification, InitializeRequest, Notification as _, Request as _, SetTraceNotification,
     ShutdownRequest,
@@ -137,7 +139,8 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
         Client::with(peer, |client| client.begin(params));
         self.was_shut_down.store(false, Ordering::Relaxed);
         let process = params.get("processId").and_then(|id| id.decode().ok());
-        let (router, peer, request) = (self.router.clone(), peer.to_unowned(), request.detach());
+        let (router, peer) = (self.router.clone(), peer.to_unowned());
+        let request = answerable(request.clone(), request.defer());
         let session = Arc::clone(peer.session());
         session.runtime().spawn(Box::pin(async move {
             let mut beginning = Beginning(&peer, false);

@@ -13,7 +13,7 @@ use crate::session::Session;
 
 /// What a handler of a router returns so that its work runs to its end: a future that is not dropped when
 /// the request is cancelled, its connection ends or the handler's time is up. The peer then gets the same
-/// answer as without `Finish`, and the result of the future is not sent.
+/// answer as without it, and the result of the future is not sent.
 ///
 /// Work that goes on counts as a request that runs, in the limits of its connection and of the server. The
 /// interceptors of the request no longer run around it. If the runtime shuts down, the work is dropped. On
@@ -21,7 +21,7 @@ use crate::session::Session;
 ///
 /// ```
 /// use antiphon::OwnedError;
-/// use antiphon_net::{Finish, Router};
+/// use antiphon_net::{Router, RunToEnd};
 ///
 /// async fn withdraw(amount: u32) -> Result<u32, OwnedError> {
 ///     // Changes one account and then the other, so it must not stop in between.
@@ -29,11 +29,11 @@ use crate::session::Session;
 /// }
 ///
 /// let router = Router::new()
-///     .method("withdraw", ["amount"], |amount: u32| Finish(withdraw(amount)));
+///     .method("withdraw", ["amount"], |amount: u32| RunToEnd(withdraw(amount)));
 /// # let _: Router = router;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Finish<F>(pub F);
+pub struct RunToEnd<F>(pub F);
 
 /// Work that goes on as a task of its own if it is dropped before its end.
 pub(crate) struct ToEnd<T: Send + 'static> {

@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::debug::debug_fields;
 use crate::notification::Notification;
 use crate::peer::Peer;
-use crate::request::Request;
+use crate::request::{Request, answerable};
 use crate::service::Service;
 use crate::wait::Wait;
 
@@ -160,7 +160,8 @@ impl Service for ToInbox {
     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         // The request has begun when it is in the inbox. Until then the notifications after it wait, so
         // that none of them enters the inbox first.
-        let put = pin!(self.put(InboxEvent::Request(request.detach())));
+        let own = answerable(request.clone(), request.defer());
+        let put = pin!(self.put(InboxEvent::Request(own)));
         request.postponed(put).await;
         Ok(Answer::deferred())
     }

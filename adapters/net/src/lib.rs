@@ -92,7 +92,7 @@ pub use context::{Context, Headers};
 pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::{cannot_connect, lookup_error, to_error, unless_broken};
-pub use finish::Finish;
+pub use finish::RunToEnd;
 pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use notification::Notification;
 pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
@@ -101,7 +101,7 @@ pub use peer::Peer;
 pub use pending::{PendingBatch, PendingCall};
 pub use pool::{Job, Jobs, Pool};
 pub use progress::{Progress, ProgressCall};
-pub use request::Request;
+pub use request::{Request, answerable};
 pub use responder::Responder;
 pub use router::{
     Answering, Answers, CostLimit, Extension, MethodHandler, OnThreads, RateLimit, RequestContext,

@@ -85,7 +85,7 @@ pub struct ConnectionConfig {
     /// and wakes the connection's task, and three more turns of the connection's lock, so it slows calls whose
     /// handlers have little to do. More requests wait for a place at the same time, and those beyond the limits
     /// of the [`dispatcher`](Self::dispatcher) are answered *busy*. Work that blocks its thread belongs in
-    /// [`Request::spawn`](crate::Request::spawn) all the same.
+    /// [`Request::on_pool`](crate::Request::on_pool) all the same.
     ///
     /// [`order`](Self::order) is kept: handlers begin in the order of their requests, and that of a
     /// notification, which runs on the connection's task, begins when all before it have come to

@@ -162,7 +162,8 @@ impl Request {
     /// Runs code of a handler. If it panics, answers for it and returns `None`.
     pub fn guard<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
         let ran = catch_unwind(AssertUnwindSafe(run));
-        let panicked = |payload| self.responder.split_off(None).panicked(payload);
+        let later = || self.later.get().cloned();
+        let panicked = |payload| self.responder.split_off(later()).panicked(payload);
         ran.map_err(panicked).ok()
     }
 
@@ -250,7 +251,7 @@ impl Request {
             // The handler has left no responder, so the request is answered *internal error*.
             return told(self, Given::error(&self.responder.failures().error()));
         };
-        let seen = self.without_answer();
+        let seen = self.clone();
         later.tell(move |given| {
             let session = Arc::clone(seen.responder.session());
             contained(Some(&*session), move || told(&seen, given));
@@ -336,11 +337,20 @@ impl Request {
         self.responder.split_off(later)
     }
 
-    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may block. Its
-    /// result answers the request; the handler returns the value of this function. If too many jobs
-    /// wait for a thread, the request is answered *busy*. If the request is cancelled while `work`
-    /// waits, `work` is dropped. A panic answers *internal error*. While `work` waits for a thread,
-    /// notifications after the request are not handled.
+    /// Returns a future of the result of `work`, which runs to its end even if the handler is dropped, because the
+    /// request is cancelled or its connection ends: see [`RunToEnd`](crate::RunToEnd).
+    pub fn run_to_end<T, W>(&self, work: W) -> impl Future<Output = T> + Send + use<T, W>
+    where
+        T: Send + 'static,
+        W: Future<Output = T> + Send + 'static,
+    {
+        ToEnd::new(self.responder.session(), work)
+    }
+
+    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may compute for long
+    /// or block, and returns its result. On the connection's task it would stop the whole connection.
+    /// A cancel drops the handler's future, but cannot stop a thread: `work` asks the [`Cancellation`]
+    /// from time to time whether to go on. If no thread has begun `work` by then, it is dropped.
     ///
     /// ```
     /// # use antiphon_net::{Answer, Peer, Request, Service};
@@ -349,54 +359,21 @@ impl Request {
     ///
     /// impl Service for Slow {
     ///     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-    ///         Ok(request.spawn(|request| {
-    ///             let most: u64 = request.params()?;
-    ///             let sum: u64 = (0..most).sum();
-    ///             Ok(sum.into())
-    ///         }))
+    ///         let most: u64 = request.params()?;
+    ///         let sum = request.on_pool(move |_| (0..most).sum::<u64>()).await?;
+    ///         Ok(sum.into())
     ///     }
     /// }
     /// ```
-    pub fn spawn(
+    ///
+    /// # Errors
+    /// The dialect's error *busy*, if too much work waits for a thread.
+    pub async fn on_pool<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<Answer, OwnedError> + Send + 'static,
-    ) -> Answer {
-        let mut request = self.detach();
-        request.defer().spawn(move |responder| {
-            request.responder = responder;
-            match catch_unwind(AssertUnwindSafe(|| work(&request))) {
-                // If the connection has closed meanwhile, no answer is awaited.
-                Ok(answer) => drop(request.answer(answer)),
-                Err(payload) => request.responder.panicked(payload),
-            }
-        });
-        Answer::deferred()
-    }
-
-    /// Runs `work` in a task of its own, whose result answers the request. It runs to its end even
-    /// if the peer cancels the request or the connection ends. The handler returns the value of
-    /// this function.
-    pub fn run_to_end(
-        &self,
-        work: impl Future<Output = Result<Answer, OwnedError>> + Send + 'static,
-    ) -> Answer {
-        let responder = self.defer();
-        let session = Arc::clone(responder.session());
-        session.runtime().spawn(Box::pin(async move {
-            // If the connection has closed meanwhile, no answer is awaited.
-            let _ = responder.answer_with(work.await);
-        }));
-        Answer::deferred()
-    }
-
-    /// Runs `work` on a thread of the pool. If too much work waits for a thread, returns *busy*, and
-    /// reports it.
-    pub(crate) async fn on_pool<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(Cancellation) -> T + Send + 'static,
     ) -> Result<T, OwnedError> {
-        let session = self.responder.session();
-        match on_pool(&session.options().pool, work) {
+        let (session, cancellation) = (self.responder.session(), self.cancellation());
+        match on_pool(&session.options().pool, move || work(cancellation)) {
             Some(done) => Ok(done.await),
             None => {
                 let mut about = RequestDetails::of_notification(self.method());
@@ -404,29 +381,6 @@ impl Request {
                 session.report(Report::NoCapacity(about));
                 Err(self.error_profile().busy().into_owned())
             }
-        }
-    }
-
-    /// Returns a future of the result of `work`. If the future is dropped earlier, `work` goes on, and counts as
-    /// a request that runs.
-    pub fn to_end<T, W>(&self, work: W) -> impl Future<Output = T> + Send + use<T, W>
-    where
-        T: Send + 'static,
-        W: Future<Output = T> + Send + 'static,
-    {
-        ToEnd::new(self.responder.session(), work)
-    }
-
-    /// Takes the request, and the right to answer it, for another thread or task, which
-    /// [answers](Self::answer) it. The handler then returns [`Answer::deferred`].
-    pub fn detach(&self) -> Self {
-        Self {
-            message: self.message.clone(),
-            responder: self.defer(),
-            cx: self.cx.clone(),
-            // `later` is shared, because the detached request may be deferred too.
-            later: self.later.clone(),
-            unknown_params: self.unknown_params.clone(),
         }
     }
 
@@ -443,19 +397,7 @@ impl Request {
         self.responder.session().dialect().system_extensions
     }
 
-    /// Returns a copy of the request without the right to answer, for code that runs besides the handler.
-    pub(crate) fn without_answer(&self) -> Self {
-        Self {
-            message: self.message.clone(),
-            responder: self.responder.without_ticket(),
-            cx: self.cx.clone(),
-            later: OnceLock::new(),
-            unknown_params: self.unknown_params.clone(),
-        }
-    }
-
-    /// Answers the request: for one that is [detached](Self::detach), or that was received from an
-    /// inbox.
+    /// Answers the request, if it was received from an inbox.
     ///
     /// # Errors
     /// Why the answer could not be sent: the peer then gets *internal error*, and the service a
@@ -470,6 +412,30 @@ impl Request {
             answer: self.responder.told(answer),
             responder: self.responder,
         }
+    }
+}
+
+/// A clone can be read for as long as it is kept, but not answered.
+impl Clone for Request {
+    fn clone(&self) -> Self {
+        Self {
+            message: self.message.clone(),
+            responder: self.responder.without_ticket(),
+            cx: self.cx.clone(),
+            later: OnceLock::new(),
+            unknown_params: self.unknown_params.clone(),
+        }
+    }
+}
+
+/// Gives a clone of a request the right to answer it: for adapters that call another handler later. Programs
+/// keep the [`Responder`].
+pub fn answerable(request: Request, reply: Responder) -> Request {
+    Request {
+        // It may be deferred again.
+        later: reply.later().map_or_else(OnceLock::new, OnceLock::from),
+        responder: reply,
+        ..request
     }
 }
 

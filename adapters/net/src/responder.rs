@@ -78,6 +78,10 @@ impl Responder {
         }
     }
 
+    pub(crate) fn later(&self) -> Option<Arc<LaterAnswer>> {
+        self.later.clone()
+    }
+
     fn flag(&self) -> &CancelFlag {
         self.flag
             .get_or_init(|| self.session.lock().cancel_flag(self.key))

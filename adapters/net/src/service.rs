@@ -24,7 +24,7 @@ use crate::session::Then;
 ///
 /// All handlers of a connection run on the connection's task, unless
 /// [`spawn_handlers`](crate::ConnectionConfig::spawn_handlers) is set. A handler that computes for long or
-/// blocks its thread would stop that connection; do such work in [`Request::spawn`], on a thread of
+/// blocks its thread would stop that connection; do such work in [`Request::on_pool`], on a thread of
 /// the connection's [`Pool`](crate::Pool):
 ///
 /// ```
@@ -35,11 +35,9 @@ use crate::session::Then;
 ///
 /// impl Service for Slow {
 ///     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-///         Ok(request.spawn(|_| {
-///             // Any blocking work; the answer goes out when it is done.
-///             let sum: u64 = (0..1_000_000).sum();
-///             Ok(sum.into())
-///         }))
+///         // Any blocking work.
+///         let sum: u64 = request.on_pool(|_| (0..1_000_000).sum()).await?;
+///         Ok(sum.into())
 ///     }
 /// }
 /// ```

@@ -5,8 +5,8 @@ use std::time::Duration;
 use antiphon_otel::{OtelMetrics, OtelTracer};
 use antiphon_tokio::service::Tracing;
 use antiphon_tokio::{
-    CallError, ClientConfig, Config, ConnectionConfig, Internal, Link, OwnedError, OwnedJson, Peer,
-    Router, TcpServer, attach, connect,
+    Answer, CallError, ClientConfig, Config, ConnectionConfig, ErrorObject, Internal, Link,
+    OwnedError, OwnedJson, Peer, Router, TcpServer, attach, connect,
 };
 use serde_json::Value;
 use support::{Collector, Program, attribute, list};
@@ -165,7 +165,9 @@ async fn errors_and_durations_are_told_by_the_names_of_the_conventions() {
             Err::<(), _>(OwnedError::new(1001, "tops3cret"))
         })
         .raw("later", |request| {
-            Ok(request.run_to_end(async { Err(OwnedError::new(1002, "tops3cret")) }))
+            let responder = request.defer();
+            tokio::spawn(async { responder.err(&ErrorObject::new(1002, "tops3cret")) });
+            Ok(Answer::deferred())
         })
         .method("slow", [], std::future::pending::<Result<(), OwnedError>>);
     let (near, far) = Link::pair();

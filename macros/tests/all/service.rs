@@ -518,7 +518,7 @@ fn an_error_goes_over_the_wire_and_comes_back() {
     );
 }
 
-#[service(finish)]
+#[service(run_to_end)]
 trait Whole {
     async fn pay(&self) -> Result<u8, OwnedError>;
     async fn tell(&self) -> NotificationOk;
@@ -526,15 +526,15 @@ trait Whole {
 
 #[service]
 trait Part {
-    #[rpc(name = "pay", finish)]
+    #[rpc(name = "pay", run_to_end)]
     async fn pay_all(&self) -> Result<u8, OwnedError>;
     async fn look(&self) -> Result<u8, OwnedError>;
 }
 
-/// On threads a handler always runs to its end, so `finish` is allowed and changes nothing.
-#[antiphon_macros::service_blocking(crate = "antiphon", finish, client = false)]
+/// On threads a handler always runs to its end, so `run_to_end` is allowed and changes nothing.
+#[antiphon_macros::service_blocking(crate = "antiphon", run_to_end, client = false)]
 trait OnThreads {
-    #[rpc(finish)]
+    #[rpc(run_to_end)]
     fn pay(&self) -> Result<u8, OwnedError>;
 }
 
@@ -571,7 +571,9 @@ impl OnThreads for Bank {
 fn a_service_or_a_method_of_it_says_that_it_runs_to_its_end() {
     let finishes = |info: &'static ServiceInfo| -> Vec<(&str, bool)> {
         let methods = info.methods.iter();
-        methods.map(|info| (info.name(), info.finishes())).collect()
+        methods
+            .map(|info| (info.name(), info.runs_to_end()))
+            .collect()
     };
     let (whole, _) = Whole::into_service(Bank).into_parts();
     let info = AsyncMethods::<(), ()>::info(&whole);

@@ -2,7 +2,7 @@ use antiphon_macros::service;
 
 #[service]
 trait Calculator {
-    #[rpc(finish)]
+    #[rpc(run_to_end)]
     fn add(&self) -> Result<u8, antiphon::OwnedError>;
 }
 

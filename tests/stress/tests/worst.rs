@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use antiphon::{Config, OwnedError};
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{
-    Answer, ConnectionConfig, Peer, Request, SharedRuntime, sleep_until, trace_report,
+    Answer, ConnectionConfig, Peer, Request, Responder, SharedRuntime, sleep_until, trace_report,
 };
 use antiphon_stress::{LONG, Rt};
 use antiphon_test_support::heap::{Counting, held_by_process};
@@ -96,24 +96,35 @@ fn large() -> Result<(), OwnedError> {
     Err(error.with_data(&"x".repeat(LARGE)).expect("a text is JSON"))
 }
 
+/// Answers a request by `work` on the pool.
+fn on_pool(
+    request: &Request,
+    work: impl FnOnce(Responder) + Send + 'static,
+) -> Result<Answer, OwnedError> {
+    request.defer().spawn(work);
+    Ok(Answer::deferred())
+}
+
 /// The service on threads: everything but errors runs on the pool.
 fn on_threads() -> antiphon_blocking::Router {
     antiphon_blocking::Router::new()
-        .raw("ping", |request| Ok(request.spawn(|_| Ok(Answer::new(())))))
+        .raw("ping", |request| {
+            on_pool(request, |reply| drop(reply.ok(())))
+        })
         .raw("ask", |request| {
-            Ok(request.spawn(|request| {
-                let asked = request.peer().call::<()>("callback", ()).wait();
-                Ok(Answer::new(&asked.is_ok()))
-            }))
+            on_pool(request, |reply| {
+                let asked = Peer::of(&reply).call::<()>("callback", ()).wait();
+                let _ = reply.ok(&asked.is_ok());
+            })
         })
         .raw("slow", |request: &Request| {
-            Ok(request.spawn(|request| {
+            on_pool(request, |reply| {
                 let begun = Instant::now();
-                while !request.is_cancelled() && begun.elapsed() < SLOW {
+                while !reply.is_cancelled() && begun.elapsed() < SLOW {
                     thread::sleep(Duration::from_millis(10));
                 }
-                Ok(Answer::new(()))
-            }))
+                let _ = reply.ok(());
+            })
         })
         .method("large", [], large)
         .on_report(trace_report)

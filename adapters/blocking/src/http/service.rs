@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use antiphon::{Closed, OwnedError};
-use antiphon_net::{Answer, Context, Job, Notification, Peer, Report, Request};
+use antiphon_net::{Answer, Context, Job, Notification, Peer, Report, Request, answerable};
 
 use crate::serve::Service;
 
@@ -19,15 +19,12 @@ pub(crate) struct OnPool<F> {
 
 /// What happened in an exchange before its first message, until the first job on the pool calls the
 /// service's methods for it. The exchange's session holds it.
-#[derive(Clone)]
-struct Prelude(Arc<PreludeState>);
-
-struct PreludeState {
+struct Prelude {
     events: Mutex<VecDeque<Early>>,
     /// Held while methods are called for `events`, so that no other method overtakes them.
     turn: Mutex<()>,
-    /// Whether a method was called for one of the events.
-    has_begun: AtomicBool,
+    /// Whether the pool has accepted a job of the exchange.
+    has_job: AtomicBool,
 }
 
 enum Early {
@@ -36,30 +33,27 @@ enum Early {
 }
 
 impl Prelude {
-    fn of(peer: &Peer) -> Option<Self> {
-        peer.session().adapter_value::<Self>().cloned()
+    fn of(peer: &Peer) -> Option<&Self> {
+        peer.session().adapter_value()
     }
 
-    fn events(&self) -> MutexGuard<'_, VecDeque<Early>> {
-        lock(&self.0.events)
-    }
-
-    /// Whether a job of the exchange waits, runs or has run on the pool. A refused job has dropped its
-    /// clone of the prelude.
-    fn has_job(&self) -> bool {
-        const OWN: usize = 2;
-        // The clones that are not a job's are this one and the session's.
-        Arc::strong_count(&self.0) > OWN || self.0.has_begun.load(Ordering::SeqCst)
+    /// Notes that the pool has accepted a job of the exchange.
+    fn note_job(peer: &Peer) {
+        if let Some(prelude) = Self::of(peer) {
+            prelude.has_job.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Calls the methods for the events that wait.
-    fn play<S: Service>(&self, make: impl Fn(&Context) -> S, peer: &Peer) {
-        let _turn = lock(&self.0.turn);
+    fn play<S: Service>(make: impl Fn(&Context) -> S, peer: &Peer) {
+        let Some(prelude) = Self::of(peer) else {
+            return;
+        };
+        let _turn = lock(&prelude.turn);
         loop {
-            let Some(event) = self.events().pop_front() else {
+            let Some(event) = lock(&prelude.events).pop_front() else {
                 return;
             };
-            self.0.has_begun.store(true, Ordering::SeqCst);
             guarded(&make, peer, |service| match event {
                 Early::Opened => service.opened(peer),
                 Early::Batch(items) => service.batch(peer, items),
@@ -89,13 +83,28 @@ impl<F> OnPool<F> {
     where
         F: Fn(&Context) -> S + Send + Sync + 'static,
     {
-        let (make, prelude, peer) = (Arc::clone(&self.make), Prelude::of(peer), peer.to_unowned());
+        let (make, peer) = (Arc::clone(&self.make), peer.to_unowned());
         Box::new(move || {
-            if let Some(prelude) = &prelude {
-                prelude.play(&*make, &peer);
-            }
+            Prelude::play(&*make, &peer);
             guarded(&*make, &peer, |service| method(service, &peer));
         })
+    }
+
+    /// Runs such a job on the pool. Returns whether the pool accepts it.
+    fn run<S: Service>(
+        &self,
+        peer: &Peer,
+        method: impl FnOnce(&mut S, &Peer) + Send + 'static,
+    ) -> bool
+    where
+        F: Fn(&Context) -> S + Send + Sync + 'static,
+    {
+        let (session, job) = (peer.session(), self.job(peer, method));
+        let is_accepted = session.options().pool.run_for(session.jobs(), job).is_ok();
+        if is_accepted {
+            Prelude::note_job(peer);
+        }
+        is_accepted
     }
 }
 
@@ -108,64 +117,64 @@ where
     // applied before a request of the batch begins.
 
     async fn opened(&self, peer: &Peer) {
-        let prelude = Prelude(Arc::new(PreludeState {
+        peer.session().set_adapter_value(Prelude {
             events: Mutex::new([Early::Opened].into()),
             turn: Mutex::default(),
-            has_begun: AtomicBool::new(false),
-        }));
-        peer.session().set_adapter_value(prelude);
+            has_job: AtomicBool::new(false),
+        });
     }
 
     fn batch(&self, peer: &Peer, items: usize) {
         if let Some(prelude) = Prelude::of(peer) {
-            prelude.events().push_back(Early::Batch(items));
+            lock(&prelude.events).push_back(Early::Batch(items));
         }
     }
 
-    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        let (make, prelude) = (Arc::clone(&self.make), Prelude::of(&request.peer()));
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        let (make, own, unowned) = (Arc::clone(&self.make), request.clone(), request.peer());
         // The channel closes with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
-        let answer = request.spawn(move |request| {
-            let _done = done;
-            let peer = request.peer();
-            if let Some(prelude) = &prelude {
-                prelude.play(&*make, &peer);
+        request.defer().spawn(move |reply| {
+            let (_done, own, peer) = (done, answerable(own, reply), unowned);
+            Prelude::note_job(&peer);
+            Prelude::play(&*make, &peer);
+            if let Some(answer) = own.guard(|| make(peer.context()).request(&peer, &own)) {
+                // If the connection has closed meanwhile, no answer is awaited.
+                let _ = own.answer(answer);
             }
-            make(peer.context()).request(&peer, request)
         });
+        if !is_done.is_closed() {
+            Prelude::note_job(peer);
+        }
         // Until the job has ended, it counts as a running request of the server.
         let _ = is_done.recv().await;
-        Ok(answer)
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, peer: &Peer, notification: Notification) {
         // The channel closes with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
-        let told = peer.session().options().pool.run_for(
-            peer.session().jobs(),
-            self.job(peer, |service, peer| {
-                let _done = done;
-                service.notification(peer, notification);
-            }),
-        );
-        peer.session().note_notification(told.is_ok());
-        match told {
+        let is_accepted = self.run(peer, |service, peer| {
+            let _done = done;
+            service.notification(peer, notification);
+        });
+        peer.session().note_notification(is_accepted);
+        match is_accepted {
             // The messages after this notification wait until it has been served.
-            Ok(()) => drop(is_done.recv().await),
-            Err(_) => self.report(peer, Report::Dropped { messages: 1 }),
+            true => drop(is_done.recv().await),
+            false => self.report(peer, Report::Dropped { messages: 1 }),
         }
     }
 
     fn report(&self, peer: &Peer, report: Report) {
-        let job = self.job(peer, |service, peer| service.report(peer, report));
         // If the pool refuses the job, because too many wait, the report is dropped.
-        drop(peer.session().options().pool.run(job));
+        self.run(peer, |service, peer| service.report(peer, report));
     }
 
     fn closed(&self, peer: &Peer, why: Closed) {
         // A job that the pool has accepted calls `opened`, and then `closed` must be called too.
-        let is_opened = Prelude::of(peer).is_some_and(|prelude| prelude.has_job());
+        let prelude = Prelude::of(peer);
+        let is_opened = prelude.is_some_and(|prelude| prelude.has_job.load(Ordering::SeqCst));
         let job = self.job(peer, move |service, peer| service.closed(peer, why));
         let pool = &peer.session().options().pool;
         match is_opened {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::measured::measured;
 use crate::raw::{INTERNAL, PATIENCE, Raw};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
-use antiphon_tokio::{Answer, Config, ConnectionConfig, Link, OwnedError, Request, Router, attach};
+use antiphon_tokio::{
+    Answer, Config, ConnectionConfig, ErrorObject, Link, OwnedError, Request, Router, attach,
+};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::timeout;
 
@@ -165,14 +167,19 @@ async fn a_call_that_is_answered_later_ends_with_its_answer() {
             drop(threads(move || responder.ok("later")));
             Ok(Answer::deferred())
         })
-        .raw("on the pool", |request| Ok(request.spawn(|_| Ok(1.into()))))
-        .raw("on a task", |request| {
-            Ok(request.run_to_end(async { Err(OwnedError::new(1001, "no")) }))
+        .raw("on the pool", |request| {
+            request.defer().spawn(|reply| drop(reply.ok(&1)));
+            Ok(Answer::deferred())
         })
-        .raw(
-            "panics",
-            |request| Ok(request.spawn(|_| panic!("as asked"))),
-        )
+        .raw("on a task", |request| {
+            let responder = request.defer();
+            tokio::spawn(async { responder.err(&ErrorObject::new(1001, "no")) });
+            Ok(Answer::deferred())
+        })
+        .raw("panics", |request| {
+            request.defer().spawn(|_| panic!("as asked"));
+            Ok(Answer::deferred())
+        })
         .raw("dropped", |request| {
             drop(request.defer());
             Ok(Answer::deferred())

@@ -13,7 +13,7 @@ use antiphon::{Json, OwnedError, OwnedJson, SendError};
 
 use crate::answer::Answer;
 use crate::debug::debug_fields;
-use crate::finish::Finish;
+use crate::finish::RunToEnd;
 use crate::request::Request;
 use crate::text::Text;
 
@@ -33,9 +33,9 @@ pub mod marker {
     /// A handler that returns a future of the answer.
     #[derive(Debug)]
     pub enum Awaited {}
-    /// A handler that returns a [`Finish`](crate::Finish).
+    /// A handler that returns a [`RunToEnd`](crate::RunToEnd).
     #[derive(Debug)]
-    pub enum Finished {}
+    pub enum ToEnd {}
 }
 
 /// A result, or the future that makes it.
@@ -79,11 +79,9 @@ impl<O: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Awai
     }
 }
 
-impl<F: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Finished>
-    for Finish<F>
-{
+impl<F: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::ToEnd> for RunToEnd<F> {
     fn answer(self, request: &Request) -> Answering {
-        let work = request.to_end(async { written(self.0.await) });
+        let work = request.run_to_end(async { written(self.0.await) });
         Answering(Served::Later(Box::pin(work)))
     }
 }
@@ -239,14 +237,14 @@ where
         state: &'c Arc<S>,
     ) -> Starting<'c> {
         let methods = self.info().methods;
-        if !methods.get(method).is_some_and(MethodInfo::finishes) {
+        if !methods.get(method).is_some_and(MethodInfo::runs_to_end) {
             let run = called(&**self, method, request, &**state);
             return Starting(Served::Later(Box::pin(run)));
         }
         let (own, state) = (Arc::clone(self), Arc::clone(state));
-        let seen = request.without_answer();
+        let seen = request.clone();
         let work = async move { called(&*own, method, &seen, &*state).await };
-        Starting(Served::Later(Box::pin(request.to_end(work))))
+        Starting(Served::Later(Box::pin(request.run_to_end(work))))
     }
 }
 

@@ -46,10 +46,7 @@ impl<S> RequestContext<S> {
         self.request.is_cancelled()
     }
 
-    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may compute for long
-    /// or block, and returns its result. On the connection's task it would stop the whole connection.
-    /// A cancel drops the handler's future, but cannot stop a thread: `work` asks the [`Cancellation`]
-    /// from time to time whether to go on. If no thread has begun `work` by then, it is dropped.
+    /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), as [`Request::on_pool`] does.
     ///
     /// ```
     /// use antiphon::{Method, OwnedError};
@@ -79,18 +76,20 @@ impl<S> RequestContext<S> {
         &self,
         work: impl FnOnce(Cancellation) -> T + Send + 'static,
     ) -> Result<T, OwnedError> {
-        let cancellation = self.cancellation();
-        self.request.on_pool(move || work(cancellation)).await
+        self.request.on_pool(work).await
     }
 
     /// Returns a future of the result of `work`, which runs to its end even if nobody waits for the answer
-    /// any more: see [`Finish`](crate::Finish).
-    pub fn finish<T, F>(&self, work: F) -> impl Future<Output = T> + Send + 'static + use<T, F, S>
+    /// any more: see [`RunToEnd`](crate::RunToEnd).
+    pub fn run_to_end<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = T> + Send + 'static + use<T, F, S>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        self.request.to_end(work)
+        self.request.run_to_end(work)
     }
 
     /// Makes a value that functions with other arguments take, such as [`Progress`](crate::Progress).
@@ -198,7 +197,7 @@ where
         let params = request.raw_params().unwrap_or(Json::NULL);
         match params.decode() {
             Ok(params) => {
-                let (request, state) = (request.without_answer(), S::clone(state));
+                let (request, state) = (request.clone(), S::clone(state));
                 let answer = (self.0)(params, RequestContext { request, state });
                 Served::Later(Box::pin(async { written(answer.await) }))
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use antiphon_net::duplex;
 use antiphon_tokio::{
     Answer, CallError, CancelStyle, Config, ConnectionConfig, ErrorObject, Link, Method,
-    Notification, OwnedError, Peer, Pool, Report, Request, Router, SendError, Service, State,
-    attach,
+    Notification, OwnedError, Peer, Pool, Report, Request, Responder, Router, SendError, Service,
+    State, attach,
 };
 use serde::ser::{Error, Serialize, Serializer};
 use tokio::sync::Notify;
@@ -89,26 +89,28 @@ impl Service for Handlers {
                 // The request is answered by now, so the returned value is ignored.
                 Err(ErrorObject::internal_error().into())
             }
-            "detached" => {
-                let detached = request.detach();
+            "cloned" => {
+                let (own, reply) = (request.clone(), request.defer());
                 tokio::spawn(async move {
-                    let [n] = detached.params::<[u8; 1]>().unwrap();
-                    detached.answer(Ok(n.into())).unwrap();
+                    let [n] = own.params::<[u8; 1]>().unwrap();
+                    assert_eq!(own.answer(Ok(0.into())), Err(SendError::NotOpen));
+                    reply.ok(&n).unwrap();
                 });
                 Ok(Answer::deferred())
             }
-            "spawned" => Ok(request.spawn(|request| {
+            "on the pool" => {
                 let [n]: [u32; 1] = request.params()?;
-                Ok((n + 1).into())
-            })),
-            "spawned panic" => Ok(request.spawn(|_| panic!("as asked"))),
+                Ok(request.on_pool(move |_| n + 1).await?.into())
+            }
+            "panic on the pool" => request.on_pool(|_| panic!("as asked")).await,
             "to the end" => {
                 let (told, go_on) = (self.told.clone(), Arc::clone(&self.go_on));
-                Ok(request.run_to_end(async move {
+                let work = request.run_to_end(async move {
                     go_on.notified().await;
                     told.send("at the end".into()).unwrap();
-                    Ok("done".into())
-                }))
+                });
+                work.await;
+                Ok("done".into())
             }
             _ => Err(request.unknown_method()),
         }
@@ -272,14 +274,17 @@ async fn an_answer_that_comes_later_comes_once() {
         sides.near.call::<u8>("deferred twice", ()).await.unwrap(),
         1
     );
-    assert_eq!(sides.near.call::<u8>("detached", &[7]).await.unwrap(), 7);
+    assert_eq!(sides.near.call::<u8>("cloned", &[7]).await.unwrap(), 7);
 }
 
 #[tokio::test]
 async fn work_on_a_thread_returns_its_answer_too() {
     let mut sides = sides(Config::new());
-    assert_eq!(sides.near.call::<u32>("spawned", &[7]).await.unwrap(), 8);
-    assert_eq!(code(&sides, "spawned").await, -32602);
+    assert_eq!(
+        sides.near.call::<u32>("on the pool", &[7]).await.unwrap(),
+        8
+    );
+    assert_eq!(code(&sides, "on the pool").await, -32602);
     assert!(
         sides
             .told
@@ -288,10 +293,10 @@ async fn work_on_a_thread_returns_its_answer_too() {
             .unwrap()
             .starts_with("invalid params")
     );
-    assert_eq!(code(&sides, "spawned panic").await, -32603);
+    assert_eq!(code(&sides, "panic on the pool").await, -32603);
     let told = sides.told.recv().await.unwrap();
     assert!(
-        told.starts_with("the service panicked: spawned panic (id 3)"),
+        told.starts_with("the service panicked: panic on the pool (id 3)"),
         "{told}"
     );
 }
@@ -306,7 +311,11 @@ async fn a_handler_may_ask_to_run_to_its_end_though_it_is_cancelled() {
     sleep(SECOND).await;
     sides.go_on.notify_one();
     assert_eq!(sides.told.recv().await.unwrap(), "at the end");
-    assert_eq!(call.result::<String>().await.unwrap(), "done");
+    // The peer was told at once that its call is cancelled.
+    let Err(CallError::Remote(error)) = call.result::<String>().await else {
+        panic!("it is cancelled");
+    };
+    assert_eq!(error.code(), -32001);
 }
 
 /// `pay`, which a type describes.
@@ -416,14 +425,17 @@ async fn a_notification_waits_until_work_before_it_has_a_thread() {
     let router = Router::new()
         .raw("hold", move |request: &Request| {
             let held = Arc::clone(&held);
-            Ok(request.spawn(move |_| {
+            request.defer().spawn(move |reply| {
                 held.lock().unwrap().recv_timeout(10 * SECOND).unwrap();
-                Ok(().into())
-            }))
+                reply.ok(()).unwrap();
+            });
+            Ok(Answer::deferred())
         })
         .raw("get", move |request: &Request| {
             let state = Arc::clone(&reads);
-            Ok(request.spawn(move |_| Ok(state.load(Ordering::SeqCst).into())))
+            let read = move |reply: Responder| reply.ok(&state.load(Ordering::SeqCst)).unwrap();
+            request.defer().spawn(read);
+            Ok(Answer::deferred())
         })
         .notification("set", ["to"], move |to: u32| {
             writes.store(to, Ordering::SeqCst);

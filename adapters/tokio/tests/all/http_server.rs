@@ -103,10 +103,7 @@ impl Service for Keeper {
         let target = peer.context().target.as_deref();
         reply.ok(&(own, target)).unwrap();
         if request.method() == "keep" {
-            self.0
-                .lock()
-                .unwrap()
-                .push((peer.clone(), request.detach()));
+            self.0.lock().unwrap().push((peer.clone(), request.clone()));
         }
         Ok(Answer::deferred())
     }

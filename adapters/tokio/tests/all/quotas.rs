@@ -65,7 +65,7 @@ fn result(result: &str) -> String {
 /// drops its responder instead.
 fn later(request: &Request) -> Result<Answer, OwnedError> {
     let (after, bytes): (u64, usize) = request.params()?;
-    let (responder, request) = (request.defer(), request.detach());
+    let (responder, request) = (request.defer(), request.clone());
     tokio::spawn(async move {
         sleep(millis(after)).await;
         // The attributes of the connection can still be used.

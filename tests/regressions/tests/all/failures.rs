@@ -63,12 +63,12 @@ fn panics() -> Result<u8, OwnedError> {
 /// Waits on a thread of the pool until it is cancelled, and gives no answer then.
 fn hold(request: &Request) -> Result<Answer, OwnedError> {
     request.peer().try_notify("held", ()).internal()?;
-    Ok(request.spawn(|request| {
-        while !request.is_cancelled() {
+    request.defer().spawn(|reply| {
+        while !reply.is_cancelled() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        Ok(Answer::deferred())
-    }))
+    });
+    Ok(Answer::deferred())
 }
 
 fn explicit() -> Result<u8, OwnedError> {
@@ -97,7 +97,10 @@ fn server(on: On, config: Config) -> Routed {
             drop(request.defer());
             Answer::deferred()
         }))
-        .raw("pool panic", |request| Ok(request.spawn(|_| panics().map(Into::into))))
+        .raw("pool panic", |request| Ok({
+            request.defer().spawn(|reply| drop(panics().map(|n| reply.ok(&n))));
+            Answer::deferred()
+        }))
         .method("late", [], || 1.internal_ok())
         .raw("hold", hold));
     Routed::start(on, options, routers)

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::service::{AnyRequest, Cx, Decision, Interceptor};
-use antiphon::{Config, Framing, McpRevision, OwnedError, ProgressStyle, SendError};
+use antiphon::{Config, ErrorObject, Framing, McpRevision, OwnedError, ProgressStyle, SendError};
 use antiphon_net::{
     Answer, Cancellation, ConnectionConfig, Dispatcher, Order, Peer, Progress, Report, Request,
 };
@@ -45,13 +45,13 @@ fn server_with_shelf(on: On, config: Config, shelf: &Shelf) -> Server {
     let split = {
         let (shelf, board) = (Arc::clone(shelf), board.clone());
         move |request: &Request| {
-            let answering = request.detach();
+            let answering = request.defer();
             // This one has no right to answer.
-            shelf.lock().unwrap().request = Some(request.detach());
+            shelf.lock().unwrap().request = Some(request.clone());
             thread::spawn(move || {
                 assert!(answering.cancellation().wait(LONG), "it is cancelled");
                 // The peer may be gone.
-                let _ = answering.answer(Err(OwnedError::new(-32800, "Request cancelled")));
+                let _ = answering.err(&ErrorObject::new(-32800, "Request cancelled"));
             });
             board.note("split");
             Ok(Answer::deferred())

@@ -132,7 +132,8 @@ fn router(shared: &Shared) -> Router<Shared> {
             Ok(Answer::deferred())
         })
         .raw("spawns", |request: &Request| {
-            Ok(request.spawn(|_| Ok(1.into())))
+            request.defer().spawn(|reply| drop(reply.ok(&1)));
+            Ok(Answer::deferred())
         })
         .notification("tell", [], async |State(shared): State<Shared>| {
             shared.sleep(300).await;
@@ -157,7 +158,8 @@ fn router_on_threads(balance: &Balance) -> antiphon_blocking::Router {
             Ok(Answer::deferred())
         })
         .raw("spawns", |request: &Request| {
-            Ok(request.spawn(|_| Ok(1.into())))
+            request.defer().spawn(|reply| drop(reply.ok(&1)));
+            Ok(Answer::deferred())
         })
 }
 

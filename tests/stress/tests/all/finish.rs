@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::smol::channel::{Receiver, Sender, unbounded};
 use antiphon_net::{
-    ConnectionConfig, Dispatcher, Duplex, Finish, Io, Link, Peer, Report, RequestContext, Router,
+    ConnectionConfig, Dispatcher, Duplex, Io, Link, Peer, Report, RequestContext, Router, RunToEnd,
     drive_on, duplex,
 };
 use antiphon_stress::{Rt, on_every_runtime};
@@ -49,12 +49,12 @@ impl Desk {
 
 #[service(prefix = "few")]
 trait Few {
-    #[rpc(finish)]
+    #[rpc(run_to_end)]
     async fn finish(&self) -> Result<u8, OwnedError>;
     async fn drop(&self) -> Result<u8, OwnedError>;
 }
 
-#[service(prefix = "all", finish)]
+#[service(prefix = "all", run_to_end)]
 trait All {
     async fn one(&self) -> Result<u8, OwnedError>;
     fn at_once(&self) -> Result<u8, OwnedError>;
@@ -93,19 +93,23 @@ fn router(desk: &Desk) -> Router<Desk> {
     let reports = desk.told.clone();
     Router::with_state(desk.clone())
         .method("ping", [], || Ok::<_, OwnedError>(0))
-        .method("finish", [], |State(desk): State<Desk>| Finish(desk.work()))
+        .method("finish", [], |State(desk): State<Desk>| {
+            RunToEnd(desk.work())
+        })
         .method("drop", [], |State(desk): State<Desk>| desk.work())
         .method("panic", [], |State(desk): State<Desk>| {
-            Finish(async move {
+            RunToEnd(async move {
                 match desk.work().await {
                     Ok(_) => panic!("as asked"),
                     failed => failed,
                 }
             })
         })
-        .on::<Typed>(|_, about: RequestContext<Desk>| about.finish(about.state().clone().work()))
+        .on::<Typed>(|_, about: RequestContext<Desk>| {
+            about.run_to_end(about.state().clone().work())
+        })
         .notification("tell", [], |State(desk): State<Desk>| {
-            Finish(async move { drop(desk.work().await) })
+            RunToEnd(async move { drop(desk.work().await) })
         })
         .on_report(move |_, report| {
             if matches!(report, Report::Panicked(_)) {

@@ -259,9 +259,7 @@ impl Service for Scripted {
     }
 
     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        let request = request.detach();
-        let reply = request.defer();
-        (self.on_request)(peer, request, reply);
+        (self.on_request)(peer, request.clone(), request.defer());
         Ok(Answer::deferred())
     }
 
