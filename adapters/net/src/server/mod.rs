@@ -19,6 +19,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::ready;
 use std::time::Duration;
 
@@ -58,8 +59,8 @@ pub struct Server<L = Link> {
     handshake_timeout: Duration,
     secure: Option<Arc<dyn Secure<L>>>,
     on_refused: OnRefused,
-    /// Held by the tasks that answer refused connections.
-    refusals: Arc<()>,
+    /// How many refused connections are being answered.
+    refusals: Arc<AtomicUsize>,
 }
 
 impl<L: Arrived> Server<L> {
@@ -186,8 +187,8 @@ impl<L: Arrived> Server<L> {
         let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
             return;
         };
-        if Arc::strong_count(&self.refusals) <= MAX_REFUSALS {
-            let counted = Arc::clone(&self.refusals);
+        if self.refusals.load(Ordering::Relaxed) < MAX_REFUSALS {
+            let counted = Refusal::new(&self.refusals);
             self.runtime.spawn(Box::pin(async move {
                 let _counted = counted;
                 refusal.await;
@@ -220,6 +221,22 @@ impl<L: Arrived> Server<L> {
             };
             protocol.serve(link, ending, &runtime).await;
         }
+    }
+}
+
+/// Counts a connection that is being refused, until this is dropped.
+struct Refusal(Arc<AtomicUsize>);
+
+impl Refusal {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Refusal {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

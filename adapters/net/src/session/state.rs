@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use antiphon::session::{Phase, RequestDetails, RouteId, Settled};
@@ -66,7 +66,7 @@ pub struct State {
     /// Tasks and threads that wait for events of a route.
     pub(crate) readers: BTreeMap<RouteId, Waker>,
     /// The flags of requests, as long as others own them.
-    pub(super) flags: Vec<(RequestKey, CancelFlag)>,
+    pub(super) flags: Vec<(RequestKey, Weak<AtomicBool>)>,
     /// The request whose handler panicked last, until that is reported.
     pub(super) panicked: Option<RequestDetails>,
     /// The phase for which all waiting threads and tasks have been woken.
@@ -133,14 +133,18 @@ impl State {
 
     /// Returns the flag that says whether the request was cancelled, also after it has been answered.
     pub(crate) fn cancel_flag(&mut self, request: RequestKey) -> CancelFlag {
-        self.flags.retain(|(_, flag)| Arc::strong_count(flag) > 1);
-        let mut known = self.flags.iter();
-        if let Some((_, flag)) = known.find(|(key, _)| *key == request) {
-            return Arc::clone(flag);
-        }
-        let flag = CancelFlag::new(AtomicBool::new(self.is_cancelled(request)));
-        self.flags.push((request, Arc::clone(&flag)));
-        flag
+        let mut known = None;
+        self.flags.retain(|(key, flag)| {
+            let flag = flag.upgrade();
+            let is_held = flag.is_some();
+            known = known.take().or(flag.filter(|_| *key == request));
+            is_held
+        });
+        known.unwrap_or_else(|| {
+            let flag = CancelFlag::new(AtomicBool::new(self.is_cancelled(request)));
+            self.flags.push((request, Arc::downgrade(&flag)));
+            flag
+        })
     }
 
     /// The error that broke the transport before the connection was meant to end, if there was one.
@@ -267,7 +271,8 @@ impl State {
     pub(super) fn rouse_watchers(&mut self) {
         for (request, flag) in &self.flags {
             if self.conn.is_cancelled(*request) {
-                flag.store(true, Ordering::Relaxed);
+                flag.upgrade()
+                    .inspect(|flag| flag.store(true, Ordering::Relaxed));
             }
         }
         self.wakes.extend(self.watchers.drain(..));
