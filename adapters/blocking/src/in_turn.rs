@@ -11,12 +11,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
-use antiphon_net::{Answer, Notification, Peer, Report, Request, Then, answerable};
+use antiphon_net::{Answer, Notification, Peer, Report, Request, Then, answerable, caught};
 use async_channel::Receiver;
 
 use crate::serve::Service;
@@ -138,7 +137,7 @@ impl<S: Service> Queue<S> {
                 if state.is_over {
                     let end = state.end.take();
                     drop(state);
-                    drop_caught(service);
+                    caught(|| drop(service));
                     drop(end);
                 } else {
                     state.service = Some(service);
@@ -169,24 +168,18 @@ impl<S: Service> Drop for InTurn<S> {
             None => {
                 let unused = (state.service.take(), state.end.take());
                 drop(state);
-                drop_caught(unused.0);
+                caught(|| drop(unused.0));
             }
         }
     }
 }
 
-/// Drops a value of the program, which may panic.
-fn drop_caught<T>(value: T) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
-}
-
 /// Calls a method of the service, and reports a panic to the service.
-fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
-    if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
+pub(crate) fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
+    if caught(|| method(service)).is_none() {
         let request = peer.session().take_panicked();
         // If the report panics too, that is not reported.
-        let report = || service.report(peer, Report::Panicked(request));
-        let _ = catch_unwind(AssertUnwindSafe(report));
+        caught(|| service.report(peer, Report::Panicked(request)));
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::future::Future;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use antiphon_net::MessageTransport;
+use antiphon_net::{MessageTransport, caught};
 use blocking::{Task, unblock};
 
 /// Waits for the next message; returns `None` at the end.
@@ -51,8 +50,8 @@ impl<F: Send + 'static, T: Send + 'static> Half<F, T> {
             };
             let call = call();
             *self = Self::Called(unblock(move || {
-                let called = catch_unwind(AssertUnwindSafe(|| call(&mut function)));
-                let failed = |_| Err(io::Error::other("the transport panicked"));
+                let called = caught(|| call(&mut function));
+                let failed = || Err(io::Error::other("the transport panicked"));
                 (function, called.unwrap_or_else(failed))
             }));
         }

@@ -3,35 +3,31 @@
 
 use std::future::{pending, poll_fn};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 
-use antiphon_net::{Executor, Futures, SharedRuntime, Task};
+use antiphon_net::{Executor, Futures, SharedRuntime, Task, caught};
 use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
 static RUNTIME: LazyLock<SharedRuntime> =
-    LazyLock::new(|| Futures::on(Executor::Other(|task| TASKS.spawn(caught(task)).detach())));
+    LazyLock::new(|| Futures::on(Executor::Other(|task| TASKS.spawn(alone(task)).detach())));
 
-/// Runs a task whose panic ends no other. It was printed, and its connection ends.
-async fn caught(task: Task) {
+/// Runs a task whose panic ends no other. Its connection ends.
+async fn alone(task: Task) {
     let mut task = Some(task);
     poll_fn(|cx| {
         let Some(run) = &mut task else {
             return Poll::Ready(());
         };
-        match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            ended => {
-                let done = task.take();
-                // What the task owns may panic when it is dropped.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop((ended, done))));
-                Poll::Ready(())
-            }
+        let polled = caught(|| run.as_mut().poll(cx)).unwrap_or(Poll::Ready(()));
+        if polled.is_ready() {
+            // What the task owns may panic when it is dropped.
+            caught(|| drop(task.take()));
         }
+        polled
     })
     .await;
 }

@@ -1,12 +1,9 @@
 //! Work of a handler that goes on when nobody waits for the answer any more.
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-use antiphon::session::Report;
 
 use crate::guard::contained;
 use crate::session::Session;
@@ -79,12 +76,9 @@ impl<T: Send> Drop for ToEnd<T> {
         let running = Running::new(&session);
         let task = Box::pin(async move {
             let mut step = |cx: &mut Context<'_>| work.as_mut().poll(cx).map(drop);
-            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| step(cx))) {
-                Ok(polled) => polled,
-                Err(_) => {
-                    running.0.report(Report::Panicked(None));
-                    Poll::Ready(())
-                }
+            poll_fn(|cx| {
+                let polled = contained(Some(&*running.0), || step(cx));
+                polled.unwrap_or(Poll::Ready(()))
             })
             .await;
             contained(Some(&*running.0), || drop(work));

@@ -1,5 +1,5 @@
-//! Code of the program that runs in a destructor: a panic that leaves a destructor while the thread
-//! panics already would end the process.
+//! Code of the program that may panic: the panic ends neither the task or thread that runs it, nor, in a
+//! destructor while the thread panics already, the process.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,21 +8,24 @@ use std::sync::Arc;
 
 /// A connection whose service is told of panics.
 pub(crate) trait Reports {
-    /// Reports a panic that has ended no request.
+    /// Reports a panic, with the request that it has ended, if there is one.
     fn report_panic(&self);
 }
 
-/// Runs code of the program, and keeps its panic here. It is only printed, because nobody can be told.
-/// Returns whether there was none.
-pub(crate) fn caught(run: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(run)).is_ok()
+/// Runs code of the program, and keeps its panic here: returns `None` then. The panic was printed.
+pub fn caught<R>(run: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
 /// Runs code of the program, and keeps its panic here. The panic is reported, if there is a connection.
-pub(crate) fn contained(connection: Option<&impl Reports>, run: impl FnOnce()) {
-    if !caught(run) {
+pub(crate) fn contained<R>(
+    connection: Option<&impl Reports>,
+    run: impl FnOnce() -> R,
+) -> Option<R> {
+    caught(run).or_else(|| {
         connection.inspect(|connection| connection.report_panic());
-    }
+        None
+    })
 }
 
 /// A value that drops values of the program, and keeps their panics here when it is dropped.

@@ -10,7 +10,6 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -21,7 +20,7 @@ use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::answer::Answer;
 use crate::dispatcher::Permits;
-use crate::guard::Contained;
+use crate::guard::{Contained, caught};
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
@@ -450,14 +449,9 @@ fn poll_all<F: Future>(
 
 /// Runs code of the program. If it panics, reports that to the service and returns `None`.
 fn guarded<R>(service: &dyn Serve, run: impl FnOnce() -> R) -> Option<R> {
-    let ran = catch_unwind(AssertUnwindSafe(run));
-    ran.map_err(|_| tell_panic(service)).ok()
-}
-
-#[cold]
-fn tell_panic(service: &dyn Serve) {
     // If the service panics on this report too, the second panic is not reported.
-    let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));
+    let tell = || caught(|| service.panicked()).and(None);
+    caught(run).or_else(tell)
 }
 
 impl fmt::Debug for Handlers {

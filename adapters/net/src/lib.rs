@@ -93,6 +93,7 @@ pub use dispatcher::{Dispatcher, Permits};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::{cannot_connect, lookup_error, to_error, unless_broken};
 pub use finish::RunToEnd;
+pub use guard::caught;
 pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use notification::Notification;
 pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};

@@ -6,12 +6,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::guard::caught;
 use crate::lock::Lock;
 use crate::seat::{Seat, seated_on_thread};
 
@@ -268,8 +268,7 @@ impl Inner {
                 // If the job panics, what it owns is dropped: its responder has answered by now.
                 let session = place.jobs.as_ref().map_or(0, |jobs| jobs.session);
                 let seat = Arc::clone(&place);
-                let run = || seated_on_thread(session, seat, job);
-                let _ = catch_unwind(AssertUnwindSafe(run));
+                caught(|| seated_on_thread(session, seat, job));
                 state = self.state.lock();
                 if let Some(running) = running {
                     running.fetch_sub(1, Ordering::Relaxed);

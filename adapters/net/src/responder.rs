@@ -7,7 +7,6 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -269,10 +268,7 @@ impl Responder {
                 contained(Some(&*session), || drop(work));
                 return;
             }
-            if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
-                let request = session.take_panicked();
-                session.report(Report::Panicked(request));
-            }
+            contained(Some(&*session), || work(reply));
         };
         if let Err(job) = session
             .options()

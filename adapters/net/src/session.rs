@@ -470,7 +470,8 @@ impl Drop for Session {
 
 impl Reports for Session {
     fn report_panic(&self) {
-        self.report(antiphon::session::Report::Panicked(None));
+        let request = self.take_panicked();
+        self.report(antiphon::session::Report::Panicked(request));
     }
 }
 

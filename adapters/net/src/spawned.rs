@@ -9,15 +9,14 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use antiphon::RequestKey;
-use antiphon::session::Report;
 use futures_util::task::AtomicWaker;
 
+use crate::guard::contained;
 use crate::lock::Lock;
 use crate::responder::{Answered, Unbegun};
 use crate::seat::{Waits, is_away, seated_on_task};
@@ -163,7 +162,7 @@ impl Shared {
         };
         let polled = match never_begins {
             true => Some(Poll::Pending),
-            false => self.guarded(poll),
+            false => contained(Some(&*self.session), poll),
         };
         let begins = unbegun.take().is_some();
         let mut state = self.state.lock();
@@ -180,7 +179,7 @@ impl Shared {
         let makes_way = matches!(state.stage, Stage::Dropped { makes_way: true });
         drop(state);
         let drop_handler = || {
-            self.guarded(|| drop(handler));
+            contained(Some(&*self.session), || drop(handler));
         };
         match makes_way {
             true => self.session.make_way(drop_handler),
@@ -205,16 +204,6 @@ impl Shared {
             self.session.answer(|conn| late.send(conn));
         }
         self.connection.wake();
-    }
-
-    /// Runs code of the program. If it panics, reports that and returns `None`.
-    fn guarded<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
-        let ran = catch_unwind(AssertUnwindSafe(run));
-        let tell = |_| {
-            let request = self.session.take_panicked();
-            self.session.report(Report::Panicked(request));
-        };
-        ran.map_err(tell).ok()
     }
 }
 
@@ -250,7 +239,7 @@ impl Drop for HandlerTask {
         };
         let handler = shared.state.lock().handler.take();
         if handler.is_some() {
-            shared.guarded(|| drop(handler));
+            contained(Some(&*shared.session), || drop(handler));
             shared.end(None);
         }
     }

@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use antiphon::{Closed, OwnedError};
-use antiphon_net::{Answer, Context, Job, Notification, Peer, Report, Request, answerable};
+use antiphon_net::{Answer, Context, Job, Notification, Peer, Report, Request, answerable, caught};
 
+use crate::in_turn;
 use crate::serve::Service;
 
 /// Makes a service for every method that is called, and runs it on the pool in the server's options.
@@ -196,12 +196,7 @@ impl<F> fmt::Debug for OnPool<F> {
 /// HTTP exchange may have ended, and could report nothing. If there is no service, because making it
 /// has panicked, nothing is reported.
 fn guarded<S: Service>(make: impl Fn(&Context) -> S, peer: &Peer, method: impl FnOnce(&mut S)) {
-    let mut made = None;
-    let call = || method(made.insert(make(peer.context())));
-    if catch_unwind(AssertUnwindSafe(call)).is_err() {
-        let request = peer.session().take_panicked();
-        let report = || made.map(|mut service| service.report(peer, Report::Panicked(request)));
-        // If the report panics too, that is not reported.
-        let _ = catch_unwind(AssertUnwindSafe(report));
+    if let Some(mut service) = caught(|| make(peer.context())) {
+        in_turn::guarded(&mut service, peer, method);
     }
 }

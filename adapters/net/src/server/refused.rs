@@ -1,12 +1,12 @@
 //! The report of connections that a server has refused.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use antiphon::LimitReached;
 
 use crate::context::Context;
+use crate::guard::caught;
 
 /// A function that is called for the connections that a server refuses at a limit. The default is
 /// none.
@@ -25,8 +25,7 @@ impl OnRefused {
     /// Reports one refused connection. If the function panics, the server goes on.
     pub fn tell(&self, context: &Context, why: LimitReached) {
         if let Some(report) = &self.0 {
-            // The panic was printed; the server goes on.
-            let _ = catch_unwind(AssertUnwindSafe(|| report(context, why)));
+            caught(|| report(context, why));
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use futures_io::AsyncRead;
 
+use crate::guard::caught;
 use crate::lock::Lock;
 
 /// How many bytes are read at once.
@@ -39,7 +39,7 @@ impl Stderr {
     /// Keeps what was read, and passes it to `on_stderr`, which is not called again after it has panicked.
     pub(crate) fn add(&self, read: &[u8], on_stderr: &mut Option<OnStderr>) {
         if let Some(see) = on_stderr {
-            if catch_unwind(AssertUnwindSafe(|| see(read))).is_err() {
+            if caught(|| see(read)).is_none() {
                 *on_stderr = None;
             }
         }

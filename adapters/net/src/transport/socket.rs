@@ -1,13 +1,13 @@
 //! Options of every TCP socket.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::debug::debug_fields;
+use crate::guard::caught;
 
 /// After how much silence the system probes the other side.
 const KEEP_ALIVE_TIME: Duration = Duration::from_secs(60);
@@ -68,8 +68,7 @@ impl OnAccept {
     /// The function panicked; only this connection is closed
     /// ([`ConnectionAborted`](io::ErrorKind::ConnectionAborted)).
     pub fn see(&self, socket: &SockRef<'_>) -> io::Result<()> {
-        let seen = catch_unwind(AssertUnwindSafe(|| (self.0)(socket)));
-        seen.map_err(|_| io::ErrorKind::ConnectionAborted.into())
+        caught(|| (self.0)(socket)).ok_or(io::ErrorKind::ConnectionAborted.into())
     }
 }
 

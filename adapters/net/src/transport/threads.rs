@@ -6,7 +6,6 @@
 //! or the process from ending. Each direction holds one piece of data at most.
 
 use std::io::{self, Read, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use blocking::Unblock;
 
@@ -15,6 +14,7 @@ use super::io::Io;
 use super::later::{Later, Whole, is_later};
 use super::link::Link;
 use super::stdio::{stdin, stdout_unbuffered};
+use crate::guard::caught;
 
 /// How many bytes are read, or taken to be written, in one piece.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
@@ -89,8 +89,8 @@ struct Caught<T>(T);
 
 impl<T> Caught<T> {
     fn call<R>(&mut self, call: impl FnOnce(&mut T) -> io::Result<R>) -> io::Result<R> {
-        let called = catch_unwind(AssertUnwindSafe(|| call(&mut self.0)));
-        called.unwrap_or_else(|_| Err(io::Error::other("the transport panicked")))
+        let called = caught(|| call(&mut self.0));
+        called.unwrap_or_else(|| Err(io::Error::other("the transport panicked")))
     }
 }
 
