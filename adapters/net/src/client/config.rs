@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::service::{BearerAuth, Interceptor};
+#[cfg(any(feature = "http", feature = "websocket"))]
+use antiphon::service::BearerAuth;
+use antiphon::service::Interceptor;
 #[cfg(feature = "websocket")]
 use antiphon::websocket::WebSocketRules;
 use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry};
@@ -48,8 +50,8 @@ pub struct ClientConfig {
     /// The rules of a WebSocket: subprotocols, keep-alive, limits.
     #[cfg(feature = "websocket")]
     pub websocket: WebSocketRules,
-    /// Where a WebSocket handshake gets its token.
-    #[cfg(feature = "websocket")]
+    /// Where each HTTP request and each WebSocket handshake gets its token.
+    #[cfg(any(feature = "http", feature = "websocket"))]
     pub(crate) auth: Option<BearerAuth>,
     /// The most connections for HTTP at the same time, at least one. Each carries one call at a time, and
     /// is made only when no other is free. Further calls wait for one of them; a call whose time ends
@@ -136,7 +138,7 @@ impl ClientConfig {
             tls: None,
             #[cfg(feature = "websocket")]
             websocket: WebSocketRules::new(),
-            #[cfg(feature = "websocket")]
+            #[cfg(any(feature = "http", feature = "websocket"))]
             auth: None,
             #[cfg(feature = "http")]
             max_http_connections: 64,
@@ -168,7 +170,8 @@ impl ClientConfig {
     }
 
     /// Gets a token from `auth` for each HTTP request, and for each WebSocket handshake, also after a
-    /// reconnect. If the source fails, the call or the attempt to connect fails.
+    /// reconnect. If the source fails, the call or the attempt to connect fails. Over HTTP it is an
+    /// interceptor, after all others.
     ///
     /// ```
     /// use antiphon::Config;
@@ -178,13 +181,10 @@ impl ClientConfig {
     /// let options = ClientConfig::new(Config::new()).with_auth(token);
     /// # drop(options);
     /// ```
+    #[cfg(any(feature = "http", feature = "websocket"))]
     #[must_use]
     pub fn with_auth(mut self, auth: BearerAuth) -> Self {
-        #[cfg(feature = "websocket")]
-        {
-            self.auth = Some(auth.clone());
-        }
-        self.connection = self.connection.intercept(auth);
+        self.auth = Some(auth);
         self
     }
 

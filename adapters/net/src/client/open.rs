@@ -10,17 +10,22 @@ use antiphon::Closed;
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
 use super::reconnecting::{Driven, Making, Reconnecting};
-use super::target::{Connect, Kind, Target, without_query};
+#[cfg(feature = "http")]
+use super::target::Connect;
+#[cfg(not(any(feature = "tokio", feature = "async-io")))]
+use super::target::without_query;
+use super::target::{Kind, Target};
 use super::{Client, Way};
 use crate::call_error::CallError;
-use crate::driver::drive;
+use crate::driver::{Driver, drive};
 #[cfg(feature = "http")]
 use crate::http::{HttpSend, connections::Connections, transmit::OverHttp};
+use crate::lock::Lock;
 use crate::options::ConnectionConfig;
+use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
 use crate::transport::child::Child;
-use crate::transport::link::Link;
 
 impl Client {
     /// Connects to `target` on `runtime`, and returns once messages can be exchanged: what an adapter's
@@ -37,23 +42,22 @@ impl Client {
         let deadline = runtime.now() + options.connect_timeout;
         let opening = async {
             let (target, connection) = resolve(target, &options, runtime)?;
-            match target {
-                Kind::Function(connect) => {
-                    let link = connect.connect().await?;
-                    open(link, connection, service, runtime).await
-                }
-                Kind::Link(link) => open(link, connection, service, runtime).await,
-                Kind::Command(command) => {
-                    let child = Child::spawn(command, connection, service, runtime)?;
-                    Ok(Self(Arc::new(Way::Connection {
-                        peer: child.peer().clone(),
-                        _child: Some(child),
-                    })))
-                }
-                #[cfg(feature = "http")]
-                Kind::Http(url, connect) => Self::over_http(&url, &options, connect, runtime),
-                Kind::Url(url) => Err(no_runtime(&url)),
+            #[cfg(feature = "http")]
+            if let Kind::Http(url, connect) = target {
+                return Self::over_http(&url, &options, connect, runtime);
             }
+            let (peer, running) = make(target, connection, || service, runtime).await?;
+            let _child = match running {
+                Running::Child(child) => Some(child),
+                Running::Driver(driver) => {
+                    // The driver's result is dropped: the service and the peer's `closed` and
+                    // `transport_error` tell how the connection ended.
+                    runtime.spawn(Box::pin(async { drop(driver.await) }));
+                    peer.opened().await?;
+                    None
+                }
+            };
+            Ok(Self(Arc::new(Way::Connection { peer, _child })))
         };
         let opened = until(&**runtime, deadline, opening).await;
         opened.unwrap_or_else(|| Err(too_long().into()))
@@ -74,46 +78,28 @@ impl Client {
         let (service, inside) = (Arc::new(service), SharedRuntime::clone(runtime));
         let deadline = runtime.now() + options.connect_timeout;
         let (target, connection) = resolve(target, &options, runtime)?;
-        let making: Box<dyn Fn() -> Making + Send + Sync> = match target {
-            Kind::Function(connect) => {
-                let connect: Arc<dyn Connect> = connect.into();
-                Box::new(move || {
-                    let (connect, options) = (Arc::clone(&connect), connection.clone());
-                    let (service, runtime) = (Arc::clone(&service), SharedRuntime::clone(&inside));
-                    Box::pin(async move {
-                        let (link, options) =
-                            prepare(connect.connect().await?, options, &runtime).await?;
-                        let (peer, driver) = drive(link, options, service(), &runtime);
-                        let driven: Driven = Box::pin(driver);
-                        Ok((peer, driven))
-                    })
-                })
-            }
-            Kind::Command(command) => {
-                let command = crate::lock::Lock::new(command);
-                Box::new(move || {
-                    let command = again(&command.lock());
-                    let spawned = Child::spawn(command, connection.clone(), service(), &inside);
-                    Box::pin(async move {
-                        let child = spawned?;
-                        let peer = child.peer().clone();
-                        let driven: Driven = Box::pin(ended(child));
-                        Ok((peer, driven))
-                    })
-                })
-            }
-            Kind::Link(_) => {
-                return Err(ConnectError::Target("a link cannot be made again".into()));
-            }
-            #[cfg(feature = "http")]
-            Kind::Http(url, connect) => {
-                let mut options = options;
-                options.connection.retry.get_or_insert_default();
-                return Self::over_http(&url, &options, connect, runtime);
-            }
-            Kind::Url(url) => return Err(no_runtime(&url)),
+        #[cfg(feature = "http")]
+        if let Kind::Http(url, connect) = target {
+            let mut options = options;
+            options.connection.retry.get_or_insert_default();
+            return Self::over_http(&url, &options, connect, runtime);
+        }
+        if let Kind::Link(_) = target {
+            return Err(ConnectError::Target("a link cannot be made again".into()));
+        }
+        let target = Lock::new(target);
+        let making = move || -> Making {
+            let (target, connection) = (target.lock().again(), connection.clone());
+            let (service, runtime) = (Arc::clone(&service), SharedRuntime::clone(&inside));
+            Box::pin(async move {
+                let (peer, running) = make(target?, connection, || service(), &runtime).await?;
+                let driven: Driven = match running {
+                    Running::Child(child) => Box::pin(ended(child)),
+                    Running::Driver(driver) => Box::pin(driver),
+                };
+                Ok((peer, driven))
+            })
         };
-        let making = move || making();
         let reconnecting =
             Reconnecting::start(making, options, runtime).map_err(ConnectError::Strategy)?;
         match reconnecting.wait_open(deadline).await {
@@ -131,7 +117,7 @@ impl Client {
     fn over_http(
         url: &str,
         options: &ClientConfig,
-        connect: Box<dyn Connect>,
+        connect: Arc<dyn Connect>,
         runtime: &SharedRuntime,
     ) -> Result<Self, ConnectError> {
         let send = Connections::new(options, connect, SharedRuntime::clone(runtime));
@@ -165,45 +151,43 @@ fn resolve(
     match target.0 {
         #[cfg(any(feature = "tokio", feature = "async-io"))]
         Kind::Url(url) => super::url::resolve(&url, options, runtime),
-        other => {
+        #[cfg(not(any(feature = "tokio", feature = "async-io")))]
+        Kind::Url(url) => {
             let _ = runtime;
-            Ok((other, options.connection.clone()))
+            let why = "no runtime that connects is compiled in";
+            Err(ConnectError::target(without_query(&url), why))
         }
+        other => Ok((other, options.connection.clone())),
     }
 }
 
-fn no_runtime(url: &str) -> ConnectError {
-    ConnectError::target(
-        without_query(url),
-        "no runtime that connects is compiled in",
-    )
+/// What runs a connection.
+enum Running {
+    Driver(Driver),
+    Child(Child),
 }
 
-/// Gets what a connection needs beside its link.
-async fn prepare(
-    mut link: Link,
+/// Makes one connection.
+async fn make<S: Service>(
+    target: Kind,
     options: ConnectionConfig,
+    service: impl FnOnce() -> Arc<S>,
     runtime: &SharedRuntime,
-) -> io::Result<(Link, Arc<ConnectionConfig>)> {
+) -> io::Result<(Peer, Running)> {
+    let mut link = match target {
+        Kind::Link(link) => link,
+        Kind::Function(connect) => connect.connect().await?,
+        Kind::Command(command) => {
+            let child = Child::spawn(command, options, service(), runtime)?;
+            return Ok((child.peer().clone(), Running::Child(child)));
+        }
+        // A URL was resolved, and HTTP makes connections for calls.
+        _ => return Err(io::ErrorKind::Unsupported.into()),
+    };
     let options = options.with_token(&**runtime).await?;
     link.context.draw_number();
-    Ok((link, Arc::new(options)))
-}
-
-/// Runs a connection over `link` in the background, and returns once its handshake has ended.
-async fn open(
-    link: Link,
-    options: ConnectionConfig,
-    service: Arc<impl Service>,
-    runtime: &SharedRuntime,
-) -> Result<Client, ConnectError> {
-    let (link, options) = prepare(link, options, runtime).await?;
-    let (peer, driver) = drive(link, options, service, runtime);
-    // The driver's result is dropped: the service and the peer's `closed` and `transport_error` tell
-    // how the connection ended.
-    runtime.spawn(Box::pin(async { drop(driver.await) }));
-    peer.opened().await?;
-    Ok(peer.into())
+    let (peer, driver) = drive(link, options, service(), runtime);
+    Ok((peer, Running::Driver(driver)))
 }
 
 /// Waits until the connection to a child ends, and then kills the child, if it has not exited.
@@ -217,20 +201,31 @@ async fn ended(child: Child) -> io::Result<Closed> {
     }
 }
 
+impl Kind {
+    /// The same target once more.
+    fn again(&self) -> io::Result<Self> {
+        match self {
+            Self::Function(connect) => Ok(Self::Function(Arc::clone(connect))),
+            Self::Command(command) => Ok(Self::Command(same(command))),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
 /// A command that does the same.
-fn again(command: &Command) -> Command {
-    let mut again = Command::new(command.get_program());
-    again.args(command.get_args());
+fn same(command: &Command) -> Command {
+    let mut same = Command::new(command.get_program());
+    same.args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
-        again.current_dir(folder);
+        same.current_dir(folder);
     }
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => again.env(name, value),
-            None => again.env_remove(name),
+            Some(value) => same.env(name, value),
+            None => same.env_remove(name),
         };
     }
-    again
+    same
 }
 
 fn too_long() -> io::Error {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::transport::link::{Connecting, Link};
 
@@ -37,10 +38,10 @@ pub(crate) enum Kind {
     Url(String),
     Command(Command),
     Link(Link),
-    Function(Box<dyn Connect>),
+    Function(Arc<dyn Connect>),
     /// HTTP to this URL, over what the function connects to.
     #[cfg(feature = "http")]
-    Http(String, Box<dyn Connect>),
+    Http(String, Arc<dyn Connect>),
 }
 
 impl Target {
@@ -54,7 +55,7 @@ impl Target {
     /// # drop(target);
     /// ```
     pub fn new(connect: impl Connect) -> Self {
-        Self(Kind::Function(Box::new(connect)))
+        Self(Kind::Function(Arc::new(connect)))
     }
 }
 
@@ -63,7 +64,7 @@ impl Target {
     /// HTTP to `url`, over what `connect` connects to: a Unix socket, a proxy. With `https://` that must be
     /// TLS.
     pub fn http(url: impl Into<String>, connect: impl Connect) -> Self {
-        Self(Kind::Http(url.into(), Box::new(connect)))
+        Self(Kind::Http(url.into(), Arc::new(connect)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "websocket")]
 use std::io;
+use std::sync::Arc;
 
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
@@ -36,7 +37,7 @@ pub(super) fn resolve(
                 return refuse("a host and a port must follow, as in tcp://localhost:7777");
             }
             let connect = over_tcp(address.into(), runtime);
-            Ok((Kind::Function(Box::new(connect)), connection))
+            Ok((Kind::Function(Arc::new(connect)), connection))
         }
         #[cfg(unix)]
         "unix" => {
@@ -45,7 +46,7 @@ pub(super) fn resolve(
                 SharedRuntime::clone(runtime),
             );
             let connect = move || runtime.connect_unix(path.clone());
-            Ok((Kind::Function(Box::new(connect)), connection))
+            Ok((Kind::Function(Arc::new(connect)), connection))
         }
         #[cfg(feature = "websocket")]
         "ws" | "wss" => {
@@ -109,10 +110,10 @@ fn over_tls(
     is_tls: bool,
     options: &ClientConfig,
     runtime: &SharedRuntime,
-) -> Result<Box<dyn Connect>, &'static str> {
+) -> Result<Arc<dyn Connect>, &'static str> {
     let tcp = over_tcp((host.clone(), port).into(), runtime);
     if !is_tls {
-        return Ok(Box::new(tcp));
+        return Ok(Arc::new(tcp));
     }
     #[cfg(feature = "tls")]
     {
@@ -120,12 +121,9 @@ fn over_tls(
             return Err("it needs TLS: set `tls` in the options");
         };
         let runtime = SharedRuntime::clone(runtime);
-        Ok(Box::new(move || -> Connecting {
+        Ok(Arc::new(move || -> Connecting {
             let (connecting, host) = (tcp.connect(), host.clone());
-            let (config, runtime) = (
-                std::sync::Arc::clone(&config),
-                SharedRuntime::clone(&runtime),
-            );
+            let (config, runtime) = (Arc::clone(&config), SharedRuntime::clone(&runtime));
             Box::pin(async move {
                 crate::tls::client_on(connecting.await?, &host, config, &*runtime).await
             })

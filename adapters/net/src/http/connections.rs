@@ -65,7 +65,7 @@ type Attempting =
     dyn Fn(Request<Body>, usize, Arc<SendProgress>) -> BoxFuture<Attempt> + Send + Sync;
 
 struct Shared {
-    connect: Box<dyn Connect>,
+    connect: Arc<dyn Connect>,
     runtime: SharedRuntime,
     options: ClientConfig,
     /// The free permits for a connection.
@@ -79,7 +79,7 @@ impl Connections {
     /// [`HttpError::Header`] for a header that is not valid.
     pub(crate) fn new(
         options: &ClientConfig,
-        connect: Box<dyn Connect>,
+        connect: Arc<dyn Connect>,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
         // A header that is not valid is reported now, and not by every call.

@@ -46,9 +46,13 @@ impl OverHttp {
         send: impl HttpSend,
         runtime: SharedRuntime,
     ) -> Self {
+        let mut interceptors = options.connection.interceptors.clone();
+        if let Some(auth) = options.auth.clone() {
+            interceptors.get_or_insert_default().push(auth);
+        }
         Self {
             caller: HttpCaller::new(url, options),
-            interceptors: options.connection.interceptors.clone(),
+            interceptors,
             call_timeout: options.connection.call_timeout,
             retry: options.connection.retry.clone(),
             send: Lock::new(Some(Arc::new(send))),
