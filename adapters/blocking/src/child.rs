@@ -34,7 +34,7 @@ impl Child {
         service: impl Service,
     ) -> io::Result<Self> {
         let mut options = options.into();
-        options.options = in_turn(options.options);
+        options.connection = in_turn(options.connection);
         let (service, _) = InTurn::new(service);
         antiphon_net::Child::spawn(command, options, Arc::new(service), &runtime()?).map(Self)
     }

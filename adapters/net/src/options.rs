@@ -24,13 +24,17 @@ use antiphon_websocket::WebSocketConfig;
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The protocol's [`Config`], and the limits of the adapter around it. It can be made from a
-/// `Config`, with defaults for the rest.
+/// `Config`, with defaults for the rest. [`ClientConfig`](crate::ClientConfig),
+/// [`ChildConfig`](crate::ChildConfig) and `HttpConfig` are made from it in turn, so each option is set where it
+/// is, on one level:
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_net::ConnectionConfig;
-/// let mut options = ConnectionConfig::from(Config::lsp());
-/// options.max_queued_messages = 10_000;
+/// use antiphon_net::{ClientConfig, ConnectionConfig};
+/// let mut connection = ConnectionConfig::from(Config::lsp().max_batch_items(10));
+/// connection.max_queued_messages = 10_000;
+/// let options = ClientConfig::from(connection).with_header("x-api-key", "…");
+/// # drop(options);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -116,8 +120,8 @@ pub struct ConnectionConfig {
     /// Which calls of this side are sent again on the same connection: those that are awaited, and that the
     /// peer answers with one of its [`codes`](Retry::codes), which say that it did nothing. The delays count
     /// against the call's timeout. When the connection ends, no call is sent again. Batches and
-    /// [started](crate::Call::start) calls are never sent again. For a client that reconnects this is also the
-    /// policy after a lost connection. Default none.
+    /// [started](crate::Call::start) calls are never sent again. A client that reconnects, or calls over HTTP,
+    /// reads more from it: see [`ClientConfig::with_retry`](crate::ClientConfig::with_retry). Default none.
     pub retry: Option<Retry>,
     /// What sees the calls that this side makes: see [`intercept`](Self::intercept).
     pub(crate) interceptors: Option<Chain<OutgoingCall>>,

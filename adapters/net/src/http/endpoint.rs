@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -23,6 +22,7 @@ use super::exchange::{Lost, exchange, peer};
 use super::options::HttpConfig;
 use super::phases::Phases;
 use crate::context::Context;
+use crate::guard::caught;
 use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
@@ -52,7 +52,7 @@ impl<S: Service> Endpoint<S> {
     /// ends its stream and the rules' `half_close_timeout` passes. `service` may be a shared `Arc`.
     pub fn new(options: impl Into<HttpConfig>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
-        let mut exchange = options.options.clone();
+        let mut exchange = options.connection.clone();
         exchange.config = exchange.config.for_server_exchange();
         // The code that writes the reply has its own time limit.
         exchange.config.timeouts.write_timeout = None;
@@ -67,7 +67,7 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// The endpoint's options.
-    pub fn options(&self) -> &HttpConfig {
+    pub(super) fn options(&self) -> &HttpConfig {
         &self.shared.options
     }
 
@@ -96,15 +96,15 @@ impl<S: Service> Endpoint<S> {
         }
         let target = seen.target.as_deref();
         let head = fields.head(method, target.unwrap_or_default());
-        let HttpConfig { options, rules } = self.options();
+        let HttpConfig { connection, rules } = self.options();
         let verdict = match target {
-            Some(_) => rules.judge(&options.config, &head),
-            None => rules.judge_routed(&options.config, &head),
+            Some(_) => rules.judge(&connection.config, &head),
+            None => rules.judge_routed(&connection.config, &head),
         };
         if let Verdict::Answer(answer) = verdict {
             return answer;
         }
-        let body = match body.len() > options.config.limits.max_message_bytes {
+        let body = match body.len() > connection.config.limits.max_message_bytes {
             true => Body::TooLarge(body.len() as u64),
             false => Body::Whole(body),
         };
@@ -115,8 +115,7 @@ impl<S: Service> Endpoint<S> {
     pub(super) fn report(&self, context: &Context, report: Report) {
         let Shared { service, .. } = &*self.shared;
         let peer = peer(&self.shared.exchange, context.clone(), self.runtime());
-        // If it panics, the panic was printed, and the server goes on.
-        let _ = catch_unwind(AssertUnwindSafe(|| service.report(&peer, report)));
+        caught(|| service.report(&peer, report));
     }
 
     async fn answer_body<B: AsRef<[u8]>>(
@@ -125,7 +124,7 @@ impl<S: Service> Endpoint<S> {
         context: Context,
         body: Body<B>,
     ) -> HttpAnswer {
-        let HttpConfig { options, rules } = self.options();
+        let HttpConfig { connection, rules } = self.options();
         let input = match &body {
             Body::Whole(body) => Input::message(body.as_ref()),
             Body::TooLarge(bytes) => Input::oversize(*bytes),
@@ -140,7 +139,7 @@ impl<S: Service> Endpoint<S> {
             (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
             (Ok(reply), _) => rules.too_large(head, reply),
             (Err(Lost::NoCapacity), _) => rules.no_capacity(head),
-            (Err(Lost::Unanswered), _) => rules.unanswered(&options.config, head),
+            (Err(Lost::Unanswered), _) => rules.unanswered(&connection.config, head),
         }
     }
 
@@ -167,12 +166,12 @@ impl<S: Service> Endpoint<S> {
             fields.require_host();
         }
         let head = fields.head(parts.method.as_str(), target);
-        let HttpConfig { options, rules } = self.options();
-        let body = match rules.judge(&options.config, &head) {
+        let HttpConfig { connection, rules } = self.options();
+        let body = match rules.judge(&connection.config, &head) {
             Verdict::Answer(answer) => return response(answer),
             Verdict::TooLarge(bytes) => Body::TooLarge(bytes),
             Verdict::Serve => {
-                let mut body = pin!(read(incoming, options.config.limits.max_message_bytes));
+                let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
                 let body = poll_fn(|cx| match body.as_mut().poll(cx) {
                     // All input was read up to its end, so the rest of the body never comes.
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),

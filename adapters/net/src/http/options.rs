@@ -19,18 +19,18 @@ pub struct HttpConfig {
     /// The protocol, and the limits of the service. The service sees every HTTP request as a connection
     /// of its own: limits on a connection, such as `max_running_requests`, apply to the messages of one
     /// HTTP request.
-    pub options: ConnectionConfig,
+    pub connection: ConnectionConfig,
     /// Which requests are accepted, how their replies look, and the time limits.
     pub rules: HttpRules,
 }
 
 impl HttpConfig {
     /// Uses the rules of the configuration's dialect: see [`HttpRules::of`].
-    pub fn new(options: impl Into<ConnectionConfig>) -> Self {
-        let options = options.into();
+    pub fn new(connection: impl Into<ConnectionConfig>) -> Self {
+        let connection = connection.into();
         Self {
-            rules: HttpRules::of(&options.config),
-            options,
+            rules: HttpRules::of(&connection.config),
+            connection,
         }
     }
 
@@ -43,8 +43,8 @@ impl HttpConfig {
 }
 
 impl From<ConnectionConfig> for HttpConfig {
-    fn from(options: ConnectionConfig) -> Self {
-        Self::new(options)
+    fn from(connection: ConnectionConfig) -> Self {
+        Self::new(connection)
     }
 }
 

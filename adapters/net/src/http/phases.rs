@@ -96,8 +96,8 @@ impl Phases {
             end: End::NotHidden,
             scan: HeadScan::new(),
         };
-        let HttpConfig { options, rules } = options;
-        let timeouts = &options.config.timeouts;
+        let HttpConfig { connection, rules } = options;
+        let timeouts = &connection.config.timeouts;
         Arc::new(Self {
             state: Lock::new(state),
             runtime: runtime.clone(),

@@ -46,7 +46,7 @@ impl<S: Service> Protocol for Endpoint<S> {
         self.report(&link.context, Report::LimitReached(why));
         let serving = serve_connection(self.clone(), link, Ending::never(), true);
         let runtime = runtime.clone();
-        let due = runtime.now() + REFUSAL_TIMEOUT + self.options().options.linger;
+        let due = runtime.now() + REFUSAL_TIMEOUT + self.options().connection.linger;
         Some(Box::pin(async move {
             // Whether it ends by itself or at `due` makes no difference.
             until(&*runtime, due, serving).await;
@@ -113,7 +113,7 @@ async fn serve_connection<S: Service>(
     })
     .await;
     if is_over {
-        let due = runtime.now() + options.options.linger;
+        let due = runtime.now() + options.connection.linger;
         let lingering = linger(conn.into_parts().io.io);
         let lingering = until(&**runtime, due, lingering);
         ending.unless(End::Drain, lingering).await;

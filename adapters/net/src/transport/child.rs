@@ -35,7 +35,7 @@ const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;
 #[non_exhaustive]
 pub struct ChildConfig {
     /// The options of the connection.
-    pub options: ConnectionConfig,
+    pub connection: ConnectionConfig,
     /// How many of the last bytes of the child's standard error are kept. Default 64 KiB.
     pub max_stderr_bytes: usize,
     /// Is called with the child's standard error, in pieces of any size, on a task of the runtime, so it must
@@ -44,9 +44,9 @@ pub struct ChildConfig {
 }
 
 impl From<ConnectionConfig> for ChildConfig {
-    fn from(options: ConnectionConfig) -> Self {
+    fn from(connection: ConnectionConfig) -> Self {
         Self {
-            options,
+            connection,
             max_stderr_bytes: DEFAULT_MAX_STDERR_BYTES,
             on_stderr: None,
         }
@@ -59,7 +59,7 @@ impl From<Config> for ChildConfig {
     }
 }
 
-debug_fields!(impl[] ChildConfig as "ChildConfig" { options, max_stderr_bytes });
+debug_fields!(impl[] ChildConfig as "ChildConfig" { connection, max_stderr_bytes });
 
 /// A running child process and the connection to it.
 ///
@@ -119,7 +119,7 @@ impl Child {
             Arc::clone(runtime),
         );
         let link = Link::from_futures_pair(output, started.stdin);
-        let (peer, driver) = drive(link, options.options, service, runtime);
+        let (peer, driver) = drive(link, options.connection, service, runtime);
         // The driver's result is dropped: the service and the peer tell how the connection ended.
         runtime.spawn(Box::pin(async { drop(driver.await) }));
         Ok(Self {

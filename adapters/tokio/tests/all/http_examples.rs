@@ -178,7 +178,7 @@ mod calculator_server;
 #[test]
 fn a_hundred_requests_to_the_calculator_run_at_once_and_the_next_waits() {
     let options = calculator_server::options();
-    let dispatcher = options.options.dispatcher.clone();
+    let dispatcher = options.connection.dispatcher.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
