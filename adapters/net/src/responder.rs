@@ -46,35 +46,29 @@ pub struct Responder {
 
 impl Responder {
     pub(crate) fn new(session: &Arc<Session>, ticket: Ticket) -> Self {
-        Self {
-            session: Arc::clone(session),
-            key: ticket.key(),
-            ticket: Lock::new(Some(ticket)),
-            later: None,
-            flag: OnceLock::new(),
-        }
+        Self::of(session, ticket.key(), Some(ticket))
     }
 
     /// Makes a responder without a right to answer, for a notification that is handled like a
     /// request.
     pub(crate) fn none(session: &Arc<Session>) -> Self {
+        Self::of(session, RequestKey::NONE, None)
+    }
+
+    fn of(session: &Arc<Session>, key: RequestKey, ticket: Option<Ticket>) -> Self {
         Self {
             session: Arc::clone(session),
-            key: RequestKey::NONE,
-            ticket: Lock::new(None),
+            key,
+            ticket: Lock::new(ticket),
             later: None,
             flag: OnceLock::new(),
         }
     }
 
     fn with(&self, ticket: Option<Ticket>, later: Option<Arc<LaterAnswer>>) -> Self {
-        Self {
-            session: Arc::clone(&self.session),
-            key: self.key,
-            ticket: Lock::new(ticket),
-            later,
-            flag: Arc::clone(self.flag()).into(),
-        }
+        let mut made = Self::of(&self.session, self.key, ticket);
+        (made.later, made.flag) = (later, Arc::clone(self.flag()).into());
+        made
     }
 
     pub(crate) fn later(&self) -> Option<Arc<LaterAnswer>> {

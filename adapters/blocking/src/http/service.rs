@@ -13,9 +13,11 @@ use crate::in_turn;
 use crate::serve::Service;
 
 /// Makes a service for every method that is called, and runs it on the pool in the server's options.
-pub(crate) struct OnPool<F> {
-    make: Arc<F>,
+pub(crate) struct OnPool<S> {
+    make: Make<S>,
 }
+
+type Make<S> = Arc<dyn Fn(&Context) -> S + Send + Sync>;
 
 /// What happened in an exchange before its first message, until the first job on the pool calls the
 /// service's methods for it. The exchange's session holds it.
@@ -45,7 +47,7 @@ impl Prelude {
     }
 
     /// Calls the methods for the events that wait.
-    fn play<S: Service>(make: impl Fn(&Context) -> S, peer: &Peer) {
+    fn play<S: Service>(make: &Make<S>, peer: &Peer) {
         let Some(prelude) = Self::of(peer) else {
             return;
         };
@@ -54,7 +56,7 @@ impl Prelude {
             let Some(event) = lock(&prelude.events).pop_front() else {
                 return;
             };
-            guarded(&make, peer, |service| match event {
+            guarded(make, peer, |service| match event {
                 Early::Opened => service.opened(peer),
                 Early::Batch(items) => service.batch(peer, items),
             });
@@ -67,38 +69,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<F> OnPool<F> {
-    pub(crate) fn new(make: F) -> Self {
+impl<S: Service> OnPool<S> {
+    pub(crate) fn new(make: impl Fn(&Context) -> S + Send + Sync + 'static) -> Self {
         Self {
             make: Arc::new(make),
         }
     }
 
     /// Makes a job that calls `method` of a service of its own, after the prelude.
-    fn job<S: Service>(
-        &self,
-        peer: &Peer,
-        method: impl FnOnce(&mut S, &Peer) + Send + 'static,
-    ) -> Job
-    where
-        F: Fn(&Context) -> S + Send + Sync + 'static,
-    {
+    fn job(&self, peer: &Peer, method: impl FnOnce(&mut S, &Peer) + Send + 'static) -> Job {
         let (make, peer) = (Arc::clone(&self.make), peer.to_unowned());
         Box::new(move || {
-            Prelude::play(&*make, &peer);
-            guarded(&*make, &peer, |service| method(service, &peer));
+            Prelude::play(&make, &peer);
+            guarded(&make, &peer, |service| method(service, &peer));
         })
     }
 
     /// Runs such a job on the pool. Returns whether the pool accepts it.
-    fn run<S: Service>(
-        &self,
-        peer: &Peer,
-        method: impl FnOnce(&mut S, &Peer) + Send + 'static,
-    ) -> bool
-    where
-        F: Fn(&Context) -> S + Send + Sync + 'static,
-    {
+    fn run(&self, peer: &Peer, method: impl FnOnce(&mut S, &Peer) + Send + 'static) -> bool {
         let (session, job) = (peer.session(), self.job(peer, method));
         let is_accepted = session.options().pool.run_for(session.jobs(), job).is_ok();
         if is_accepted {
@@ -108,11 +96,7 @@ impl<F> OnPool<F> {
     }
 }
 
-impl<S, F> antiphon_net::Service for OnPool<F>
-where
-    S: Service,
-    F: Fn(&Context) -> S + Send + Sync + 'static,
-{
+impl<S: Service> antiphon_net::Service for OnPool<S> {
     // `cancelled` is never called over HTTP: an exchange has one message, and a cancel in a batch is
     // applied before a request of the batch begins.
 
@@ -137,7 +121,7 @@ where
         request.defer().spawn(move |reply| {
             let (_done, own, peer) = (done, answerable(own, reply), unowned);
             Prelude::note_job(&peer);
-            Prelude::play(&*make, &peer);
+            Prelude::play(&make, &peer);
             if let Some(answer) = own.guard(|| make(peer.context()).request(&peer, &own)) {
                 // If the connection has closed meanwhile, no answer is awaited.
                 let _ = own.answer(answer);
@@ -186,7 +170,7 @@ where
     }
 }
 
-impl<F> fmt::Debug for OnPool<F> {
+impl<S> fmt::Debug for OnPool<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnPool").finish_non_exhaustive()
     }
@@ -195,7 +179,7 @@ impl<F> fmt::Debug for OnPool<F> {
 /// Makes a service and calls a method of it. A panic is reported to this service directly: by then the
 /// HTTP exchange may have ended, and could report nothing. If there is no service, because making it
 /// has panicked, nothing is reported.
-fn guarded<S: Service>(make: impl Fn(&Context) -> S, peer: &Peer, method: impl FnOnce(&mut S)) {
+fn guarded<S: Service>(make: &Make<S>, peer: &Peer, method: impl FnOnce(&mut S)) {
     if let Some(mut service) = caught(|| make(peer.context())) {
         in_turn::guarded(&mut service, peer, method);
     }

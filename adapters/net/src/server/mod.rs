@@ -187,8 +187,9 @@ impl<L: Arrived> Server<L> {
         let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
             return;
         };
-        if self.refusals.load(Ordering::Relaxed) < MAX_REFUSALS {
-            let counted = Refusal::new(&self.refusals);
+        let before = self.refusals.fetch_add(1, Ordering::Relaxed);
+        let counted = Refusal(Arc::clone(&self.refusals));
+        if before < MAX_REFUSALS {
             self.runtime.spawn(Box::pin(async move {
                 let _counted = counted;
                 refusal.await;
@@ -226,13 +227,6 @@ impl<L: Arrived> Server<L> {
 
 /// Counts a connection that is being refused, until this is dropped.
 struct Refusal(Arc<AtomicUsize>);
-
-impl Refusal {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
 
 impl Drop for Refusal {
     fn drop(&mut self) {
