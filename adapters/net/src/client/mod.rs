@@ -129,8 +129,9 @@ impl Client {
     /// for calls.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`], with the last error, if there will be no connection, or none in
-    /// time; [`CallError::Unsent`] or [`CallError::Closed`] after the client was closed.
+    /// [`CallError::NoConnection`], with the last error, if there will be no connection, as after
+    /// [`close`](Self::close), or none in time; [`CallError::Closed`] if the client does not reconnect and
+    /// has been closed.
     pub fn wait_open(&self, timeout: Duration) -> Wait<'_, Result<(), CallError>> {
         match &*self.0 {
             Way::Reconnecting(reconnecting) => {

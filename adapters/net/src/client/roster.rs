@@ -75,9 +75,6 @@ impl Inside {
     }
 
     fn no_connection(&self) -> CallError {
-        if self.is_closed {
-            return CallError::Unsent;
-        }
         CallError::NoConnection(NoConnection {
             is_final: self.outlook() == ConnectionState::Closed,
             last_error: self.last_error.clone(),
@@ -302,7 +299,7 @@ impl Roster {
     ///
     /// # Errors
     /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] if too
-    /// many wait or the client is closed.
+    /// many wait.
     pub(crate) fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.inside.lock();
         // A call that was sent before may always wait.
@@ -337,8 +334,7 @@ impl Waiting {
     /// Returns an open connection, as soon as there is one.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] after the
-    /// client was closed.
+    /// [`CallError::NoConnection`] if there will be no connection.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Peer, CallError>> {
         self.0.watch(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)

@@ -151,6 +151,20 @@ async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
     assert_eq!(calling.await.unwrap().to_string(), "Server busy (-32002)");
 }
 
+// CON-06 CON-09
+#[tokio::test(start_paused = true)]
+async fn a_call_after_the_close_need_not_be_made_again() {
+    let (client, mut server) = client(Config::new(), |config| config).await;
+    let _open = server.accept().await;
+    client.close();
+    let ended = client.call::<u32>("m", ()).await.unwrap_err();
+    let waited = client.wait_open(Duration::from_secs(60)).await.unwrap_err();
+    for error in [ended, waited] {
+        assert!(error.is_closed() && error.is_unsent(), "{error:?}");
+        assert!(!error.is_retryable(), "{error:?}");
+    }
+}
+
 // CON-04 USE-21
 #[tokio::test(start_paused = true)]
 async fn progress_is_heard_on_each_connection_on_which_its_call_is_sent() {
