@@ -267,7 +267,7 @@ impl Peer {
                         rejected.error
                     })
                 };
-                self.with_room(deadline, sending).await
+                with_room(Arc::clone(&self.session), deadline, sending).await
             };
             let sent = sent.await;
             sent.map_err(|error| CallRefused {
@@ -450,30 +450,32 @@ impl Peer {
         poll_fn(|cx| self.session.poll_until(cx.waker(), &look)).await
     }
 
-    /// Runs `send` at once, or as soon as there is space in the output: see [`with_room`](Self::with_room).
-    pub(crate) fn in_turn<'p, R: Send + 'p>(
-        &'p self,
+    /// Runs `send` at once, or as soon as there is space in the output: see [`with_room`].
+    pub(crate) fn in_turn<'s, R: Send + 's>(
+        &self,
         deadline: Instant,
-        mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 'p,
-    ) -> Wait<'p, Result<R, SendError>> {
+        mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 's,
+    ) -> Wait<'s, Result<R, SendError>> {
         match InLine::new(&self.session).try_send(&mut send) {
-            Err(SendError::Full) => Wait::on(self.with_room(deadline, send)),
+            Err(SendError::Full) => {
+                Wait::on(with_room(Arc::clone(&self.session), deadline, send))
+            }
             sent => Wait::known(sent),
         }
     }
+}
 
-    /// Runs `send` as soon as there is space in the output and no other sender waits before; fails as
-    /// [`SendError::Full`] at `deadline`.
-    async fn with_room<R>(
-        &self,
-        deadline: Instant,
-        mut send: impl FnMut(&mut State) -> Result<R, SendError>,
-    ) -> Result<R, SendError> {
-        let mut place = InLine::new(&self.session);
-        let sent = poll_fn(|cx| place.poll_send(cx.waker(), &mut send));
-        let sent = until(self.session.runtime(), deadline, sent).await;
-        sent.unwrap_or(Err(SendError::Full))
-    }
+/// Runs `send` as soon as there is space in the output and no other sender waits before; fails as
+/// [`SendError::Full`] at `deadline`. The sender joins the line when the future is first polled.
+async fn with_room<R>(
+    session: Arc<Session>,
+    deadline: Instant,
+    mut send: impl FnMut(&mut State) -> Result<R, SendError>,
+) -> Result<R, SendError> {
+    let mut place = InLine::new(&session);
+    let sent = poll_fn(|cx| place.poll_send(cx.waker(), &mut send));
+    let sent = until(session.runtime(), deadline, sent).await;
+    sent.unwrap_or(Err(SendError::Full))
 }
 
 impl Transmit for Peer {

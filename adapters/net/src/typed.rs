@@ -26,19 +26,19 @@ fn only_encoding(config: &Config) -> Option<Encoding> {
 }
 
 impl Peer {
-    pub(crate) fn notify_owned<'p>(
-        &'p self,
-        method: Cow<'p, str>,
+    pub(crate) fn notify_owned<'m>(
+        &self,
+        method: Cow<'m, str>,
         params: Result<Text, SendError>,
-    ) -> Wait<'p, Result<(), SendError>> {
+    ) -> Wait<'m, Result<(), SendError>> {
         let mut call = CallRequest::new(method, params, self.call_timeout());
         let Some(seen) = self.interception() else {
             return self.start_notification(call);
         };
-        let shown = seen.notification(&mut call);
-        shown.then(call, |decided| match decided {
+        let (shown, peer) = (seen.notification(&mut call), self.to_unowned());
+        shown.then(call, move |decided| match decided {
             Ok((call, intercepted)) => {
-                let sending = self.start_notification(call);
+                let sending = peer.start_notification(call);
                 sending.map(|sent| intercepted.end_sent(sent))
             }
             Err(answered) => Wait::known(unsent(answered)),
@@ -46,7 +46,7 @@ impl Peer {
     }
 
     /// Sends a notification, after the senders that wait for space already.
-    fn start_notification<'p>(&'p self, call: CallRequest<'p>) -> Wait<'p, Result<(), SendError>> {
+    fn start_notification<'m>(&self, call: CallRequest<'m>) -> Wait<'m, Result<(), SendError>> {
         match call.params {
             Ok(params) => self.in_turn(self.deadline(call.timeout), move |state| {
                 state.conn.notify(&call.method, params.all())

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use crate::debug::debug_fields;
 use crate::runtime::threads::block_on;
@@ -27,20 +27,6 @@ impl<'p, T> Wait<'p, T> {
     pub(crate) fn on(future: impl Future<Output = T> + Send + 'p) -> Self {
         let end = End::Later(Box::pin(future));
         Self { end }
-    }
-
-    /// Makes it of a future that does what it can at once, even if it is dropped without being awaited.
-    pub(crate) fn begun(future: impl Future<Output = T> + Send + 'p) -> Self {
-        let mut future: Later<'p, T> = Box::pin(future);
-        let polled = future
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        match polled {
-            Poll::Ready(value) => Self::known(value),
-            Poll::Pending => Self {
-                end: End::Later(future),
-            },
-        }
     }
 
     /// Makes it of a value that is known.

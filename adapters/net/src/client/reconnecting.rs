@@ -154,10 +154,11 @@ impl Transmit for Reconnecting {
         method: Cow<'c, str>,
         params: Result<Text, SendError>,
     ) -> Wait<'c, Result<(), CallError>> {
-        Wait::begun(async move {
-            let peer = self.roster.pick().ok_or(SendError::Closed)?;
-            Ok(peer.notify_owned(method, params).await?)
-        })
+        let sent = match self.roster.pick() {
+            Some(peer) => peer.notify_owned(method, params),
+            None => Wait::known(Err(SendError::Closed)),
+        };
+        sent.map(|sent| sent.map_err(CallError::Rejected))
     }
 }
 

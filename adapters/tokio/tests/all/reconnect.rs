@@ -48,9 +48,14 @@ fn again_after_a_second(options: impl Into<ClientConfig>) -> ClientConfig {
 
 /// A target to which each attempt connects at once.
 fn target() -> (Target, Server) {
+    target_of(1 << 16)
+}
+
+/// A target whose connections hold this many bytes in each direction.
+fn target_of(bytes: usize) -> (Target, Server) {
     let (give, take) = unbounded_channel();
     let target = Target::new(move || -> Connecting {
-        let (near, far) = duplex(1 << 16);
+        let (near, far) = duplex(bytes);
         let given = give.send(far);
         let link = given.map(|()| Link::new(near));
         Box::pin(async { link.map_err(io::Error::other) })
@@ -163,6 +168,32 @@ async fn a_call_after_the_close_need_not_be_made_again() {
         assert!(error.is_closed() && error.is_unsent(), "{error:?}");
         assert!(!error.is_retryable(), "{error:?}");
     }
+}
+
+// CLI-06 CON-04
+#[tokio::test(start_paused = true)]
+async fn a_notification_that_nobody_awaits_holds_up_no_call() {
+    let mut config = Config::new();
+    config.limits.soft_max_outbox_bytes = 10;
+    let (target, mut server) = target_of(1);
+    let client = reconnect(target, config, ()).await.unwrap();
+    // One is being written to a stream that holds one byte, and one fills the queue.
+    client.notify("fills", ()).await.unwrap();
+    client.notify("fills", ()).await.unwrap();
+    let unawaited = client.notify("late", ());
+    let calling = client.clone();
+    let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).await });
+    let mut server = server.accept().await;
+    let notice = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+    for line in [notice("fills"), notice("fills"), call("m", 1)] {
+        let sent = tokio::time::timeout(Duration::from_secs(60), server.line());
+        assert_eq!(sent.await.expect("it is sent"), line);
+    }
+    server.send(result(1)).await.unwrap();
+    assert_eq!(calling.await.unwrap().unwrap(), 1);
+    let (sent, line) = tokio::join!(unawaited, server.line());
+    sent.unwrap();
+    assert_eq!(line, notice("late"));
 }
 
 // CON-04 USE-21
