@@ -194,7 +194,11 @@ impl Member {
         } = &self;
         while roster.connecting(*number) {
             let deadline = runtime.now() + roster.options().connect_timeout;
-            let error = match until(&**runtime, deadline, make()).await {
+            let making = until(&**runtime, deadline, make());
+            let Some(made) = roster.unless_closed(making).await else {
+                return;
+            };
+            let error = match made {
                 Some(Ok((peer, running))) => self.run(peer, running).await,
                 Some(Err(error)) => Some(error),
                 None => {
@@ -206,26 +210,37 @@ impl Member {
             let Some(next) = roster.lost(*number, runtime.now(), error) else {
                 return;
             };
-            let mut timer = runtime.timer();
-            poll_fn(|cx| {
-                roster.watch(cx.waker());
-                if roster.is_closed() {
-                    return Poll::Ready(());
+            // Without a delay, attempts that fail at once would keep this thread from other tasks.
+            let mut has_yielded = false;
+            let yielding = poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
+                true => Poll::Ready(()),
+                false => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
                 }
-                timer.poll_until(next, cx)
-            })
-            .await;
+            });
+            let pause = async {
+                yielding.await;
+                runtime.sleep_until(next).await;
+            };
+            roster.unless_closed(pause).await;
         }
     }
 
     /// Runs the connection, and reports when it is open. Returns the error with which it ended, if
     /// any.
     async fn run(&self, peer: Peer, mut running: Driven) -> Option<io::Error> {
-        let (mut opening, mut failed) = (Some(Box::pin(self.open(peer))), None);
+        let (unowned, opening) = (peer.to_unowned(), self.open(peer));
+        let opening = self.roster.unless_closed(opening);
+        let (mut opening, mut failed) = (Some(Box::pin(opening)), None);
         let ended = poll_fn(|cx| {
             let opened = opening.as_mut().map(|opening| opening.as_mut().poll(cx));
             if let Some(Poll::Ready(opened)) = opened {
-                (opening, failed) = (None, opened.err());
+                opening = None;
+                match opened {
+                    Some(opened) => failed = opened.err(),
+                    None => unowned.close(CloseReason::Done),
+                }
             }
             running.as_mut().poll(cx)
         })

@@ -7,7 +7,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -16,6 +19,7 @@ use antiphon::session::Fault;
 use antiphon::{
     CloseReason, Closed, ConnectionState, Instant, InvalidStrategy, Lifecycle, Reconnect, Sending,
 };
+use smallvec::SmallVec;
 
 use super::config::{ClientConfig, ConnectionChange};
 use crate::call_error::{CallError, NoConnection};
@@ -54,7 +58,10 @@ pub(crate) struct Roster {
 struct Inside {
     members: Vec<Member>,
     waiting: usize,
-    watchers: Vec<Waker>,
+    /// The tasks that wait for a change, by the number of their [`Watch`].
+    watchers: BTreeMap<u64, Waker>,
+    /// The number of the next [`Watch`].
+    next_watch: u64,
     is_closed: bool,
     /// The index at which the search for an open connection begins. It moves on with each search, so
     /// that connections with equally many calls take turns.
@@ -90,6 +97,13 @@ struct Member {
     is_given_up: bool,
 }
 
+impl Member {
+    /// Its connection, if it is open.
+    fn open(&self) -> Option<Peer> {
+        self.peer.as_ref().map(Peer::to_unowned)
+    }
+}
+
 impl Roster {
     /// Makes a list of connections that are still to be made.
     ///
@@ -112,7 +126,8 @@ impl Roster {
             inside: Lock::new(Inside {
                 members: (0..options.connections.max(1)).map(|_| member()).collect(),
                 waiting: 0,
-                watchers: Vec::new(),
+                watchers: BTreeMap::new(),
+                next_watch: 0,
                 is_closed: false,
                 turn: 0,
                 last_error: None,
@@ -148,7 +163,7 @@ impl Roster {
         }
         let watchers = std::mem::take(&mut inside.watchers);
         drop(inside);
-        watchers.into_iter().for_each(Waker::wake);
+        watchers.into_values().for_each(Waker::wake);
         for state in changes {
             self.tell(number, state, error);
         }
@@ -203,14 +218,16 @@ impl Roster {
         let is_closed = self.inside.lock().is_closed;
         let is_permanent = error.as_ref().is_some_and(is_permanent);
         let error = error.filter(|_| !is_closed).map(Fault::from);
-        let (next, peer) = self.change(number, error.as_ref(), |member| {
+        // The lock of a session is taken without that of the roster, because its release wakes tasks. For
+        // the same reason the peer is dropped without it: the last one closes the connection.
+        let peer = self.inside.lock().members[number].peer.take();
+        let is_heard = peer.is_some_and(|peer| peer.session().lock().conn.has_heard());
+        self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
-            let peer = member.peer.take();
             // A connection over which the peer has sent a message counts as a success, after which
             // the attempts are counted anew. So does one that was open for long, which
             // `handle_lost` finds out by itself.
-            let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
-            if peer.as_ref().is_some_and(is_heard) {
+            if is_heard {
                 member.reconnect.handle_message();
                 self.was_heard.store(true, Ordering::Relaxed);
             }
@@ -220,12 +237,8 @@ impl Roster {
                 member.reconnect.handle_lost(now, self.entropy.next())
             };
             member.is_given_up = next.is_none();
-            (next, peer)
-        });
-        // Dropping the last peer of a connection closes the connection and wakes its task, so it is
-        // dropped without the lock.
-        drop(peer);
-        next
+            next
+        })
     }
 
     /// Notes that there will be no more attempts at the connection with the index `number`.
@@ -241,30 +254,31 @@ impl Roster {
 
     /// The state of each connection.
     pub(crate) fn states(&self) -> Vec<ConnectionState> {
-        let inside = self.inside.lock();
-        let states = inside.members.iter().map(|member| {
-            let closing = member.peer.as_ref().is_some_and(Peer::is_closing);
-            match member.lifecycle.state() {
-                ConnectionState::Open if closing => ConnectionState::Closing,
-                state => state,
+        let state = |member: &Member| (member.lifecycle.state(), member.open());
+        let states: Vec<_> = self.inside.lock().members.iter().map(state).collect();
+        let states = states.into_iter().map(|(state, peer)| match state {
+            ConnectionState::Open if peer.is_some_and(|peer| peer.is_closing()) => {
+                ConnectionState::Closing
             }
+            state => state,
         });
         states.collect()
     }
 
     /// Returns the open connection with the fewest open calls; `None` if none is open.
     pub(crate) fn pick(&self) -> Option<Peer> {
-        let mut inside = self.inside.lock();
-        let count = inside.members.len();
-        inside.turn = (inside.turn + 1) % count;
-        let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
-        let open = members.filter_map(|member| member.peer.as_ref());
+        // They are asked without the lock, for the reason given in `lost`.
+        let open: SmallVec<[Peer; 4]> = {
+            let mut inside = self.inside.lock();
+            let count = inside.members.len();
+            inside.turn = (inside.turn + 1) % count;
+            let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
+            members.filter_map(Member::open).collect()
+        };
         // A connection that drains would refuse the call, and the next attempt would choose it
         // again.
-        let usable = open.filter(|peer| !peer.is_closing());
-        usable
-            .min_by_key(|peer| peer.session().lock().conn.calls_open())
-            .map(Peer::to_unowned)
+        let usable = open.into_iter().filter(|peer| !peer.is_closing());
+        usable.min_by_key(|peer| peer.session().lock().conn.calls_open())
     }
 
     /// Closes the client: no more attempts are made, and open connections drain.
@@ -315,20 +329,58 @@ impl Roster {
             return Err(CallError::Unsent);
         }
         inside.waiting += 1;
-        Ok(Waiting(Arc::clone(self)))
+        drop(inside);
+        Ok(Waiting(self.watch()))
     }
 
-    /// Wakes a task at the next change of a connection's state, so that it checks again.
-    pub(crate) fn watch(&self, waker: &Waker) {
+    /// Runs `future`. Returns `None`, and drops it, as soon as the client is closed.
+    pub(crate) async fn unless_closed<F: Future>(self: &Arc<Self>, future: F) -> Option<F::Output> {
+        let (watch, mut future) = (self.watch(), pin!(future));
+        poll_fn(|cx| {
+            watch.set(cx.waker());
+            match self.is_closed() {
+                true => Poll::Ready(None),
+                false => future.as_mut().poll(cx).map(Some),
+            }
+        })
+        .await
+    }
+
+    fn watch(self: &Arc<Self>) -> Watch {
         let mut inside = self.inside.lock();
-        if !inside.watchers.iter().any(|known| known.will_wake(waker)) {
-            inside.watchers.push(waker.clone());
+        inside.next_watch += 1;
+        Watch {
+            roster: Arc::clone(self),
+            number: inside.next_watch,
         }
     }
 }
 
+/// A task that waits for changes. Dropping it drops its waker.
+struct Watch {
+    roster: Arc<Roster>,
+    number: u64,
+}
+
+impl Watch {
+    /// Wakes a task at the next change of a connection's state, so that it checks again.
+    fn set(&self, waker: &Waker) {
+        // Cloned and dropped without the lock, because a waker is code of the program's.
+        let waker = waker.clone();
+        let before = self.roster.inside.lock().watchers.insert(self.number, waker);
+        drop(before);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let waker = self.roster.inside.lock().watchers.remove(&self.number);
+        drop(waker);
+    }
+}
+
 /// A caller that waits for a connection. Made by [`Roster::wait`].
-pub(crate) struct Waiting(Arc<Roster>);
+pub(crate) struct Waiting(Watch);
 
 impl Waiting {
     /// Returns an open connection, as soon as there is one.
@@ -336,26 +388,26 @@ impl Waiting {
     /// # Errors
     /// [`CallError::NoConnection`] if there will be no connection.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Peer, CallError>> {
-        self.0.watch(cx.waker());
+        self.0.set(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Returns the error for a caller whose time to wait is over.
     pub(crate) fn timed_out(&self) -> CallError {
-        self.0.inside.lock().no_connection()
+        self.0.roster.inside.lock().no_connection()
     }
 
     fn look(&self) -> Option<Result<Peer, CallError>> {
-        if let Some(peer) = self.0.pick() {
+        if let Some(peer) = self.0.roster.pick() {
             return Some(Ok(peer));
         }
-        let inside = self.0.inside.lock();
+        let inside = self.0.roster.inside.lock();
         (inside.outlook() == ConnectionState::Closed).then(|| Err(inside.no_connection()))
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.inside.lock().waiting -= 1;
+        self.0.roster.inside.lock().waiting -= 1;
     }
 }

@@ -128,3 +128,23 @@ fn a_client_that_is_closed_makes_no_connection_and_keeps_none() {
     assert!(!roster.connecting(1));
     assert_eq!(roster.lost(1, Instant::ZERO, None), None);
 }
+
+/// A task that notes nothing.
+struct Task;
+
+impl std::task::Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+// CON-08 SEC-10
+#[test]
+fn a_caller_that_has_waited_in_vain_leaves_nothing() {
+    let roster = roster(|_| {});
+    let task = Arc::new(Task);
+    for _ in 0..3 {
+        let waiting = roster.wait(true).unwrap();
+        let waker = Waker::from(Arc::clone(&task));
+        assert!(waiting.poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&task), 1);
+}
