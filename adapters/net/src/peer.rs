@@ -457,9 +457,7 @@ impl Peer {
         mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 's,
     ) -> Wait<'s, Result<R, SendError>> {
         match InLine::new(&self.session).try_send(&mut send) {
-            Err(SendError::Full) => {
-                Wait::on(with_room(Arc::clone(&self.session), deadline, send))
-            }
+            Err(SendError::Full) => Wait::on(with_room(Arc::clone(&self.session), deadline, send)),
             sent => Wait::known(sent),
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::measured::measured;
 use crate::support::{ByHand, LONG, within};
-use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry, SendError};
+use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry};
 use antiphon_blocking::{
     CallError, Client, ClientConfig, ConnectionConfig, Link, Target, reconnect,
 };

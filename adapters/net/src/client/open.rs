@@ -95,7 +95,7 @@ impl Client {
                 let (peer, running) = make(target?, connection, || service(), &runtime).await?;
                 let driven: Driven = match running {
                     Running::Child(child) => Box::pin(ended(child)),
-                    Running::Driver(driver) => Box::pin(driver),
+                    Running::Driver(driver) => Box::into_pin(driver),
                 };
                 Ok((peer, driven))
             })
@@ -163,7 +163,7 @@ fn resolve(
 
 /// What runs a connection.
 enum Running {
-    Driver(Driver),
+    Driver(Box<Driver>),
     Child(Child),
 }
 
@@ -187,7 +187,7 @@ async fn make<S: Service>(
     let options = options.with_token(&**runtime).await?;
     link.context.draw_number();
     let (peer, driver) = drive(link, options, service(), runtime);
-    Ok((peer, Running::Driver(driver)))
+    Ok((peer, Running::Driver(Box::new(driver))))
 }
 
 /// Waits until the connection to a child ends, and then kills the child, if it has not exited.

@@ -367,7 +367,12 @@ impl Watch {
     fn set(&self, waker: &Waker) {
         // Cloned and dropped without the lock, because a waker is code of the program's.
         let waker = waker.clone();
-        let before = self.roster.inside.lock().watchers.insert(self.number, waker);
+        let before = self
+            .roster
+            .inside
+            .lock()
+            .watchers
+            .insert(self.number, waker);
         drop(before);
     }
 }
