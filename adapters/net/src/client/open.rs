@@ -202,7 +202,7 @@ async fn ended(child: Child) -> io::Result<Closed> {
 }
 
 impl Kind {
-    /// The same target once more.
+    /// This target once more.
     fn again(&self) -> io::Result<Self> {
         match self {
             Self::Function(connect) => Ok(Self::Function(Arc::clone(connect))),
