@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -42,7 +43,12 @@ pub struct Responder {
     later: Option<Arc<LaterAnswer>>,
     /// Remembers a cancel after another responder has answered; not set while there is no other.
     flag: OnceLock<CancelFlag>,
+    /// Where a panic leaves the right to answer, for who catches it and knows what it says.
+    rescue: Option<Slot>,
 }
+
+/// A responder, until somebody takes it.
+type Slot = Arc<Lock<Option<Responder>>>;
 
 impl Responder {
     pub(crate) fn new(session: &Arc<Session>, ticket: Ticket) -> Self {
@@ -62,6 +68,7 @@ impl Responder {
             ticket: Lock::new(ticket),
             later: None,
             flag: OnceLock::new(),
+            rescue: None,
         }
     }
 
@@ -252,7 +259,7 @@ impl Responder {
         let inside = Arc::clone(&slot);
         let job = move || {
             drop(unbegun);
-            let Some(reply) = inside.lock().take() else {
+            let Some(mut reply) = inside.lock().take() else {
                 return;
             };
             let session = Arc::clone(&reply.session);
@@ -262,7 +269,12 @@ impl Responder {
                 contained(Some(&*session), || drop(work));
                 return;
             }
-            contained(Some(&*session), || work(reply));
+            reply.rescue = Some(Arc::clone(&inside));
+            let answered = reply.without_ticket();
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(reply))) {
+                let rescued = inside.lock().take();
+                rescued.unwrap_or(answered).panicked(payload);
+            }
         };
         if let Err(job) = session
             .options()
@@ -399,6 +411,11 @@ impl Drop for Responder {
         let Some(ticket) = self.take_ticket() else {
             return;
         };
+        if let Some(slot) = self.rescue.take().filter(|_| thread::panicking()) {
+            let rescued = self.with(Some(ticket), self.later.clone());
+            *slot.lock() = Some(rescued);
+            return;
+        }
         let is_cancelled = self.later.is_some() && self.is_cancelled();
         let busy = self.session.dialect().error_profile.busy();
         let makes_way = self.session.makes_way();
