@@ -6,7 +6,7 @@
 //!
 //! The server is a service on `antiphon-blocking`. The client is only the codec on a plain socket,
 //! so that each message can be printed as it is sent; an ordinary program calls
-//! `antiphon_blocking::websocket::connect` instead.
+//! `antiphon_blocking::connect` with a `ws://` URL instead.
 
 use std::error::Error;
 use std::fmt;

@@ -91,9 +91,9 @@ pub struct ConnectionConfig {
     /// of the [`dispatcher`](Self::dispatcher) are answered *busy*. Work that blocks its thread belongs in
     /// [`Request::on_pool`](crate::Request::on_pool) all the same.
     ///
-    /// [`order`](Self::order) is kept: handlers begin in the order of their requests, and that of a
-    /// notification, which runs on the connection's task, begins when all before it have come to
-    /// an `await` or their end. But what handlers do at the same time, and their answers, may come in any order. A
+    /// [`order`](Self::order) is kept for notifications: the handler of one, which runs on the connection's
+    /// task, begins when all before it have come to an `await` or their end. The handlers of requests are
+    /// started in order, but run at the same time, so what they do, and their answers, may come in any order. A
     /// handler that computes when its request is cancelled, or its connection ends, is dropped when it
     /// next awaits; [`Service::closed`](crate::Service::closed) does not wait for that.
     ///

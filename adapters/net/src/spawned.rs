@@ -2,7 +2,8 @@
 //! [`ConnectionConfig::spawn_handlers`](crate::ConnectionConfig::spawn_handlers).
 //!
 //! The connection's task puts a handler into a queue, and spawns a task, which takes the first handler of the
-//! queue. So handlers begin in the order of their requests, whichever task the runtime runs first. Both
+//! queue. So handlers are taken in the order of their requests, whichever task the runtime runs first; on several
+//! threads they are then polled at the same time. A notification waits until those before it were polled once. Both
 //! tasks share the handler: its own polls it, and the connection's gets the answer, cancels it, or drops it.
 //! No handler is polled, dropped or woken under a lock.
 
@@ -30,7 +31,7 @@ pub(crate) type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
 pub(crate) struct Queue(Lock<VecDeque<Arc<Shared>>>);
 
 impl Queue {
-    /// Has the runtime run a handler after those that were spawned before. Notifications wait until it has
+    /// Has the runtime take a handler after those that were spawned before. Notifications wait until it has
     /// begun: until its first poll has returned.
     pub(crate) fn spawn(
         self: &Arc<Self>,
