@@ -95,9 +95,8 @@ impl Caller for Client {
         E: RpcError + 'c;
     type Notified<'c> = Wait<'c, Result<(), CallError>>;
 
-    /// The encoding of the open connection, if there is one.
     fn encoding(&self) -> Option<Encoding> {
-        only_encoding(&self.config()?)
+        only_encoding(self.config())
     }
 
     fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>

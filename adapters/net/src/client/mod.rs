@@ -26,10 +26,11 @@ use serde::de::DeserializeOwned;
 
 use crate::batch::BatchBuilder;
 use crate::call::{BatchCall, Call};
-use crate::call_error::CallError;
+use crate::call_error::{CallError, NoConnection};
 #[cfg(feature = "http")]
 use crate::http::transmit::OverHttp;
 use crate::peer::Peer;
+use crate::runtime::until;
 use crate::text::Text;
 use crate::transmit::Transmit;
 use crate::transport::child::Child;
@@ -115,7 +116,8 @@ impl Client {
     }
 
     /// An open connection, for what only a connection has: its context, a call that is started and not
-    /// awaited. `None` over HTTP, and if a client that reconnects has none open.
+    /// awaited. It does not keep the connection open: the client does. `None` over HTTP, and if a client that
+    /// reconnects has none open.
     pub fn peer(&self) -> Option<Peer> {
         match &*self.0 {
             Way::Connection { peer, .. } => Some(peer.to_unowned()),
@@ -139,7 +141,23 @@ impl Client {
                 Wait::on(async move { reconnecting.wait_open(deadline).await.map(drop) })
             }
             _ if self.is_closed() => Wait::known(Err(CallError::Closed)),
-            _ => Wait::known(Ok(())),
+            Way::Connection { peer, .. } => {
+                let deadline = peer.deadline(Some(timeout));
+                Wait::on(async move {
+                    let opened = until(peer.session().runtime(), deadline, peer.opened()).await;
+                    let (is_final, last_error) = match opened {
+                        Some(Ok(())) => return Ok(()),
+                        Some(Err(error)) => (true, Some(error.into())),
+                        None => (false, None),
+                    };
+                    Err(CallError::NoConnection(NoConnection {
+                        is_final,
+                        last_error,
+                    }))
+                })
+            }
+            #[cfg(feature = "http")]
+            Way::Http(_) => Wait::known(Ok(())),
         }
     }
 
@@ -185,12 +203,13 @@ impl Client {
         }
     }
 
-    /// The protocol's configuration, if it is known at this moment.
-    pub(crate) fn config(&self) -> Option<Config> {
+    /// The protocol's configuration.
+    pub(crate) fn config(&self) -> &Config {
         match &*self.0 {
+            Way::Connection { peer, .. } => &peer.session().options().config,
+            Way::Reconnecting(reconnecting) => &reconnecting.options().connection.config,
             #[cfg(feature = "http")]
-            Way::Http(http) => Some(*http.config()),
-            _ => Some(self.peer()?.session().options().config),
+            Way::Http(http) => http.config(),
         }
     }
 
@@ -206,10 +225,12 @@ impl Client {
 }
 
 fn state_of(peer: &Peer) -> ConnectionState {
-    match peer.closed() {
+    let state = peer.session().lock();
+    match state.closed() {
         Some(_) => ConnectionState::Closed,
-        None if peer.is_closing() => ConnectionState::Closing,
-        None => ConnectionState::Open,
+        None if state.is_closing() => ConnectionState::Closing,
+        None if state.is_open() => ConnectionState::Open,
+        None => ConnectionState::Connecting,
     }
 }
 

@@ -72,6 +72,11 @@ impl Reconnecting {
         })
     }
 
+    /// The client's options.
+    pub(crate) fn options(&self) -> &ClientConfig {
+        &self.options
+    }
+
     /// The connections.
     pub(crate) fn roster(&self) -> &Roster {
         &self.roster
