@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "websocket")]
 use antiphon::Instant;
-use antiphon::service::{Chain, Interceptor};
+use antiphon::service::{BearerAuth, Chain, Interceptor};
 use antiphon::session::{Order, WhenFull};
 use antiphon::{Config, Retry};
 
@@ -180,6 +180,18 @@ impl ConnectionConfig {
         self.config = self.config.for_websocket();
         self.websocket = Some(Arc::new(websocket));
         self
+    }
+
+    /// Has the handshake of the WebSocket get its token from `auth`. Returns false if there is no WebSocket.
+    pub(crate) fn authorize(&mut self, auth: &BearerAuth) -> bool {
+        #[cfg(feature = "websocket")]
+        if let Some(websocket) = &mut self.websocket {
+            let authorized = WebSocketConfig::clone(websocket).with_auth(auth.clone());
+            *websocket = Arc::new(authorized);
+            return true;
+        }
+        let _ = auth;
+        false
     }
 
     /// Gets the token for the next WebSocket handshake, if the options have a WebSocket with a source of

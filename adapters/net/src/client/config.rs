@@ -8,9 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(any(feature = "http", feature = "websocket"))]
-use antiphon::service::BearerAuth;
-use antiphon::service::Interceptor;
+use antiphon::service::{BearerAuth, Interceptor};
 #[cfg(feature = "websocket")]
 use antiphon::websocket::WebSocketRules;
 use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry};
@@ -50,8 +48,7 @@ pub struct ClientConfig {
     /// The rules of a WebSocket: subprotocols, keep-alive, limits.
     #[cfg(feature = "websocket")]
     pub websocket: WebSocketRules,
-    /// Where each HTTP request and each WebSocket handshake gets its token.
-    #[cfg(any(feature = "http", feature = "websocket"))]
+    /// Where an HTTP request or a WebSocket handshake gets its token.
     pub(crate) auth: Option<BearerAuth>,
     /// The most connections for HTTP at the same time, at least one. Each carries one call at a time, and
     /// is made only when no other is free. Further calls wait for one of them; a call whose time ends
@@ -82,7 +79,8 @@ pub struct ClientConfig {
     /// [`ReconnectStrategy::None`] makes no further attempt. Nor is one made, with any strategy, after a
     /// fault that lasts until somebody changes something, as long as the server has sent nothing over
     /// any connection: an error of the kind [`InvalidInput`](io::ErrorKind::InvalidInput), such as a
-    /// name that does not exist, or a handshake of TLS that fails because a certificate is not accepted.
+    /// name that does not exist or a command that cannot be found or run, or a handshake of TLS that fails
+    /// because a certificate is not accepted.
     /// A program that waits for a name to exist returns an error of another kind from its own function.
     pub reconnect: ReconnectStrategy,
     /// How many new calls may wait, within their own timeout, while no connection of `reconnect` is open.
@@ -138,7 +136,6 @@ impl ClientConfig {
             tls: None,
             #[cfg(feature = "websocket")]
             websocket: WebSocketRules::new(),
-            #[cfg(any(feature = "http", feature = "websocket"))]
             auth: None,
             #[cfg(feature = "http")]
             max_http_connections: 64,
@@ -169,9 +166,9 @@ impl ClientConfig {
         self
     }
 
-    /// Gets a token from `auth` for each HTTP request, and for each WebSocket handshake, also after a
-    /// reconnect. If the source fails, the call or the attempt to connect fails. Over HTTP it is an
-    /// interceptor, after all others.
+    /// Gets a token from `auth` for each call over HTTP, after the other interceptors, and for each WebSocket
+    /// handshake, also after a reconnect. If the source fails, the call or the attempt to connect fails. A
+    /// target that has neither is refused: there make a [first call](Self::with_on_open).
     ///
     /// ```
     /// use antiphon::Config;
@@ -181,7 +178,6 @@ impl ClientConfig {
     /// let options = ClientConfig::new(Config::new()).with_auth(token);
     /// # drop(options);
     /// ```
-    #[cfg(any(feature = "http", feature = "websocket"))]
     #[must_use]
     pub fn with_auth(mut self, auth: BearerAuth) -> Self {
         self.auth = Some(auth);
@@ -228,7 +224,7 @@ impl ClientConfig {
     }
 
     /// Sets a function that makes the first calls of each connection of `reconnect`, such as one that logs
-    /// in. Until it has finished, other calls do not use the connection. If no other connection is open,
+    /// in. `connect`, and any client over HTTP, refuses it. Until it has finished, other calls do not use the connection. If no other connection is open,
     /// they wait, or fail as [`CallError::Unsent`](crate::CallError::Unsent): see
     /// [`max_waiting_calls`](Self::max_waiting_calls). The function may take another
     /// [`connect_timeout`](Self::connect_timeout). If it fails, the attempt fails: the connection is closed,

@@ -13,7 +13,7 @@ use crate::http::error::HttpError;
 #[non_exhaustive]
 pub enum ConnectError {
     /// The target cannot be connected to, whatever its server does: no URL, a scheme of a feature that is
-    /// off, TLS without its options.
+    /// off, TLS without its options, a token or first calls where nothing would send them.
     Target(String),
     /// A strategy in the options is not valid.
     Strategy(InvalidStrategy),

@@ -1,31 +1,24 @@
 //! Makes clients.
 
+use std::future::ready;
 use std::io;
-use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
-
-use antiphon::Closed;
 
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
-use super::reconnecting::{Driven, Making, Reconnecting};
-#[cfg(feature = "http")]
-use super::target::Connect;
-#[cfg(not(any(feature = "tokio", feature = "async-io")))]
-use super::target::without_query;
-use super::target::{Kind, Target};
+use super::reconnecting::{Made, Making, Reconnecting, too_long};
+use super::target::{Connect, Kind, Target};
 use super::{Client, Way};
 use crate::call_error::CallError;
-use crate::driver::{Driver, drive};
+use crate::driver::drive;
 #[cfg(feature = "http")]
 use crate::http::{HttpSend, connections::Connections, transmit::OverHttp};
 use crate::lock::Lock;
 use crate::options::ConnectionConfig;
-use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
-use crate::transport::child::Child;
+use crate::transport::child::{Child, starter};
+use crate::transport::link::Connecting;
 
 impl Client {
     /// Connects to `target` on `runtime`, and returns once messages can be exchanged: what an adapter's
@@ -41,23 +34,26 @@ impl Client {
     ) -> Result<Self, ConnectError> {
         let deadline = runtime.now() + options.connect_timeout;
         let opening = async {
+            refuse_first_calls(&options)?;
             let (target, connection) = resolve(target, &options, runtime)?;
             #[cfg(feature = "http")]
             if let Kind::Http(url, connect) = target {
                 return Self::over_http(&url, &options, connect, runtime);
             }
-            let (peer, running) = make(target, connection, || service, runtime).await?;
-            let _child = match running {
-                Running::Child(child) => Some(child),
-                Running::Driver(driver) => {
-                    // The driver's result is dropped: the service and the peer's `closed` and
-                    // `transport_error` tell how the connection ended.
-                    runtime.spawn(Box::pin(async { drop(driver.await) }));
-                    peer.opened().await?;
-                    None
-                }
-            };
-            Ok(Self(Arc::new(Way::Connection { peer, _child })))
+            let service = move || Arc::clone(&service);
+            let Made {
+                peer,
+                running,
+                child,
+            } = maker(target, connection, service, runtime)?().await?;
+            // The driver's result is dropped: the service and the peer's `closed` and `transport_error` tell
+            // how the connection ended.
+            runtime.spawn(Box::pin(async { drop(running.await) }));
+            peer.opened().await?;
+            Ok(Self(Arc::new(Way::Connection {
+                peer,
+                _child: child,
+            })))
         };
         let opened = until(&**runtime, deadline, opening).await;
         opened.unwrap_or_else(|| Err(too_long().into()))
@@ -75,7 +71,6 @@ impl Client {
         service: impl Fn() -> Arc<S> + Send + Sync + 'static,
         runtime: &SharedRuntime,
     ) -> Result<Self, ConnectError> {
-        let (service, inside) = (Arc::new(service), SharedRuntime::clone(runtime));
         let deadline = runtime.now() + options.connect_timeout;
         let (target, connection) = resolve(target, &options, runtime)?;
         #[cfg(feature = "http")]
@@ -87,21 +82,9 @@ impl Client {
         if let Kind::Link(_) = target {
             return Err(ConnectError::Target("a link cannot be made again".into()));
         }
-        let target = Lock::new(target);
-        let making = move || -> Making {
-            let (target, connection) = (target.lock().again(), connection.clone());
-            let (service, runtime) = (Arc::clone(&service), SharedRuntime::clone(&inside));
-            Box::pin(async move {
-                let (peer, running) = make(target?, connection, || service(), &runtime).await?;
-                let driven: Driven = match running {
-                    Running::Child(child) => Box::pin(ended(child)),
-                    Running::Driver(driver) => Box::into_pin(driver),
-                };
-                Ok((peer, driven))
-            })
-        };
+        let make = maker(target, connection, service, runtime)?;
         let reconnecting =
-            Reconnecting::start(making, options, runtime).map_err(ConnectError::Strategy)?;
+            Reconnecting::start(make, options, runtime).map_err(ConnectError::Strategy)?;
         match reconnecting.wait_open(deadline).await {
             Err(CallError::NoConnection(error)) if error.is_final() => {
                 let last = error.last_error();
@@ -128,7 +111,7 @@ impl Client {
     /// `http::with_send` does.
     ///
     /// # Errors
-    /// [`ConnectError::Http`] for a URL that is not valid.
+    /// [`ConnectError::Http`] for a URL that is not valid; [`ConnectError::Target`] for options with first calls.
     #[cfg(feature = "http")]
     pub fn with_send_on(
         url: &str,
@@ -136,9 +119,21 @@ impl Client {
         send: impl HttpSend,
         runtime: &SharedRuntime,
     ) -> Result<Self, ConnectError> {
+        refuse_first_calls(options)?;
         let url = url.parse().map_err(ConnectError::Http)?;
         let http = OverHttp::new(url, options, send, SharedRuntime::clone(runtime));
         Ok(Self(Arc::new(Way::Http(Box::new(http)))))
+    }
+}
+
+/// Refuses options with first calls, where none are made.
+fn refuse_first_calls(options: &ClientConfig) -> Result<(), ConnectError> {
+    match options.on_open {
+        None => Ok(()),
+        Some(_) => Err(ConnectError::Target(
+            "`with_on_open` is for connections of `reconnect`: nothing here makes first calls"
+                .into(),
+        )),
     }
 }
 
@@ -148,89 +143,93 @@ fn resolve(
     options: &ClientConfig,
     runtime: &SharedRuntime,
 ) -> Result<(Kind, ConnectionConfig), ConnectError> {
-    match target.0 {
+    let (kind, mut connection) = match target.0 {
         #[cfg(any(feature = "tokio", feature = "async-io"))]
-        Kind::Url(url) => super::url::resolve(&url, options, runtime),
-        #[cfg(not(any(feature = "tokio", feature = "async-io")))]
-        Kind::Url(url) => {
+        Kind::Url(url) => super::url::resolve(&url, options, runtime)?,
+        other => {
             let _ = runtime;
-            let why = "no runtime that connects is compiled in";
-            Err(ConnectError::target(without_query(&url), why))
+            (other, options.connection.clone())
         }
-        other => Ok((other, options.connection.clone())),
+    };
+    let Some(auth) = &options.auth else {
+        return Ok((kind, connection));
+    };
+    let is_sent = match &kind {
+        #[cfg(feature = "http")]
+        Kind::Http(..) => true,
+        _ => connection.authorize(auth),
+    };
+    match is_sent {
+        true => Ok((kind, connection)),
+        false => Err(ConnectError::Target(
+            "`with_auth` is for HTTP and WebSocket: nothing here sends a token".into(),
+        )),
     }
 }
 
-/// What runs a connection.
-enum Running {
-    Driver(Box<Driver>),
-    Child(Child),
-}
-
-/// Makes one connection.
-async fn make<S: Service>(
+/// Returns a function that makes connections to `target`.
+fn maker<S: Service>(
     target: Kind,
     options: ConnectionConfig,
-    service: impl FnOnce() -> Arc<S>,
+    service: impl Fn() -> Arc<S> + Send + Sync + 'static,
     runtime: &SharedRuntime,
-) -> io::Result<(Peer, Running)> {
-    let mut link = match target {
-        Kind::Link(link) => link,
-        Kind::Function(connect) => connect.connect().await?,
+) -> Result<Box<dyn Fn() -> Making + Send + Sync>, ConnectError> {
+    let (service, runtime) = (Arc::new(service), SharedRuntime::clone(runtime));
+    let connect: Arc<dyn Connect> = match target {
+        Kind::Function(connect) => connect,
+        Kind::Link(link) => {
+            let link = Lock::new(Some(link));
+            Arc::new(move || -> Connecting {
+                let link = link.lock().take();
+                Box::pin(ready(link.ok_or(io::ErrorKind::NotConnected.into())))
+            })
+        }
         Kind::Command(command) => {
-            let child = Child::spawn(command, options, service(), runtime)?;
-            return Ok((child.peer().clone(), Running::Child(child)));
+            let start = Lock::new(starter(command, &runtime));
+            return Ok(Box::new(move || {
+                let started = start.lock()().map_err(lasting);
+                let made = started.map(|started| {
+                    let options = options.clone().into();
+                    let (child, driver) = Child::of(started, options, service(), &runtime);
+                    Made {
+                        peer: child.peer().clone(),
+                        running: Box::pin(driver),
+                        child: Some(child),
+                    }
+                });
+                Box::pin(ready(made))
+            }));
         }
-        // A URL was resolved, and HTTP makes connections for calls.
-        _ => return Err(io::ErrorKind::Unsupported.into()),
+        // URLs of all kinds were replaced before.
+        _ => {
+            let why = "no runtime that connects is compiled in";
+            return Err(ConnectError::Target(why.into()));
+        }
     };
-    let options = options.with_token(&**runtime).await?;
-    link.context.draw_number();
-    let (peer, driver) = drive(link, options, service(), runtime);
-    Ok((peer, Running::Driver(Box::new(driver))))
+    Ok(Box::new(move || {
+        let (connect, options) = (Arc::clone(&connect), options.clone());
+        let (service, runtime) = (Arc::clone(&service), SharedRuntime::clone(&runtime));
+        Box::pin(async move {
+            let mut link = connect.connect().await?;
+            let options = options.with_token(&*runtime).await?;
+            link.context.draw_number();
+            let (peer, driver) = drive(link, options, service(), &runtime);
+            Ok(Made {
+                peer,
+                running: Box::pin(driver),
+                child: None,
+            })
+        })
+    }))
 }
 
-/// Waits until the connection to a child ends, and then kills the child, if it has not exited.
-async fn ended(child: Child) -> io::Result<Closed> {
-    const LONG: Duration = Duration::from_secs(3600);
-    let peer = child.peer();
-    loop {
-        if let Some(why) = peer.wait_closed(LONG).await {
-            return peer.transport_error().map_or(Ok(why), Err);
+/// The error of a command that cannot be started. If its program does not exist, or may not be run, the kind is
+/// [`InvalidInput`](io::ErrorKind::InvalidInput): no further attempt can succeed.
+fn lasting(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            io::Error::new(io::ErrorKind::InvalidInput, error)
         }
+        _ => error,
     }
-}
-
-impl Kind {
-    /// This target once more.
-    fn again(&self) -> io::Result<Self> {
-        match self {
-            Self::Function(connect) => Ok(Self::Function(Arc::clone(connect))),
-            Self::Command(command) => Ok(Self::Command(same(command))),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-}
-
-/// A command that does the same.
-fn same(command: &Command) -> Command {
-    let mut same = Command::new(command.get_program());
-    same.args(command.get_args());
-    if let Some(folder) = command.get_current_dir() {
-        same.current_dir(folder);
-    }
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => same.env(name, value),
-            None => same.env_remove(name),
-        };
-    }
-    same
-}
-
-fn too_long() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::TimedOut,
-        "the attempt to connect took too long",
-    )
 }

@@ -27,9 +27,9 @@ use crate::intercepted::Interception;
 use crate::peer::Peer;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
-use crate::session::State;
 use crate::text::Text;
 use crate::transmit::{Sending, Transmit};
+use crate::transport::child::Child;
 use crate::wait::Wait;
 
 /// Sends calls to one server, over whichever of its connections is open.
@@ -167,11 +167,23 @@ impl Transmit for Reconnecting {
     }
 }
 
-/// A connection that is being made: its peer, and its driver.
-pub(crate) type Making = Pin<Box<dyn Future<Output = io::Result<(Peer, Driven)>> + Send>>;
+/// A connection that is being made.
+pub(crate) type Making = Pin<Box<dyn Future<Output = io::Result<Made>> + Send>>;
 
-/// Runs a connection until it ends.
-pub(crate) type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
+/// A connection that was made.
+pub(crate) struct Made {
+    pub(crate) peer: Peer,
+    /// Runs the connection until it ends.
+    pub(crate) running: Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>,
+    /// The child process at its other end, if there is one, which is killed when this is dropped.
+    pub(crate) child: Option<Child>,
+}
+
+/// The error of an attempt that did not end in time.
+pub(crate) fn too_long() -> io::Error {
+    let text = "the attempt to connect took too long";
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}
 
 /// One of the client's connections. After it was dropped, there are no more attempts to make it.
 struct Member {
@@ -204,12 +216,9 @@ impl Member {
                 return;
             };
             let error = match made {
-                Some(Ok((peer, running))) => self.run(peer, running).await,
+                Some(Ok(made)) => self.run(made, deadline).await,
                 Some(Err(error)) => Some(error),
-                None => {
-                    let text = "the attempt to connect took too long";
-                    Some(io::Error::new(io::ErrorKind::TimedOut, text))
-                }
+                None => Some(too_long()),
             };
             // An error is only noted, because the next attempt may succeed.
             let Some(next) = roster.lost(*number, runtime.now(), error) else {
@@ -232,10 +241,15 @@ impl Member {
         }
     }
 
-    /// Runs the connection, and reports when it is open. Returns the error with which it ended, if
-    /// any.
-    async fn run(&self, peer: Peer, mut running: Driven) -> Option<io::Error> {
-        let (unowned, opening) = (peer.to_unowned(), self.open(peer));
+    /// Runs the connection, and reports when it is open, which must be before `deadline`. Returns the error
+    /// with which it ended, if any.
+    async fn run(&self, made: Made, deadline: Instant) -> Option<io::Error> {
+        let Made {
+            peer,
+            mut running,
+            child: _child,
+        } = made;
+        let (unowned, opening) = (peer.to_unowned(), self.open(peer, deadline));
         let opening = self.roster.unless_closed(opening);
         let (mut opening, mut failed) = (Some(Box::pin(opening)), None);
         let ended = poll_fn(|cx| {
@@ -254,14 +268,16 @@ impl Member {
     }
 
     /// Waits until the connection is open, makes its first calls, and then lets other calls use it.
-    /// An error is that of the first calls: an error of the connection is reported at its end.
-    async fn open(&self, peer: Peer) -> io::Result<()> {
-        let session = peer.session();
-        if poll_fn(|cx| session.poll_until(cx.waker(), State::opened))
-            .await
-            .is_err()
-        {
-            return Ok(());
+    /// An error is that of the first calls, or that the handshake took too long: an error of the connection
+    /// is reported at its end.
+    async fn open(&self, peer: Peer, deadline: Instant) -> io::Result<()> {
+        match until(&*self.runtime, deadline, peer.opened()).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Ok(()),
+            None => {
+                peer.close(CloseReason::Done);
+                return Err(too_long());
+            }
         }
         let options = self.roster.options();
         if let Some(on_open) = &options.on_open {

@@ -88,10 +88,7 @@ fn websocket(url: &str, options: &ClientConfig) -> io::Result<WebSocketConfig> {
     for (name, value) in &options.headers {
         websocket = websocket.with_header(name, value)?;
     }
-    Ok(match &options.auth {
-        Some(auth) => websocket.with_auth(auth.clone()),
-        None => websocket,
-    })
+    Ok(websocket)
 }
 
 fn over_tcp(address: Address, runtime: &SharedRuntime) -> impl Connect + use<> {

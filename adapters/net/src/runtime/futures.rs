@@ -19,7 +19,7 @@ use async_net::TcpStream;
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::transport::child_async_io;
-use crate::transport::child_started::StartedChild;
+use crate::transport::child_started::StartChild;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -140,8 +140,9 @@ impl Runtime for Futures {
         Ok(Box::new(Unix(Async::new(listener)?)))
     }
 
-    fn spawn_child(&self, command: Command) -> io::Result<StartedChild> {
-        child_async_io::spawn(command)
+    fn child_starter(&self, command: Command) -> StartChild {
+        let mut command = command.into();
+        Box::new(move || child_async_io::spawn(&mut command))
     }
 }
 

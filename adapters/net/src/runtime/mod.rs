@@ -28,7 +28,7 @@ use pin_project_lite::pin_project;
 use socket2::SockRef;
 
 use crate::debug::debug_fields;
-use crate::transport::child_started::StartedChild;
+use crate::transport::child_started::StartChild;
 use crate::transport::link::{Connecting, Listen};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use current::current;
@@ -100,13 +100,11 @@ pub trait Runtime: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Starts a child process with pipes as its standard streams. Only the runtimes of this crate can.
-    ///
-    /// # Errors
-    /// The command cannot be started.
-    fn spawn_child(&self, command: Command) -> io::Result<StartedChild> {
+    /// Returns a function that starts `command`, at each call, with pipes as its standard streams. Only the
+    /// runtimes of this crate can start it.
+    fn child_starter(&self, command: Command) -> StartChild {
         let _ = command;
-        Err(io::ErrorKind::Unsupported.into())
+        Box::new(|| Err(io::ErrorKind::Unsupported.into()))
     }
 }
 

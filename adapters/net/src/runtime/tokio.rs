@@ -20,7 +20,7 @@ use tokio::time::{Sleep, sleep_until};
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
 use crate::debug::debug_fields;
-use crate::transport::child_started::StartedChild;
+use crate::transport::child_started::StartChild;
 use crate::transport::child_tokio;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
@@ -105,9 +105,12 @@ impl Runtime for Tokio {
         Ok(Box::new(Unix(UnixListener::from_std(listener)?)))
     }
 
-    fn spawn_child(&self, command: Command) -> io::Result<StartedChild> {
-        let _inside = self.handle.enter();
-        child_tokio::spawn(command)
+    fn child_starter(&self, command: Command) -> StartChild {
+        let (handle, mut command) = (self.handle.clone(), command.into());
+        Box::new(move || {
+            let _inside = handle.enter();
+            child_tokio::spawn(&mut command)
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A server in a child process, connected by its standard input and output.
 //!
-//! The runtime starts it and waits for it: see [`Runtime::spawn_child`](crate::Runtime::spawn_child). All
+//! The runtime starts it and waits for it: see [`Runtime::child_starter`](crate::Runtime::child_starter). All
 //! else is here and the same everywhere.
 
 use std::convert::Infallible;
@@ -13,11 +13,11 @@ use antiphon::{CloseReason, Config};
 use async_channel::Receiver;
 
 use super::child_output::ChildOutput;
-use super::child_started::{Exit, SharedProcess, cannot_start};
+use super::child_started::{Exit, SharedProcess, StartChild, StartedChild, cannot_start};
 use super::child_stderr::{OnStderr, Stderr, drain};
 use super::link::Link;
 use crate::debug::debug_fields;
-use crate::driver::drive;
+use crate::driver::{Driver, drive};
 use crate::lock::Lock;
 use crate::options::ConnectionConfig;
 use crate::peer::Peer;
@@ -61,6 +61,13 @@ impl From<Config> for ChildConfig {
 
 debug_fields!(impl[] ChildConfig as "ChildConfig" { connection, max_stderr_bytes });
 
+/// Returns a function that starts `command`. Its error names the command.
+pub(crate) fn starter(command: Command, runtime: &SharedRuntime) -> StartChild {
+    let program = command.get_program().to_owned();
+    let mut start = runtime.child_starter(command);
+    Box::new(move || start().map_err(|error| cannot_start(&program, &error)))
+}
+
 /// A running child process and the connection to it.
 ///
 /// Dropping it closes the connection and kills the child, which the runtime then reaps. To end it in order,
@@ -95,10 +102,20 @@ impl Child {
         service: Arc<impl Service>,
         runtime: &SharedRuntime,
     ) -> io::Result<Self> {
-        let options = options.into();
-        let program = command.get_program().to_owned();
-        let started = runtime.spawn_child(command);
-        let started = started.map_err(|error| cannot_start(&program, &error))?;
+        let started = starter(command, runtime)()?;
+        let (child, driver) = Self::of(started, options.into(), service, runtime);
+        // The driver's result is dropped: the service and the peer tell how the connection ended.
+        runtime.spawn(Box::pin(async { drop(driver.await) }));
+        Ok(child)
+    }
+
+    /// Makes it of a child that was started. The driver has to be run.
+    pub(crate) fn of(
+        started: StartedChild,
+        options: ChildConfig,
+        service: Arc<impl Service>,
+        runtime: &SharedRuntime,
+    ) -> (Self, Driver) {
         let process = Arc::new(Lock::new(started.process));
         let (exit, watching) = Exit::of(&process);
         runtime.spawn(Box::pin(watching));
@@ -120,9 +137,7 @@ impl Child {
         );
         let link = Link::from_futures_pair(output, started.stdin);
         let (peer, driver) = drive(link, options.connection, service, runtime);
-        // The driver's result is dropped: the service and the peer tell how the connection ended.
-        runtime.spawn(Box::pin(async { drop(driver.await) }));
-        Ok(Self {
+        let child = Self {
             peer,
             id: started.id,
             process,
@@ -130,7 +145,8 @@ impl Child {
             stderr,
             stderr_read: Arc::new(stderr_read),
             runtime: Arc::clone(runtime),
-        })
+        };
+        (child, driver)
     }
 
     /// The handle to the other side.

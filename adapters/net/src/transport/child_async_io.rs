@@ -9,8 +9,7 @@ use async_process::{Child, Command};
 
 use super::child_started::{RunningProcess, StartedChild};
 
-pub(crate) fn spawn(command: std::process::Command) -> io::Result<StartedChild> {
-    let mut command = Command::from(command);
+pub(crate) fn spawn(command: &mut Command) -> io::Result<StartedChild> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());

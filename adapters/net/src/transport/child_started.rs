@@ -27,6 +27,9 @@ pub struct StartedChild {
     pub(crate) process: Box<dyn RunningProcess>,
 }
 
+/// Starts a child at each call.
+pub(crate) type StartChild = Box<dyn FnMut() -> io::Result<StartedChild> + Send>;
+
 /// A process that a runtime has started. Dropping it kills it.
 pub(crate) trait RunningProcess: Send {
     /// Is ready when the process has exited and was reaped.

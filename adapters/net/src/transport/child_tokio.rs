@@ -10,8 +10,7 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 
 use super::child_started::{RunningProcess, StartedChild};
 
-pub(crate) fn spawn(command: std::process::Command) -> io::Result<StartedChild> {
-    let mut command = Command::from(command);
+pub(crate) fn spawn(command: &mut Command) -> io::Result<StartedChild> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());

@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use antiphon::Config;
-use antiphon_net::{CallError, ChildConfig, STDERR_TIMEOUT};
+use antiphon::{Config, ReconnectStrategy};
+use antiphon_net::{CallError, ChildConfig, ClientConfig, STDERR_TIMEOUT};
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
@@ -326,7 +326,44 @@ fn a_missing_command_is_named(rt: Rt) {
     });
 }
 
+/// Answers the first call with a variable that cargo sets, and exits.
+const SAYS_VARIABLE: &str =
+    r#"read line; printf '{"jsonrpc":"2.0","result":"%s","id":1}\n' "$CARGO_MANIFEST_DIR""#;
+
+fn a_child_that_was_started_again_had_the_whole_environment(rt: Rt) {
+    rt.run(|_| async move {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SAYS_VARIABLE]).env_clear();
+        let mut options = ClientConfig::from(Config::new());
+        options.reconnect = ReconnectStrategy::Fixed {
+            delay: Duration::from_millis(1),
+            max_attempts: 10,
+        };
+        let client = antiphon_net::reconnect(command, options, ()).await;
+        let client = client.expect("a client");
+        for _ in 0..2 {
+            client.wait_open(LONG).await.expect("it is open");
+            let peer = client.peer().expect("a connection");
+            let variable = peer.call::<String>("m", ()).timeout(LONG).await;
+            assert_eq!(variable.expect("an answer"), "", "{rt:?}");
+            peer.wait_closed(LONG).await.expect("it ends");
+        }
+    });
+}
+
+fn a_client_of_a_missing_command_tried_for_ever(rt: Rt) {
+    rt.run(|_| async move {
+        let missing = Command::new("no-such-program");
+        let error = antiphon_net::reconnect(missing, Config::new(), ()).await;
+        let error = error.expect_err("it gives up");
+        assert!(error.to_string().contains("`no-such-program`"), "{error}");
+        assert!(!error.is_retryable(), "{rt:?}");
+    });
+}
+
 on_every_runtime! {
+    a_child_that_was_started_again_had_the_whole_environment;
+    a_client_of_a_missing_command_tried_for_ever;
     // USE-18
     what_a_child_said_was_gone_once_it_was_closed;
     a_dropped_child_is_killed_and_reaped;
