@@ -20,7 +20,7 @@ use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::child::{Child, ChildConfig};
 use crate::transport::link::Link;
-use crate::transport::tcp::{Address, connect_tcp};
+use crate::transport::tcp::{Address, CONNECT_TIMEOUT, connect_tcp};
 
 impl Link {
     /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
@@ -31,7 +31,7 @@ impl Link {
     /// The name has no address, or no address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that
     /// took too long. The error's text has the address.
     pub async fn tcp(address: impl Into<Address>) -> io::Result<Self> {
-        connect_tcp(address.into(), &*current()).await
+        connect_tcp(address.into(), CONNECT_TIMEOUT, &*current()).await
     }
 
     /// Connects to a Unix socket.

@@ -36,7 +36,7 @@ pub(super) fn resolve(
             if !matches!(port, Some(Ok(_))) {
                 return refuse("a host and a port must follow, as in tcp://localhost:7777");
             }
-            let connect = over_tcp(address.into(), runtime);
+            let connect = over_tcp(address.into(), options, runtime);
             Ok((Kind::Function(Arc::new(connect)), connection))
         }
         #[cfg(unix)]
@@ -91,11 +91,15 @@ fn websocket(url: &str, options: &ClientConfig) -> io::Result<WebSocketConfig> {
     Ok(websocket)
 }
 
-fn over_tcp(address: Address, runtime: &SharedRuntime) -> impl Connect + use<> {
-    let runtime = SharedRuntime::clone(runtime);
+fn over_tcp(
+    address: Address,
+    options: &ClientConfig,
+    runtime: &SharedRuntime,
+) -> impl Connect + use<> {
+    let (timeout, runtime) = (options.connect_timeout, SharedRuntime::clone(runtime));
     move || -> Connecting {
         let (address, runtime) = (address.clone(), SharedRuntime::clone(&runtime));
-        Box::pin(async move { connect_tcp(address, &*runtime).await })
+        Box::pin(async move { connect_tcp(address, timeout, &*runtime).await })
     }
 }
 
@@ -108,7 +112,7 @@ fn over_tls(
     options: &ClientConfig,
     runtime: &SharedRuntime,
 ) -> Result<Arc<dyn Connect>, &'static str> {
-    let tcp = over_tcp((host.clone(), port).into(), runtime);
+    let tcp = over_tcp((host.clone(), port).into(), options, runtime);
     if !is_tls {
         return Ok(Arc::new(tcp));
     }
@@ -117,12 +121,12 @@ fn over_tls(
         let Some(config) = options.tls.clone() else {
             return Err("it needs TLS: set `tls` in the options");
         };
-        let runtime = SharedRuntime::clone(runtime);
+        let (timeout, runtime) = (options.connect_timeout, SharedRuntime::clone(runtime));
         Ok(Arc::new(move || -> Connecting {
             let (connecting, host) = (tcp.connect(), host.clone());
             let (config, runtime) = (Arc::clone(&config), SharedRuntime::clone(&runtime));
             Box::pin(async move {
-                crate::tls::client_on(connecting.await?, &host, config, &*runtime).await
+                crate::tls::client_on(connecting.await?, &host, config, timeout, &*runtime).await
             })
         }))
     }

@@ -23,7 +23,7 @@ use crate::transport::io::Io;
 use crate::transport::link::Link;
 use crate::transport::tcp::Address;
 
-/// How long a client's handshake may take.
+/// How long a client's handshake may take, if no options say it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many bytes are read, and dropped, at most after a failed handshake.
@@ -52,21 +52,21 @@ pub async fn connect(
 /// [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; an error of the link; otherwise as
 /// [`connect`].
 pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
-    client_on(link, name, config, &*current()).await
+    client_on(link, name, config, HANDSHAKE_TIMEOUT, &*current()).await
 }
 
-/// Performs the handshake of [`client`] with the timers of `runtime`.
+/// Performs the handshake of [`client`] within `timeout`, with the timers of `runtime`.
 pub(crate) async fn client_on(
     link: Link,
     name: &str,
     config: Arc<ClientConfig>,
+    timeout: Duration,
     runtime: &dyn Runtime,
 ) -> io::Result<Link> {
     let name = server_name(name)?;
     let config = spoken_by_client(config);
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
-    let until_at = runtime.now() + HANDSHAKE_TIMEOUT;
-    let stream = until(runtime, until_at, shaken).await;
+    let stream = until(runtime, runtime.now() + timeout, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
     let alpn_protocol = alpn_of(stream.get_ref().1);

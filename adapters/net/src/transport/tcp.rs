@@ -137,11 +137,15 @@ pub(crate) fn prepare(socket: &SockRef<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// How long an attempt to connect may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an attempt to connect may take, if no options say it.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to a TCP server: see [`Link::tcp`].
-pub(crate) async fn connect_tcp(address: Address, runtime: &dyn Runtime) -> io::Result<Link> {
+pub(crate) async fn connect_tcp(
+    address: Address,
+    timeout: Duration,
+    runtime: &dyn Runtime,
+) -> io::Result<Link> {
     let named = address.to_string();
     let connecting = async {
         let mut failed = io::ErrorKind::InvalidInput.into();
@@ -153,7 +157,7 @@ pub(crate) async fn connect_tcp(address: Address, runtime: &dyn Runtime) -> io::
         }
         Err(failed)
     };
-    let connected = until(runtime, runtime.now() + CONNECT_TIMEOUT, connecting).await;
+    let connected = until(runtime, runtime.now() + timeout, connecting).await;
     let connected = connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     connected.map_err(|error| cannot_connect(named, &error))
 }
