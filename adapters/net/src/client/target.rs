@@ -98,14 +98,14 @@ impl From<Link> for Target {
     }
 }
 
-/// Prints a URL without its query, which may be a secret.
+/// Prints scheme, host and port of a URL: the rest may be a secret.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut target = f.debug_tuple("Target");
         match &self.0 {
-            Kind::Url(url) => target.field(&without_query(url)),
+            Kind::Url(url) => target.field(&origin_of(url)),
             #[cfg(feature = "http")]
-            Kind::Http(url, _) => target.field(&without_query(url)),
+            Kind::Http(url, _) => target.field(&origin_of(url)),
             Kind::Command(command) => target.field(&command.get_program()),
             Kind::Link(link) => target.field(link),
             Kind::Function(_) => return target.finish_non_exhaustive(),
@@ -114,7 +114,40 @@ impl fmt::Debug for Target {
     }
 }
 
-/// The part of a URL that may be shown.
-pub(crate) fn without_query(url: &str) -> &str {
-    url.split(['?', '#']).next().unwrap_or_default()
+/// The part of a URL that may be shown: scheme, host and port. The rest may be a secret, but for the path of a
+/// Unix socket.
+pub(crate) fn origin_of(url: &str) -> String {
+    let host_of = |rest: &str| {
+        let authority = rest.split(['/', '?', '#', '\\']).next();
+        let host = authority.and_then(|authority| authority.rsplit('@').next());
+        host.unwrap_or_default().to_owned()
+    };
+    match url.split_once("//") {
+        _ if url.starts_with("unix:") => url.to_owned(),
+        Some((scheme, rest)) if scheme.ends_with(':') => format!("{scheme}//{}", host_of(rest)),
+        _ => host_of(url),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Target;
+
+    // SEC-02 SEC-15
+    #[test]
+    fn a_target_shows_no_secret_of_its_url() {
+        for (url, shown) in [
+            ("ws://user:s3cret@a:1/x", "ws://a:1"),
+            ("https://a/v3/s3cret?key=s3cret#s3cret", "https://a"),
+            ("https://a?s3cret", "https://a"),
+            ("s3cret@a:80/s3cret", "a:80"),
+            ("tcp://a:1", "tcp://a:1"),
+            ("unix:/run/a.sock", "unix:/run/a.sock"),
+        ] {
+            assert_eq!(
+                format!("{:?}", Target::from(url)),
+                format!("Target({shown:?})")
+            );
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The adapter for tokio, which also stands for what all runtimes on tasks share.
 
 mod client_examples;
+mod clients;
 mod configuration;
 mod engine;
 mod handlers;

@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use crate::support::Raw;
 
 /// The far ends of the connections that a client makes.
-struct Server(UnboundedReceiver<Duplex>);
+pub(crate) struct Server(UnboundedReceiver<Duplex>);
 
 impl Server {
-    async fn accept(&mut self) -> Raw<Duplex> {
+    pub(crate) async fn accept(&mut self) -> Raw<Duplex> {
         Raw::new(self.0.recv().await.expect("a connection"))
     }
 }
@@ -36,7 +36,7 @@ async fn client(
     (client.await.unwrap(), server)
 }
 
-fn again_after_a_second(options: impl Into<ClientConfig>) -> ClientConfig {
+pub(crate) fn again_after_a_second(options: impl Into<ClientConfig>) -> ClientConfig {
     let mut options = options.into();
     options.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_secs(1),
@@ -47,12 +47,12 @@ fn again_after_a_second(options: impl Into<ClientConfig>) -> ClientConfig {
 }
 
 /// A target to which each attempt connects at once.
-fn target() -> (Target, Server) {
+pub(crate) fn target() -> (Target, Server) {
     target_of(1 << 16)
 }
 
 /// A target whose connections hold this many bytes in each direction.
-fn target_of(bytes: usize) -> (Target, Server) {
+pub(crate) fn target_of(bytes: usize) -> (Target, Server) {
     let (give, take) = unbounded_channel();
     let target = Target::new(move || -> Connecting {
         let (near, far) = duplex(bytes);
@@ -90,12 +90,12 @@ async fn a_client_connects_again_without_end_unless_it_is_told_otherwise() {
     assert!(matches!(&given_up, ConnectError::Io(error) if error.to_string().contains("no")));
 }
 
-fn call(method: &str, id: u32) -> String {
+pub(crate) fn call(method: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
 }
 
 /// An answer whose result is its id.
-fn result(id: u32) -> String {
+pub(crate) fn result(id: u32) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"result\":{id},\"id\":{id}}}\n")
 }
 
@@ -154,46 +154,6 @@ async fn a_call_that_was_sent_does_not_end_as_one_that_was_not() {
     first.send(busy(1)).await.unwrap();
     drop((first, server));
     assert_eq!(calling.await.unwrap().to_string(), "Server busy (-32002)");
-}
-
-// CON-06 CON-09
-#[tokio::test(start_paused = true)]
-async fn a_call_after_the_close_need_not_be_made_again() {
-    let (client, mut server) = client(Config::new(), |config| config).await;
-    let _open = server.accept().await;
-    client.close();
-    let ended = client.call::<u32>("m", ()).await.unwrap_err();
-    let waited = client.wait_open(Duration::from_secs(60)).await.unwrap_err();
-    for error in [ended, waited] {
-        assert!(error.is_closed() && error.is_unsent(), "{error:?}");
-        assert!(!error.is_retryable(), "{error:?}");
-    }
-}
-
-// CLI-06 CON-04
-#[tokio::test(start_paused = true)]
-async fn a_notification_that_nobody_awaits_holds_up_no_call() {
-    let mut config = Config::new();
-    config.limits.soft_max_outbox_bytes = 10;
-    let (target, mut server) = target_of(1);
-    let client = reconnect(target, config, ()).await.unwrap();
-    // One is being written to a stream that holds one byte, and one fills the queue.
-    client.notify("fills", ()).await.unwrap();
-    client.notify("fills", ()).await.unwrap();
-    let unawaited = client.notify("late", ());
-    let calling = client.clone();
-    let calling = tokio::spawn(async move { calling.call::<u32>("m", ()).await });
-    let mut server = server.accept().await;
-    let notice = |method| format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-    for line in [notice("fills"), notice("fills"), call("m", 1)] {
-        let sent = tokio::time::timeout(Duration::from_secs(60), server.line());
-        assert_eq!(sent.await.expect("it is sent"), line);
-    }
-    server.send(result(1)).await.unwrap();
-    assert_eq!(calling.await.unwrap().unwrap(), 1);
-    let (sent, line) = tokio::join!(unawaited, server.line());
-    sent.unwrap();
-    assert_eq!(line, notice("late"));
 }
 
 // CON-04 USE-21
