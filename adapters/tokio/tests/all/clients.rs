@@ -169,7 +169,7 @@ async fn connecting_may_take_as_long_as_the_options_say() {
     }
 }
 
-// API-01
+// GEN-04
 #[tokio::test(start_paused = true)]
 async fn a_typed_client_knows_its_version_before_a_connection_is_open() {
     let mut options = ClientConfig::from(Config::new().version(VersionPolicy::V1Only));
