@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
 use super::reconnecting::{Made, Making, Reconnecting, too_long};
-use super::target::{Connect, Kind, Target};
+use super::target::{Connect, Kind, Target, origin_of};
 use super::{Client, Way};
 use crate::call_error::CallError;
 use crate::driver::drive;
@@ -200,10 +200,14 @@ fn maker<S: Service>(
                 Box::pin(ready(made))
             }));
         }
-        // URLs of all kinds were replaced before.
-        _ => {
+        Kind::Url(url) => {
             let why = "no runtime that connects is compiled in";
-            return Err(ConnectError::Target(why.into()));
+            return Err(ConnectError::target(&origin_of(&url), why));
+        }
+        #[cfg(feature = "http")]
+        Kind::Http(url, _) => {
+            let why = "connections over HTTP are made for calls";
+            return Err(ConnectError::target(&origin_of(&url), why));
         }
     };
     Ok(Box::new(move || {
