@@ -19,7 +19,7 @@ pub fn caught<R>(run: impl FnOnce() -> R) -> Option<R> {
 
 /// Runs code of the program, and keeps its panic here. The panic is reported, if there is a connection.
 pub(crate) fn contained<R>(
-    connection: Option<&impl Reports>,
+    connection: Option<&(impl Reports + ?Sized)>,
     run: impl FnOnce() -> R,
 ) -> Option<R> {
     caught(run).or_else(|| {

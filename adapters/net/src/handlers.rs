@@ -20,7 +20,7 @@ use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::answer::Answer;
 use crate::dispatcher::Permits;
-use crate::guard::{Contained, caught};
+use crate::guard::{Contained, Reports, caught, contained};
 use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
@@ -99,14 +99,13 @@ impl Future for Handler {
 }
 
 /// A [`Service`] with its type erased, and the peer that it gets.
-trait Serve: Send {
+trait Serve: Send + Reports {
     fn request(&self, request: Request) -> Answering;
     /// Does any work except a request. Returns the handler that must be polled for it, if there is one:
     /// that of a notification or of [`Service::opened`].
     fn serve(&self, work: Work) -> Option<Task>;
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()>;
     fn closed(&self, why: Closed);
-    fn panicked(&self);
 }
 
 /// The service, and the peer with which handlers are called.
@@ -171,11 +170,14 @@ impl<S: Service> Serve for Serving<S> {
     fn closed(&self, why: Closed) {
         self.0.service.closed(&self.0.peer, why);
     }
+}
 
-    fn panicked(&self) {
+impl<S: Service> Reports for Serving<S> {
+    fn report_panic(&self) {
         let Sides { service, peer } = &*self.0;
         let request = peer.session().take_panicked();
-        service.report(peer, Report::Panicked(request));
+        // If the service panics on this report too, the second panic is not reported.
+        caught(|| service.report(peer, Report::Panicked(request)));
     }
 }
 
@@ -309,7 +311,7 @@ impl Handlers {
             // A handler that awaits the cancel is polled first, so that it can answer.
             self.poll_running(cx);
         }
-        match guarded(&**self.service, || self.service.serve(work)).flatten() {
+        match contained(Some(&**self.service), || self.service.serve(work)).flatten() {
             Some(task) if is_free => {
                 self.notified.get_or_insert_default().push(task);
                 self.poll_notified(cx);
@@ -336,11 +338,11 @@ impl Handlers {
         let Some(task) = &mut self.ordered else {
             return;
         };
-        let polled = guarded(&**self.service, || task.as_mut().poll(cx));
+        let polled = contained(Some(&**self.service), || task.as_mut().poll(cx));
         if polled.is_none_or(|polled| polled.is_ready()) {
             // The values in the handler may use the peer when they are dropped, or panic.
             let done = self.ordered.take();
-            guarded(&**self.service, || drop(done));
+            contained(Some(&**self.service), || drop(done));
         }
     }
 
@@ -362,7 +364,7 @@ impl Handlers {
                 Poll::Pending => Err(Run::Here(task)),
             }
         };
-        match guarded(&***service, begin) {
+        match contained(Some(&***service), begin) {
             Some(Ok(answered)) => self.answers.push(answered),
             Some(Err(run)) => {
                 self.running.get_or_insert_default().push(Handler {
@@ -396,7 +398,7 @@ impl Handlers {
             return spawned.cancel();
         }
         let (run, waker) = (handler.run.take(), handler.waker.take());
-        guarded(&**self.service, || drop(run));
+        contained(Some(&**self.service), || drop(run));
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -409,7 +411,7 @@ impl Handlers {
         let ordered = self.ordered.take().into_iter();
         let notified = self.notified.take().into_iter().flatten();
         for task in ordered.chain(notified) {
-            guarded(&**self.service, || drop(task));
+            contained(Some(&**self.service), || drop(task));
         }
     }
 
@@ -419,14 +421,14 @@ impl Handlers {
         drop_all(&mut self.running, &**self.service);
         self.answers.clear();
         self.permits.retain(0);
-        guarded(&**self.service, || self.service.closed(why));
+        contained(Some(&**self.service), || self.service.closed(why));
     }
 }
 
 /// Drops the handlers one by one.
 fn drop_all<F: Unpin>(all: &mut Option<FuturesUnordered<F>>, service: &dyn Serve) {
     for handler in all.take().into_iter().flatten() {
-        guarded(service, || drop(handler));
+        contained(Some(service), || drop(handler));
     }
 }
 
@@ -438,20 +440,13 @@ fn poll_all<F: Future>(
     mut end: impl FnMut(F::Output),
 ) {
     while let Some(some) = all.as_mut().filter(|all| !all.is_empty()) {
-        match guarded(service, || Pin::new(some).poll_next(cx)) {
+        match contained(Some(service), || Pin::new(some).poll_next(cx)) {
             Some(Poll::Pending) => break,
             Some(Poll::Ready(output)) => output.into_iter().for_each(&mut end),
             // The handler that has panicked is no longer among them.
             None => {}
         }
     }
-}
-
-/// Runs code of the program. If it panics, reports that to the service and returns `None`.
-fn guarded<R>(service: &dyn Serve, run: impl FnOnce() -> R) -> Option<R> {
-    // If the service panics on this report too, the second panic is not reported.
-    let tell = || caught(|| service.panicked()).and(None);
-    caught(run).or_else(tell)
 }
 
 impl fmt::Debug for Handlers {
