@@ -44,6 +44,8 @@ struct Queue<S>(Mutex<State<S>>);
 
 struct State<S> {
     jobs: VecDeque<Waiting<S>>,
+    /// The requests that the service never sees, because they were cancelled first; a cancel takes its own out.
+    unseen: Vec<RequestKey>,
     /// Whether a thread of the pool does the jobs, or will.
     is_scheduled: bool,
     /// `None` while a thread has the service, and after the end.
@@ -64,6 +66,7 @@ impl<S: Service> InTurn<S> {
         let (end, has_ended) = async_channel::bounded(1);
         let state = State {
             jobs: VecDeque::new(),
+            unseen: Vec::new(),
             is_scheduled: false,
             service: Some(service),
             peer: None,
@@ -102,6 +105,14 @@ impl<S: Service> InTurn<S> {
         });
         // It is never sent anything.
         let _ = is_done.recv().await;
+    }
+}
+
+impl<S> State<S> {
+    /// Whether the service has never seen this request. It is not asked again.
+    fn is_unseen(&mut self, request: RequestKey) -> bool {
+        let at = self.unseen.iter().position(|unseen| *unseen == request);
+        at.map(|at| self.unseen.swap_remove(at)).is_some()
     }
 }
 
@@ -211,11 +222,14 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
 
     async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let own = answerable(request.clone(), request.defer());
-        let key = request.key();
+        let (key, queue) = (request.key(), Arc::downgrade(&self.0));
         let (done, is_done) = async_channel::bounded::<()>(1);
         let job = Box::new(move |service: &mut S, peer: &Peer| {
             let _done = done;
             if own.is_cancelled() {
+                queue
+                    .upgrade()
+                    .inspect(|queue| queue.lock().unseen.push(key));
                 // If the connection has ended meanwhile, no answer is awaited.
                 let _ = own.defer().cancelled();
                 return;
@@ -247,7 +261,15 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
         if self.take_waiting(request).is_some() {
             return;
         }
+        let queue = Arc::downgrade(&self.0);
         self.push(peer, move |service, peer| {
+            // Its turn may have come before this was heard of.
+            if queue
+                .upgrade()
+                .is_some_and(|queue| queue.lock().is_unseen(request))
+            {
+                return;
+            }
             let reason = reason.as_ref().map(OwnedJson::as_json);
             service.cancelled(peer, request, reason);
         });
