@@ -186,3 +186,34 @@ pub fn error_with(
     };
     error_with_data(code, message, &data)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Implementation;
+    use crate::UnknownParams;
+    use crate::service::{MethodInfo, Naming, ServiceInfo};
+
+    // USE-38
+    #[test]
+    fn what_is_set_for_all_methods_holds_for_those_that_say_nothing() {
+        const REJECT: UnknownParams = UnknownParams::Reject;
+        const METHODS: &[MethodInfo] = &[
+            MethodInfo::request("add", &[]),
+            MethodInfo::request("sub", &[]).with_unknown_params(REJECT),
+        ];
+        let info = ServiceInfo {
+            name: "Calculator",
+            doc: "",
+            prefix: "",
+            methods: METHODS,
+        };
+        let said = |service: Implementation<()>| {
+            let (_, methods) = service.named(&info, &Naming::Simple).unwrap();
+            [0, 1].map(|at| methods[at].unknown_params())
+        };
+        let bare = Implementation::new(());
+        assert_eq!(said(bare.clone()), [None, Some(REJECT)]);
+        let ignoring = bare.unknown_params(UnknownParams::Ignore);
+        assert_eq!(said(ignoring), [Some(UnknownParams::Ignore), Some(REJECT)]);
+    }
+}
