@@ -99,15 +99,10 @@ impl TcpServer {
     pub fn start<S: Service>(
         self,
         options: impl Into<ConnectionConfig>,
-        make: impl FnMut(SocketAddr) -> S + Send + 'static,
+        mut make: impl FnMut(SocketAddr) -> S + Send + 'static,
     ) -> io::Result<Running> {
         let address = self.0.local_addr();
-        let make = Mutex::new(make);
-        let make = move |context: &Context| {
-            // A panic in `make` ends only the connection for which it was called.
-            let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
-            InTurn::new(make(context.peer_addr.unwrap_or(address))).0
-        };
+        let make = on_pool(move |context| make(context.peer_addr.unwrap_or(address)));
         Ok(Running::new(self.0.start(in_turn(options), make)))
     }
 
@@ -171,13 +166,21 @@ impl UnixServer {
     pub fn start<S: Service>(
         self,
         options: impl Into<ConnectionConfig>,
-        make: impl FnMut() -> S + Send + 'static,
+        mut make: impl FnMut() -> S + Send + 'static,
     ) -> io::Result<Running> {
-        let make = Mutex::new(make);
-        let make = move |_: &Context| {
-            let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
-            InTurn::new(make()).0
-        };
+        let make = on_pool(move |_| make());
         Ok(Running::new(self.0.start(in_turn(options), make)))
+    }
+}
+
+/// Makes services that run on the pool, one at a time.
+fn on_pool<S: Service>(
+    make: impl FnMut(&Context) -> S + Send + 'static,
+) -> impl Fn(&Context) -> InTurn<S> + Send + Sync + 'static {
+    let make = Mutex::new(make);
+    move |context| {
+        // A panic in `make` ends only the connection for which it was called.
+        let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
+        InTurn::new(make(context)).0
     }
 }

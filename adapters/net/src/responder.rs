@@ -44,11 +44,11 @@ pub struct Responder {
     /// Remembers a cancel after another responder has answered; not set while there is no other.
     flag: OnceLock<CancelFlag>,
     /// Where a panic leaves the right to answer, for who catches it and knows what it says.
-    rescue: Option<Slot>,
+    rescue: Option<Rescue>,
 }
 
-/// A responder, until somebody takes it.
-type Slot = Arc<Lock<Option<Responder>>>;
+/// The place of a responder, until somebody takes it.
+type Rescue = Arc<Lock<Option<Responder>>>;
 
 impl Responder {
     pub(crate) fn new(session: &Arc<Session>, ticket: Ticket) -> Self {

@@ -85,7 +85,7 @@ fn ours_child() -> Outcome<Calls> {
 }
 
 fn ours_pipes() -> Outcome<Calls> {
-    let (child, stdin, stdout) = piped()?;
+    let (child, stdin, stdout) = piped("child")?;
     Ok(by_peer(
         attach(Link::new(stdout, stdin), config(), ())?,
         child,
@@ -104,7 +104,7 @@ fn lsp_tcp<W: Write + Send + 'static>(
 }
 
 fn lsp_pipes<W: Write + Send + 'static>(wrap: fn(ChildStdin) -> W) -> Outcome<Calls> {
-    let (child, stdin, stdout) = piped()?;
+    let (child, stdin, stdout) = piped("child")?;
     let connection = channels(BufReader::new(stdout), wrap(stdin));
     Ok(by_channels(connection, child))
 }
@@ -157,8 +157,9 @@ fn this_program(part: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-fn piped() -> Outcome<(Child, ChildStdin, ChildStdout)> {
-    let mut command = this_program("child")?;
+/// Starts a part of this program, whose standard input and output are pipes.
+fn piped(part: &str) -> Outcome<(Child, ChildStdin, ChildStdout)> {
+    let mut command = this_program(part)?;
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -198,13 +199,7 @@ fn serve() -> Outcome<()> {
 
 /// Starts the server, which ends when what is returned is dropped.
 fn server() -> Outcome<(ChildStdin, SocketAddr)> {
-    let mut command = this_program("server")?;
-    let mut server = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let ends = server.stdin.take().zip(server.stdout.take());
-    let (stdin, stdout) = ends.ok_or("a pipe is missing")?;
+    let (_, stdin, stdout) = piped("server")?;
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
     Ok((stdin, line.trim().parse()?))

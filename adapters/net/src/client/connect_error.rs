@@ -5,6 +5,8 @@ use std::io;
 
 use antiphon::InvalidStrategy;
 
+use super::target::origin_of;
+
 #[cfg(feature = "http")]
 use crate::http::error::HttpError;
 
@@ -26,8 +28,9 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    pub(crate) fn target(target: &str, why: &str) -> Self {
-        Self::Target(format!("cannot connect to {target:?}: {why}"))
+    /// The URL is not fit, for this reason. It may have secrets, so the text has only its origin.
+    pub(crate) fn target(url: &str, why: &str) -> Self {
+        Self::Target(format!("cannot connect to {:?}: {why}", origin_of(url)))
     }
 
     /// Whether the attempt took too long.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
 use super::reconnecting::{Made, Making, Reconnecting, too_long};
-use super::target::{Connect, Kind, Target, origin_of};
+use super::target::{Connect, Kind, Target};
 use super::{Client, Way};
 use crate::call_error::CallError;
 use crate::driver::drive;
@@ -202,12 +202,12 @@ fn maker<S: Service>(
         }
         Kind::Url(url) => {
             let why = "no runtime that connects is compiled in";
-            return Err(ConnectError::target(&origin_of(&url), why));
+            return Err(ConnectError::target(&url, why));
         }
         #[cfg(feature = "http")]
         Kind::Http(url, _) => {
             let why = "connections over HTTP are made for calls";
-            return Err(ConnectError::target(&origin_of(&url), why));
+            return Err(ConnectError::target(&url, why));
         }
     };
     Ok(Box::new(move || {

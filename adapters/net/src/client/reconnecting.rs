@@ -30,6 +30,7 @@ use crate::runtime::{SharedRuntime, until};
 use crate::text::Text;
 use crate::transmit::{Sending, Transmit};
 use crate::transport::child::Child;
+use crate::transport::io::yield_now;
 use crate::wait::Wait;
 
 /// Sends calls to one server, over whichever of its connections is open.
@@ -224,17 +225,9 @@ impl Member {
             let Some(next) = roster.lost(*number, runtime.now(), error) else {
                 return;
             };
-            // Without a delay, attempts that fail at once would keep this thread from other tasks.
-            let mut has_yielded = false;
-            let yielding = poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
-                true => Poll::Ready(()),
-                false => {
-                    cx.waker().wake_by_ref();
-                    Poll::Pending
-                }
-            });
             let pause = async {
-                yielding.await;
+                // Without a delay, attempts that fail at once would keep this thread from other tasks.
+                yield_now().await;
                 runtime.sleep_until(next).await;
             };
             roster.unless_closed(pause).await;

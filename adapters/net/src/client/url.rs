@@ -9,7 +9,7 @@ use antiphon_websocket::WebSocketConfig;
 
 use super::config::ClientConfig;
 use super::connect_error::ConnectError;
-use super::target::{Connect, Kind, origin_of};
+use super::target::{Connect, Kind};
 #[cfg(feature = "http")]
 use crate::http::url::{HttpScheme, HttpUrl};
 use crate::options::ConnectionConfig;
@@ -23,7 +23,8 @@ pub(super) fn resolve(
     options: &ClientConfig,
     runtime: &SharedRuntime,
 ) -> Result<(Kind, ConnectionConfig), ConnectError> {
-    let refuse = |why: &str| Err(ConnectError::target(&origin_of(url), why));
+    let refused = |why: &str| ConnectError::target(url, why);
+    let refuse = |why: &str| Err(refused(why));
     let connection = options.connection.clone();
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let rest = rest.strip_prefix("//").unwrap_or(rest);
@@ -50,14 +51,13 @@ pub(super) fn resolve(
         }
         #[cfg(feature = "websocket")]
         "ws" | "wss" => {
-            let websocket = websocket(url, options)
-                .map_err(|error| ConnectError::target(&origin_of(url), &error.to_string()))?;
+            let websocket = websocket(url, options).map_err(|error| refused(&error.to_string()))?;
             let Some(there) = websocket.url() else {
                 return refuse("it is no URL of a WebSocket");
             };
             let (host, port) = (there.host().to_owned(), there.port());
-            let connect = over_tls(host, port, there.is_tls(), options, runtime)
-                .map_err(|why| ConnectError::target(&origin_of(url), why))?;
+            let connect =
+                over_tls(host, port, there.is_tls(), options, runtime).map_err(refused)?;
             Ok((
                 Kind::Function(connect),
                 connection.with_websocket(websocket),
@@ -68,8 +68,8 @@ pub(super) fn resolve(
             let there: HttpUrl = url.parse().map_err(ConnectError::Http)?;
             let is_tls = there.scheme() == HttpScheme::Https;
             let host = there.host().to_owned();
-            let connect = over_tls(host, there.port(), is_tls, options, runtime)
-                .map_err(|why| ConnectError::target(&origin_of(url), why))?;
+            let connect =
+                over_tls(host, there.port(), is_tls, options, runtime).map_err(refused)?;
             Ok((Kind::Http(url.to_owned(), connect), connection))
         }
         #[cfg(not(feature = "websocket"))]

@@ -218,14 +218,14 @@ impl State {
                 has_asked = true;
                 permits = self.ask(if batch.is_in_turn { 1 } else { requests });
             }
-            let has_permit = permits > 0 || (batch.is_in_turn && batch.permits > 0);
-            let Some(next) = self.conn.poll_work(requests > 0 && has_permit) else {
+            let is_shared = batch.is_in_turn && batch.permits > 0;
+            let may_begin = requests > 0 && (permits > 0 || is_shared);
+            let Some(next) = self.conn.poll_work(may_begin) else {
                 break;
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             if matches!(next, Work::Request(..)) {
                 // A request that is taken after the end of the connection needs no permit.
-                let is_shared = batch.is_in_turn && batch.permits > 0;
                 let permit = if is_shared { 0 } else { permits.min(1) };
                 (requests, permits) = (requests.saturating_sub(1), permits - permit);
                 batch.permits += permit;

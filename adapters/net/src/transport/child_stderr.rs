@@ -5,12 +5,12 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use futures_io::AsyncRead;
 
 use crate::guard::caught;
 use crate::lock::Lock;
+use crate::transport::io::yield_now;
 
 /// How many bytes are read at once.
 pub(crate) const PIECE_BYTES: usize = 8 << 10;
@@ -64,14 +64,6 @@ pub(crate) async fn drain(
             Ok(0) | Err(_) => return,
             Ok(n) => kept.add(&piece[..n], &mut on_stderr),
         }
-        let mut has_yielded = false;
-        poll_fn(|cx| {
-            cx.waker().wake_by_ref();
-            match std::mem::replace(&mut has_yielded, true) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        })
-        .await;
+        yield_now().await;
     }
 }

@@ -2,6 +2,7 @@
 //! directions, or whole messages. A poll moves the bytes that it reports or none, so no byte is
 //! lost between two polls.
 
+use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
@@ -80,4 +81,17 @@ impl Io for Box<dyn Io> {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         (**self).poll_close(cx)
     }
+}
+
+/// Lets other tasks run first.
+pub(crate) async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|cx| match std::mem::replace(&mut has_yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }

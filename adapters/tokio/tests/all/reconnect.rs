@@ -46,6 +46,18 @@ pub(crate) fn again_after_a_second(options: impl Into<ClientConfig>) -> ClientCo
     options
 }
 
+/// Returns a function that returns why the last attempt failed.
+#[cfg(feature = "websocket")]
+fn last_failure_of(options: &mut ClientConfig) -> impl Fn() -> String + use<> {
+    let failures = Arc::<Mutex<Vec<String>>>::default();
+    let failed = Arc::clone(&failures);
+    options.on_change = Some(Arc::new(move |change: &ConnectionChange| {
+        let error = change.error.as_ref().map(ToString::to_string);
+        failed.lock().unwrap().extend(error);
+    }));
+    move || failures.lock().unwrap().last().cloned().unwrap()
+}
+
 /// A target to which each attempt connects at once.
 pub(crate) fn target() -> (Target, Server) {
     target_of(1 << 16)
@@ -490,14 +502,8 @@ async fn a_token_is_asked_for_at_every_handshake_of_a_client_that_reconnects() {
     let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
     let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
     let (target, mut server) = target();
-    let failures = Arc::<Mutex<Vec<String>>>::default();
-    let failed = Arc::clone(&failures);
     let mut options = again_after_a_second(options);
-    options.on_change = Some(Arc::new(move |change: &ConnectionChange| {
-        let error = change.error.as_ref().map(ToString::to_string);
-        failed.lock().unwrap().extend(error);
-    }));
-    let last_failure = || failures.lock().unwrap().last().cloned().unwrap();
+    let last_failure = last_failure_of(&mut options);
     let connecting = tokio::spawn(reconnect(target, options, ()));
     for wanted in ["Bearer s3cret1", "Bearer s3cret2"] {
         let mut handshake = server.accept().await;
@@ -542,14 +548,8 @@ async fn a_handshake_waits_for_its_token_as_long_as_it_may_take() {
     let websocket = WebSocketConfig::client("ws://a/").unwrap().with_auth(auth);
     let options = ConnectionConfig::new(Config::new()).with_websocket(websocket);
     let (target, mut server) = target();
-    let failures = Arc::<Mutex<Vec<String>>>::default();
-    let failed = Arc::clone(&failures);
     let mut options = again_after_a_second(options);
-    options.on_change = Some(Arc::new(move |change: &ConnectionChange| {
-        let error = change.error.as_ref().map(ToString::to_string);
-        failed.lock().unwrap().extend(error);
-    }));
-    let last_failure = || failures.lock().unwrap().last().cloned().unwrap();
+    let last_failure = last_failure_of(&mut options);
     let connecting = tokio::spawn(reconnect(target, options, ()));
     let mut first = server.accept().await;
     let asked = first.message().await.unwrap();
