@@ -159,14 +159,14 @@ def names():
         # An associated type of a trait does not count: the name before it begins with a capital.
         return sorted({path for path in shown if not path.startswith("core::") and not path.split("::")[-2][:1].isupper()})
 
-    core, net = types("antiphon"), types("antiphon-net")
+    core, shells = types("antiphon"), types("antiphon-shell") + types("antiphon-net")
     for package in PUBLISHED:
         text = read(f"docs/api/{package}.txt")
         paths = types(package)
         if "<<antiphon::*>>" in text:
             chosen = set(re.findall(r"^pub use \w+::(\w+)$", text, re.M))
             # A facade re-exports whole modules, with the types in them.
-            paths += core + [path for path in net if path.split("::")[1] in chosen]
+            paths += core + [path for path in shells if path.split("::")[1] in chosen]
         seen = {}
         for path in paths:
             name = path.split("::")[-1]

@@ -14,7 +14,7 @@ use super::trace_context::{meta_text, with_meta};
 /// Makes spans. Unless you write it, [`enter`](Self::enter) only runs the step, and every other
 /// method but [`start`](Self::start) does nothing.
 ///
-/// [`Tracing`] calls it for each call. `antiphon_net` has one for the crate `tracing`,
+/// [`Tracing`] calls it for each call. `antiphon_shell` has one for the crate `tracing`,
 /// `antiphon-otel` has one for OpenTelemetry.
 pub trait Tracer: Send + Sync + 'static {
     /// A span that has begun. If it was not ended before, it ends when it is dropped.

@@ -276,7 +276,7 @@ def copy_tree():
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             shutil.copyfile(source, copy)
     text = read(os.path.join(ROOT, "Cargo.toml"))
-    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/net", "adapters/websocket", "macros", "tests/support"]', text, flags=re.S)
+    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/net", "adapters/shell", "adapters/websocket", "macros", "tests/support"]', text, flags=re.S)
     text = re.sub(r'\[\[bench\]\]\n(\w.*\n)*', "", text)
     text = re.sub(r'\[target\.[^\n]*dev-dependencies\]\n(\w.*\n)*', "", text)
     text = re.sub(r'antiphon-blocking = .*\n', "", text)

@@ -1,9 +1,9 @@
-//! Checks the import rules ("floors") of the core by reading its source.
+//! Checks the import rules ("floors") of the core and of its shells by reading their source.
 //!
-//! Every module of the crate's root is a room on a floor of the table below, [`HOUSE`]. It imports only
-//! from lower floors, and from a sibling, a room of its own floor, only if the table allows it. Every
-//! file of `src/` belongs to a room. Only `json/` uses serde_json, nothing needs `std`
-//! outside its feature, and no file is too long. Unit tests are exempt.
+//! Every module of a crate's root is a room on a floor of the tables below, [`HOUSE`], [`SHELL`] and [`NET`].
+//! It imports only from lower floors, and from a sibling, a room of its own floor, only if the table allows it.
+//! Every file of `src/` belongs to a room, and no file is too long. In the core only `json/` uses serde_json, and
+//! nothing needs `std` outside its feature. Unit tests are exempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -103,6 +103,56 @@ const HOUSE: [Room; 41] = [
     room(6, "lib", &[]),
 ];
 
+/// The rooms of `adapters/shell`, floor by floor: values, what everybody uses, the session, a call on its way, the
+/// other side of a connection, what it serves, and what a program holds.
+const SHELL: [&[&str]; 10] = [
+    &[
+        "context",
+        "debug_fields",
+        "entropy",
+        "fault",
+        "guard",
+        "io",
+        "lock",
+        "scratch",
+        "text",
+    ],
+    &["http", "runtime", "slot", "work"],
+    &["outgoing", "wait"],
+    &["options"],
+    &["session"],
+    &["call"],
+    &["peer"],
+    &["client", "serve"],
+    &["driver", "inbox", "router"],
+    &["lib"],
+];
+
+/// The rooms of `adapters/net`: an open transport, the interface to sockets, the runtimes, what connects and
+/// listens, servers, what is spoken over a stream, and targets.
+const NET: [&[&str]; 9] = [
+    &["link", "websocket"],
+    &["sockets"],
+    &["runtime"],
+    &["transport"],
+    &["server"],
+    &["http", "tls"],
+    &["client"],
+    &["connect"],
+    &["lib"],
+];
+
+/// The rooms of a house in which no room imports from its own floor.
+fn rooms(floors: &[&[&'static str]]) -> Vec<Room> {
+    let on_floor = |(floor, modules): (u8, &&[&'static str])| {
+        modules
+            .iter()
+            .map(move |module| room(floor, module, &[]))
+            .collect::<Vec<_>>()
+    };
+    (0..).zip(floors).flat_map(on_floor).collect()
+}
+
 /// A file of `src/`: its path below it, and its text.
 struct File {
     path: String,
@@ -117,16 +167,16 @@ impl File {
     }
 
     fn is_test(&self) -> bool {
-        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+        format!("/{}", self.path).contains("/tests/") || self.path.ends_with("/tests.rs")
     }
 }
 
 /// Everything that breaks a rule, one sentence each.
-fn faults(files: &[File]) -> Vec<String> {
-    let mut faults = cycles();
+fn faults(house: &[Room], files: &[File]) -> Vec<String> {
+    let mut faults = cycles(house);
     let exports = exports(files);
     for file in files.iter().filter(|file| !file.is_test()) {
-        let Some(room) = find(file.module()) else {
+        let Some(room) = find(house, file.module()) else {
             faults.push(format!("{} stands in no room", file.path));
             continue;
         };
@@ -137,7 +187,7 @@ fn faults(files: &[File]) -> Vec<String> {
         }
         let code = without_comments(&code);
         for target in imports(&code, &exports) {
-            let Some(other) = find(&target) else {
+            let Some(other) = find(house, &target) else {
                 faults.push(format!(
                     "{} imports {target}, which stands in no room",
                     file.path
@@ -154,15 +204,9 @@ fn faults(files: &[File]) -> Vec<String> {
                 ));
             }
         }
-        if code.contains("serde_json") && room.module != "json" {
-            faults.push(format!("{} names serde_json", file.path));
-        }
-        if without_items(&code, "#[cfg(feature = \"std\")]").contains("std::") {
-            faults.push(format!("{} needs std", file.path));
-        }
     }
     let modules: BTreeSet<&str> = files.iter().map(File::module).collect();
-    for room in &HOUSE {
+    for room in house {
         if !modules.contains(room.module) {
             faults.push(format!("the room {} is empty", room.module));
         }
@@ -170,17 +214,32 @@ fn faults(files: &[File]) -> Vec<String> {
     faults
 }
 
-fn find(module: &str) -> Option<&'static Room> {
-    HOUSE.iter().find(|room| room.module == module)
+/// What breaks a rule that only the core has.
+fn core_faults(files: &[File]) -> Vec<String> {
+    let mut faults = faults(&HOUSE, files);
+    for file in files.iter().filter(|file| !file.is_test()) {
+        let code = without_comments(&without_tests(&file.text));
+        if code.contains("serde_json") && file.module() != "json" {
+            faults.push(format!("{} names serde_json", file.path));
+        }
+        if without_items(&code, "#[cfg(feature = \"std\")]").contains("std::") {
+            faults.push(format!("{} needs std", file.path));
+        }
+    }
+    faults
+}
+
+fn find<'h>(house: &'h [Room], module: &str) -> Option<&'h Room> {
+    house.iter().find(|room| room.module == module)
 }
 
 /// Faults of the table itself: siblings on different floors, or that import each other in a circle.
-fn cycles() -> Vec<String> {
+fn cycles(house: &[Room]) -> Vec<String> {
     let mut faults = Vec::new();
-    for room in &HOUSE {
+    for room in house {
         let (mut seen, mut next) = (BTreeSet::new(), room.siblings.to_vec());
         while let Some(module) = next.pop() {
-            match find(module) {
+            match find(house, module) {
                 Some(other) if other.floor == room.floor => {
                     if seen.insert(module) {
                         next.extend(other.siblings);
@@ -199,6 +258,7 @@ fn cycles() -> Vec<String> {
 /// The names that the crate's root gives out, and the modules that they come from.
 fn exports(files: &[File]) -> BTreeMap<String, String> {
     let mut exports = BTreeMap::new();
+    let modules: BTreeSet<&str> = files.iter().map(File::module).collect();
     let roots = files.iter().filter(|file| file.path == "lib.rs");
     for statement in roots.flat_map(|file| file.text.split(';')) {
         let Some((_, path)) = statement.split_once("pub use ") else {
@@ -207,8 +267,10 @@ fn exports(files: &[File]) -> BTreeMap<String, String> {
         let Some((module, names)) = path.split_once("::") else {
             continue;
         };
-        for name in words(names) {
-            exports.insert(name.to_string(), module.trim().to_string());
+        // What comes from another crate is no room, and a room is no name in another one.
+        if modules.contains(module.trim()) {
+            let names = words(names).filter(|name| !modules.contains(name));
+            exports.extend(names.map(|name| (name.to_string(), module.trim().to_string())));
         }
     }
     exports
@@ -317,8 +379,36 @@ fn every_file_imports_from_lower_floors_only() {
         &mut files,
     );
     assert!(files.len() > 30, "the source was not found");
-    let faults = faults(&files);
+    let faults = core_faults(&files);
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+// ARC-12
+#[test]
+fn no_import_of_a_shell_runs_up() {
+    for (source, floors) in [
+        ("adapters/shell/src", &SHELL[..]),
+        ("adapters/net/src", &NET),
+    ] {
+        let mut files = Vec::new();
+        read(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join(source),
+            "",
+            &mut files,
+        );
+        assert!(files.len() > 30, "{source} was not found");
+        let faults = faults(&rooms(floors), &files);
+        assert!(faults.is_empty(), "{source}\n{}", faults.join("\n"));
+    }
+    let (path, text) = (
+        "session/turn.rs".to_string(),
+        "use crate::peer::Peer;".to_string(),
+    );
+    let faults = faults(&rooms(&[&["session"], &["peer"]]), &[File { path, text }]);
+    assert_eq!(
+        faults[0],
+        "session/turn.rs on floor 0 imports peer on floor 1"
+    );
 }
 
 /// Lines by which the core could keep global state or reach the system: without `std`, foreign
@@ -560,7 +650,7 @@ fn house_with(path: &str, text: &str) -> Vec<String> {
         root.text =
             "pub use event::{Event, Outcome};\npub use connection::SendError;\n".to_string();
     }
-    faults(&files)
+    core_faults(&files)
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub fn connect(
 ) -> Result<Client, ConnectError> {
     let (runtime, (service, _)) = (runtime()?, InTurn::new(service));
     let (target, options) = (target.into(), client_in_turn(options));
-    block_on(Client::connect_on(
+    block_on(antiphon_net::connect_on(
         target,
         options,
         Arc::new(service),
@@ -59,7 +59,7 @@ pub fn reconnect<S: Service>(
     let runtime = runtime()?;
     let make = move || Arc::new(InTurn::new(make()).0);
     let (target, options) = (target.into(), client_in_turn(options));
-    block_on(Client::reconnect_on(target, options, make, &runtime))
+    block_on(antiphon_net::reconnect_on(target, options, make, &runtime))
 }
 
 fn client_in_turn(options: impl Into<ClientConfig>) -> ClientConfig {

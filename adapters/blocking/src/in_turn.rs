@@ -235,7 +235,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
                 return;
             }
             let session = peer.session();
-            session.act(|state| state.conn.handle_held(own.method(), key));
+            session.note_held(own.method(), key);
             session.run_with_permit(|| {
                 if let Some(answer) = own.guard(|| service.request(peer, &own)) {
                     let _ = own.answer(answer);

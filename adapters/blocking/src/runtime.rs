@@ -7,12 +7,12 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 
-use antiphon_net::{Executor, Futures, SharedRuntime, Task, caught};
+use antiphon_net::{Executor, Futures, NetRuntime, SharedRuntime, Task, caught};
 use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
-static RUNTIME: LazyLock<SharedRuntime> =
+static RUNTIME: LazyLock<NetRuntime> =
     LazyLock::new(|| Futures::on(Executor::Other(|task| TASKS.spawn(alone(task)).detach())));
 
 /// Runs a task whose panic ends no other. Its connection ends.
@@ -36,7 +36,7 @@ async fn alone(task: Task) {
 ///
 /// # Errors
 /// The system refused the thread.
-pub(crate) fn runtime() -> io::Result<SharedRuntime> {
+pub(crate) fn runtime() -> io::Result<NetRuntime> {
     static IS_STARTED: Mutex<bool> = Mutex::new(false);
     let mut is_started = IS_STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_started {
@@ -46,7 +46,7 @@ pub(crate) fn runtime() -> io::Result<SharedRuntime> {
             .spawn(run)?;
         *is_started = true;
     }
-    Ok(clock())
+    Ok(NetRuntime::clone(&RUNTIME))
 }
 
 /// Returns the same runtime without starting the thread: for its clock and its timers, and for a connection

@@ -1,48 +1,19 @@
 //! Connections on the runtime of the calling task.
 
 use std::io;
-#[cfg(unix)]
-use std::path::Path;
 use std::sync::Arc;
 
 use antiphon::Closed;
+use antiphon_shell::{
+    Client, ClientConfig, ConnectError, ConnectionConfig, Driver, Inbox, Peer, Service,
+    unless_broken,
+};
 
-use crate::client::Client;
-use crate::client::config::ClientConfig;
-use crate::client::connect_error::ConnectError;
+use crate::client::open::{connect_on, reconnect_on};
 use crate::client::target::Target;
-use crate::driver::{Driver, drive as drive_on};
-use crate::fault::unless_broken;
-use crate::inbox::Inbox;
-use crate::options::ConnectionConfig;
-use crate::peer::Peer;
+use crate::link::{Link, drive_on};
 use crate::runtime::current;
-use crate::service::Service;
 use crate::transport::child::{Child, ChildConfig};
-use crate::transport::link::Link;
-use crate::transport::tcp::{Address, CONNECT_TIMEOUT, connect_tcp};
-
-impl Link {
-    /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
-    /// keep-alive is on: after 60 s of silence the system probes the other side, so that the loss
-    /// of its power or network is noticed.
-    ///
-    /// # Errors
-    /// The name has no address, or no address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that
-    /// took too long. The error's text has the address.
-    pub async fn tcp(address: impl Into<Address>) -> io::Result<Self> {
-        connect_tcp(address.into(), CONNECT_TIMEOUT, &*current()).await
-    }
-
-    /// Connects to a Unix socket.
-    ///
-    /// # Errors
-    /// Nobody listens at `path`.
-    #[cfg(unix)]
-    pub async fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
-        current().connect_unix(path.as_ref().to_path_buf()).await
-    }
-}
 
 /// Prepares a connection on the runtime of the calling task. Returns the handle to its other side,
 /// and the driver, which must be awaited to run it. `options` may be a
@@ -133,7 +104,7 @@ pub async fn connect(
     service: impl Service,
 ) -> Result<Client, ConnectError> {
     let (target, options) = (target.into(), options.into());
-    Client::connect_on(target, options, Arc::new(service), &current()).await
+    connect_on(target, options, Arc::new(service), &current()).await
 }
 
 /// Runs a connection over an open link in the background, and returns the handle to its other side: for
@@ -232,5 +203,5 @@ pub async fn reconnect(
     service: impl Service,
 ) -> Result<Client, ConnectError> {
     let (target, options, service) = (target.into(), options.into(), Arc::new(service));
-    Client::reconnect_on(target, options, move || Arc::clone(&service), &current()).await
+    reconnect_on(target, options, move || Arc::clone(&service), &current()).await
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use antiphon::Closed;
+use antiphon_net::tls::Connector;
 use antiphon_net::{ChildConfig, ClientConfig, ConnectionConfig};
 
 use crate::caller::{Caller, END_TIMEOUT};
@@ -286,7 +287,7 @@ fn http_client(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<C
     let mut client = ClientConfig::from(options.config);
     client.max_http_connections = MAX_HTTP_CONNECTIONS;
     if web.is_tls {
-        client = client.with_tls(tls.client()?);
+        client = client.with_tls(Connector::from(tls.client()?));
     }
     Ok(client)
 }

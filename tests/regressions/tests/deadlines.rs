@@ -97,8 +97,8 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
         }
         Some(executor) => executor.block_on(async {
             let runtime = match &executor {
-                Executor::Tokio(_) => antiphon_tokio::Tokio::current(),
-                Executor::AsyncIo => antiphon_async_std::Futures::current(),
+                Executor::Tokio(_) => antiphon_tokio::Tokio::current().into(),
+                Executor::AsyncIo => antiphon_async_std::Futures::current().into(),
             };
             let service = on_tasks::router(Contract::default(), runtime);
             macro_rules! serve {

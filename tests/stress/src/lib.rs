@@ -85,7 +85,7 @@ impl Rt {
         };
         match tokio {
             Some(tokio) => tokio.expect("a runtime").block_on(async {
-                let runtime = Tokio::current();
+                let runtime: SharedRuntime = Tokio::current().into();
                 limited(limit, &runtime.clone(), test(runtime)).await
             }),
             None => {
@@ -103,6 +103,7 @@ fn futures(rt: Rt) -> SharedRuntime {
         Rt::AsyncStd => Executor::AsyncStd,
         _ => Executor::Smol,
     })
+    .into()
 }
 
 thread_local! {

@@ -1,12 +1,16 @@
 //! How much memory a WebSocket holds: little while it is idle, about twice what has arrived of a
 //! message at most, and nothing for what was only announced.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::{Config, Instant};
 use antiphon_net::websocket::{WebSocket, WebSocketConfig};
-use antiphon_net::{ConnectionConfig, Context, Session, Threads};
+use antiphon_net::{ConnectionConfig, Driver, Io, Link, Peer, Threads, drive_on};
 use antiphon_test_support::heap::{Counting, held_by_process};
 
 #[global_allocator]
@@ -44,30 +48,84 @@ fn feed(server: &mut WebSocket, bytes: &[u8]) {
 
 const MEGABYTE: usize = 1 << 20;
 
+/// A transport of which the test says what has arrived. It takes all output.
+#[derive(Default)]
+struct Arrived(Arc<Mutex<Vec<u8>>>);
+
+impl Io for Arrived {
+    fn poll_read(&mut self, _: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut arrived = self.0.lock().unwrap();
+        let n = arrived.len().min(buf.len());
+        buf[..n].copy_from_slice(&arrived[..n]);
+        arrived.drain(..n);
+        if arrived.is_empty() {
+            *arrived = Vec::new();
+        }
+        match n {
+            0 => Poll::Pending,
+            n => Poll::Ready(Ok(n)),
+        }
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A connection whose task the test polls.
+struct Side {
+    _peer: Peer,
+    driver: Driver,
+    arrived: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Side {
+    /// Has the bytes arrive, and polls the task until it has nothing more to do.
+    fn receive(&mut self, bytes: &[u8]) {
+        self.arrived.lock().unwrap().extend_from_slice(bytes);
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..64 {
+            assert!(Pin::new(&mut self.driver).poll(&mut cx).is_pending());
+        }
+        assert!(self.arrived.lock().unwrap().is_empty());
+    }
+}
+
 // SEC-10 WSK-15
 #[test]
 fn memory_goes_with_what_came_in_and_comes_back() {
-    // Idle: a whole session, with its service's queue and its connection.
+    // Idle: a whole connection, with its task.
     let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
+    let (options, runtime) = (Arc::new(options), Threads::shared());
     let make = || {
-        let session = Session::new(options.clone(), false, Context::new(), Threads::shared());
-        session.act(|state| state.conn.handle_input(REQUEST));
-        let mut answer = Vec::new();
-        assert!(session.lock().conn.take_transmit(&mut answer));
-        session.lock().conn.handle_written();
-        // The service is told that it is open.
-        assert!(session.lock().conn.poll_work(true).is_some());
-        session
+        let io = Arrived::default();
+        let (arrived, link) = (Arc::clone(&io.0), Link::new(io));
+        let (_peer, driver) = drive_on(link, Arc::clone(&options), Arc::new(()), &runtime);
+        let mut side = Side {
+            _peer,
+            driver,
+            arrived,
+        };
+        side.receive(REQUEST);
+        side
     };
-    // The first session allocates what all share.
+    // The first one allocates what all share.
     drop(make());
     let before = held_by_process();
-    let sessions: Vec<Arc<Session>> = (0..1000).map(|_| make()).collect();
+    let mut sides: Vec<Side> = (0..1000).map(|_| make()).collect();
     let idle = (held_by_process() - before) / 1000;
-    println!("an idle session over WebSocket holds {idle} bytes");
+    println!("an idle connection over WebSocket holds {idle} bytes");
     assert!(idle < 4608, "{idle} bytes");
 
-    // Ten sessions get a message of each size and are idle again: little of it stays.
+    // Ten of them get a message of each size and are idle again: little of it stays.
     let message = |len: usize| {
         let mut bytes = header(0x81, len as u64);
         bytes.resize(bytes.len() + len, b' ');
@@ -76,21 +134,15 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     for len in [10, 3000, MEGABYTE] {
         let bytes = message(len);
         let before = held_by_process();
-        for session in &sessions[..10] {
-            session.act(|state| state.conn.handle_input(&bytes));
-            let mut answer = Vec::new();
-            while session.lock().conn.take_transmit(&mut answer) {
-                session.lock().conn.handle_written();
-                answer.clear();
-            }
-            while session.lock().conn.poll_work(true).is_some() {}
+        for side in &mut sides[..10] {
+            side.receive(&bytes);
         }
         let kept = (held_by_process() - before) / 10;
         println!("after a message of {len} bytes {kept} more are kept");
         // The core keeps its buffers for as long as they are of an ordinary size.
         assert!(kept < 8 * 1024, "{kept} bytes after {len}");
     }
-    drop(sessions);
+    drop(sides);
 
     // A megabyte is announced, and 100 bytes of it are sent.
     let mut server = open();

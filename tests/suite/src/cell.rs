@@ -472,8 +472,8 @@ impl Cell {
 fn runtime_of(executor: &Executor) -> SharedRuntime {
     executor.block_on(async {
         match executor {
-            Executor::Tokio(_) => Tokio::current(),
-            Executor::AsyncIo => Futures::current(),
+            Executor::Tokio(_) => Tokio::current().into(),
+            Executor::AsyncIo => Futures::current().into(),
         }
     })
 }

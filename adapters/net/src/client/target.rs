@@ -4,19 +4,9 @@ use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::transport::link::{Connecting, Link};
+use antiphon_shell::ConnectError;
 
-/// Makes a connection. Any function that returns a [`Connecting`] is one.
-pub trait Connect: Send + Sync + 'static {
-    /// Begins an attempt.
-    fn connect(&self) -> Connecting;
-}
-
-impl<F: Fn() -> Connecting + Send + Sync + 'static> Connect for F {
-    fn connect(&self) -> Connecting {
-        self()
-    }
-}
+use crate::link::{Connect, Link};
 
 /// Where a client connects to:
 ///
@@ -116,7 +106,7 @@ impl fmt::Debug for Target {
 
 /// The part of a URL that may be shown: scheme, host and port. The rest may be a secret, but for the path of a
 /// Unix socket.
-pub(crate) fn origin_of(url: &str) -> String {
+fn origin_of(url: &str) -> String {
     let host_of = |rest: &str| {
         let authority = rest.split(['/', '?', '#', '\\']).next();
         let host = authority.and_then(|authority| authority.rsplit('@').next());
@@ -127,6 +117,11 @@ pub(crate) fn origin_of(url: &str) -> String {
         Some((scheme, rest)) if scheme.ends_with(':') => format!("{scheme}//{}", host_of(rest)),
         _ => host_of(url),
     }
+}
+
+/// The error for a URL that is not fit, for this reason. The URL may have secrets, so the text has only its origin.
+pub(crate) fn refused(url: &str, why: &str) -> ConnectError {
+    ConnectError::Target(format!("cannot connect to {:?}: {why}", origin_of(url)))
 }
 
 #[cfg(test)]

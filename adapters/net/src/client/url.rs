@@ -4,26 +4,28 @@
 use std::io;
 use std::sync::Arc;
 
+#[cfg(any(feature = "http", feature = "websocket"))]
+use antiphon_shell::SharedRuntime;
+#[cfg(feature = "http")]
+use antiphon_shell::http::{HttpScheme, HttpUrl};
+use antiphon_shell::{ClientConfig, ConnectError, ConnectionConfig};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
 
-use super::config::ClientConfig;
-use super::connect_error::ConnectError;
-use super::target::{Connect, Kind};
-#[cfg(feature = "http")]
-use crate::http::url::{HttpScheme, HttpUrl};
-use crate::options::ConnectionConfig;
-use crate::runtime::SharedRuntime;
-use crate::transport::link::Connecting;
+use super::target::{Kind, refused as refused_url};
+#[cfg(any(feature = "http", feature = "websocket"))]
+use crate::link::Link;
+use crate::link::{Connect, Connecting};
+use crate::sockets::NetRuntime;
 use crate::transport::tcp::{Address, connect_tcp};
 
 /// What to connect to instead of `url`, and the options of the connections.
 pub(super) fn resolve(
     url: &str,
     options: &ClientConfig,
-    runtime: &SharedRuntime,
+    runtime: &NetRuntime,
 ) -> Result<(Kind, ConnectionConfig), ConnectError> {
-    let refused = |why: &str| ConnectError::target(url, why);
+    let refused = |why: &str| refused_url(url, why);
     let refuse = |why: &str| Err(refused(why));
     let connection = options.connection.clone();
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
@@ -42,11 +44,8 @@ pub(super) fn resolve(
         }
         #[cfg(unix)]
         "unix" => {
-            let (path, runtime) = (
-                std::path::PathBuf::from(rest),
-                SharedRuntime::clone(runtime),
-            );
-            let connect = move || runtime.connect_unix(path.clone());
+            let (path, runtime) = (std::path::PathBuf::from(rest), NetRuntime::clone(runtime));
+            let connect = move || runtime.sockets().connect_unix(path.clone());
             Ok((Kind::Function(Arc::new(connect)), connection))
         }
         #[cfg(feature = "websocket")]
@@ -94,12 +93,12 @@ fn websocket(url: &str, options: &ClientConfig) -> io::Result<WebSocketConfig> {
 fn over_tcp(
     address: Address,
     options: &ClientConfig,
-    runtime: &SharedRuntime,
+    runtime: &NetRuntime,
 ) -> impl Connect + use<> {
-    let (timeout, runtime) = (options.connect_timeout, SharedRuntime::clone(runtime));
+    let (timeout, runtime) = (options.connect_timeout, NetRuntime::clone(runtime));
     move || -> Connecting {
-        let (address, runtime) = (address.clone(), SharedRuntime::clone(&runtime));
-        Box::pin(async move { connect_tcp(address, timeout, &*runtime).await })
+        let (address, runtime) = (address.clone(), NetRuntime::clone(&runtime));
+        Box::pin(async move { connect_tcp(address, timeout, &runtime).await })
     }
 }
 
@@ -110,29 +109,23 @@ fn over_tls(
     port: u16,
     is_tls: bool,
     options: &ClientConfig,
-    runtime: &SharedRuntime,
+    runtime: &NetRuntime,
 ) -> Result<Arc<dyn Connect>, &'static str> {
     let tcp = over_tcp((host.clone(), port).into(), options, runtime);
     if !is_tls {
         return Ok(Arc::new(tcp));
     }
-    #[cfg(feature = "tls")]
-    {
-        let Some(config) = options.tls.clone() else {
-            return Err("it needs TLS: set `tls` in the options");
-        };
-        let (timeout, runtime) = (options.connect_timeout, SharedRuntime::clone(runtime));
-        Ok(Arc::new(move || -> Connecting {
-            let (connecting, host) = (tcp.connect(), host.clone());
-            let (config, runtime) = (Arc::clone(&config), SharedRuntime::clone(&runtime));
-            Box::pin(async move {
-                crate::tls::client_on(connecting.await?, &host, config, timeout, &*runtime).await
-            })
-        }))
-    }
-    #[cfg(not(feature = "tls"))]
-    {
-        let _ = (host, options);
-        Err("it needs TLS, and the feature `tls` is off")
-    }
+    let Some(tls) = options.tls.clone() else {
+        return Err("it needs TLS: set `tls` in the options");
+    };
+    let (timeout, runtime) = (options.connect_timeout, NetRuntime::clone(runtime));
+    Ok(Arc::new(move || -> Connecting {
+        let (connecting, host) = (tcp.connect(), host.clone());
+        let (tls, runtime) = (Arc::clone(&tls), SharedRuntime::clone(&runtime));
+        Box::pin(async move {
+            let Link { io, context } = connecting.await?;
+            let (io, context) = tls.secure(io, context, host, timeout, runtime).await?;
+            Ok(Link { io, context })
+        })
+    }))
 }

@@ -2,12 +2,9 @@
 
 use super::endpoint::Endpoint;
 use super::options::HttpConfig;
-use super::send::HttpSend;
-use crate::client::Client;
-use crate::client::config::ClientConfig;
-use crate::client::connect_error::ConnectError;
 use crate::runtime::current;
-use crate::service::Service;
+use antiphon_shell::http::HttpSend;
+use antiphon_shell::{Client, ClientConfig, ConnectError, Service};
 
 /// Makes an endpoint, which serves `service` over HTTP: for
 /// [`TcpServer::start_protocol`](crate::TcpServer::start_protocol), or for a route of a web

@@ -1,6 +1,6 @@
 //! A client's own connections: a limited number, each used for several requests. A request of which a
 //! byte was sent is never sent again here: it ends as [`HttpError::Lost`]. The
-//! [client](super::client) may then send an idempotent call again, as its `retry` says.
+//! client may then send an idempotent call again, as its `retry` says.
 //!
 //! ```text
 //!   send ──▶ pool: an idle connection, or the right to one more ──▶ request ──▶ reply ──▶ pool
@@ -17,11 +17,9 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use crate::http::{HttpError, HttpRequest, HttpResponse};
 use async_lock::{Semaphore, SemaphoreGuardArc};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -35,13 +33,13 @@ use hyper::{Method, Request, Response};
 use hyper_util::client::pool::cache;
 use tower_service::Service;
 
-use super::caller::SendProgress;
 use super::io::{Alarm, HyperIo};
-use super::send::{HttpSend, HttpSending};
 use super::stages::{ClientWatch, Stages, idle_time_from};
-use crate::client::config::ClientConfig;
-use crate::client::target::Connect;
-use crate::runtime::{SharedRuntime, until};
+use crate::link::Connect;
+use antiphon_shell::http::{
+    HttpError, HttpRequest, HttpResponse, HttpSend, HttpSending, SendProgress,
+};
+use antiphon_shell::{ClientConfig, SharedRuntime, until};
 
 /// The most bytes of a reply that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -98,7 +96,7 @@ impl Connections {
             move |request, max_bytes, progress: Arc<SendProgress>| -> BoxFuture<Attempt> {
                 let mut pool = pool.clone();
                 Box::pin(async move {
-                    progress.is_waiting.store(true, Ordering::Relaxed);
+                    progress.set_waiting(true);
                     poll_fn(|cx| pool.poll_ready(cx)).await?;
                     let mut conn = pool.call(()).await?;
                     drop(pool);
@@ -107,12 +105,12 @@ impl Connections {
                     if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !stages.begin() {
                         return Ok(None);
                     }
-                    progress.is_waiting.store(false, Ordering::Relaxed);
-                    let before = progress.may_be_read.swap(true, Ordering::Relaxed);
+                    progress.set_waiting(false);
+                    let before = progress.set_may_be_read(true);
                     let leased = Leased { conn, stages };
                     let ended = leased.exchange(request, max_bytes, idle_timeout).await;
                     if let Ok(None) = &ended {
-                        progress.may_be_read.store(before, Ordering::Relaxed);
+                        progress.set_may_be_read(before);
                     }
                     ended
                 })

@@ -18,14 +18,12 @@ use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode, Version};
 
-use super::exchange::{Lost, exchange, peer};
 use super::options::HttpConfig;
 use super::phases::Phases;
-use crate::context::Context;
-use crate::guard::caught;
-use crate::options::ConnectionConfig;
-use crate::runtime::{SharedRuntime, within};
-use crate::service::Service;
+use antiphon_shell::{
+    ConnectionConfig, Context, Lost, Service, SharedRuntime, caught, exchange, exchange_peer,
+    within_on,
+};
 
 /// A service over HTTP. Clones are the same endpoint.
 ///
@@ -50,7 +48,11 @@ impl<S: Service> Endpoint<S> {
     /// [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run until everything in the
     /// request is answered. They are dropped earlier if the connection is reset, or if the client
     /// ends its stream and the rules' `half_close_timeout` passes. `service` may be a shared `Arc`.
-    pub fn new(options: impl Into<HttpConfig>, service: S, runtime: SharedRuntime) -> Self {
+    pub fn new(
+        options: impl Into<HttpConfig>,
+        service: S,
+        runtime: impl Into<SharedRuntime>,
+    ) -> Self {
         let options = options.into();
         let mut exchange = options.connection.clone();
         exchange.config = exchange.config.for_server_exchange();
@@ -61,7 +63,7 @@ impl<S: Service> Endpoint<S> {
                 exchange: Arc::new(exchange),
                 options,
                 service: Arc::new(service),
-                runtime,
+                runtime: runtime.into(),
             }),
         }
     }
@@ -114,7 +116,7 @@ impl<S: Service> Endpoint<S> {
     /// Passes the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
         let Shared { service, .. } = &*self.shared;
-        let peer = peer(&self.shared.exchange, context.clone(), self.runtime());
+        let peer = exchange_peer(&self.shared.exchange, context.clone(), self.runtime());
         caught(|| service.report(&peer, report));
     }
 
@@ -134,7 +136,7 @@ impl<S: Service> Endpoint<S> {
         let Shared {
             service, runtime, ..
         } = &*self.shared;
-        let peer = peer(&self.shared.exchange, context, runtime);
+        let peer = exchange_peer(&self.shared.exchange, context, runtime);
         match (exchange(peer, service, input, runtime.timer()).await, body) {
             (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
             (Ok(reply), _) => rules.too_large(head, reply),
@@ -177,7 +179,7 @@ impl<S: Service> Endpoint<S> {
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
                     polled => polled,
                 });
-                let body = within(&**self.runtime(), rules.body_timeout, body).await;
+                let body = within_on(&**self.runtime(), rules.body_timeout, body).await;
                 body.unwrap_or(Body::Late)
             }
         };

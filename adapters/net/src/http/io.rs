@@ -12,10 +12,7 @@ use antiphon::Instant;
 use antiphon::session::grace;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-use crate::debug::debug_fields;
-use crate::runtime::{SharedRuntime, Timer};
-use crate::scratch::with_scratch;
-use crate::transport::io::Io;
+use antiphon_shell::{Io, SharedRuntime, Timer, debug_fields, with_scratch};
 
 /// Observes a connection's bytes in both directions.
 pub(super) trait Watch: Unpin {

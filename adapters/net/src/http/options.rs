@@ -1,8 +1,8 @@
 //! Options of HTTP servers and clients.
 
-use crate::ConnectionConfig;
 use antiphon::Config;
 use antiphon::http::HttpRules;
+use antiphon_shell::ConnectionConfig;
 
 /// The protocol, the limits around it, and the rules of HTTP. It can be made from a [`Config`] or
 /// [`ConnectionConfig`], with defaults for the rest.

@@ -24,9 +24,7 @@ use antiphon::http::HeadScan;
 
 use super::io::{Watch, after};
 use super::options::HttpConfig;
-use crate::lock::Lock;
-use crate::runtime::SharedRuntime;
-use crate::transport::io::Io;
+use antiphon_shell::{Io, Lock, SharedRuntime};
 
 /// The phase of a server's connection. Its stream, the loop that polls hyper and the code that
 /// serves its requests share it; all three run in one task.

@@ -21,11 +21,9 @@ use hyper::service::service_fn;
 use super::endpoint::{Endpoint, response};
 use super::io::{Alarm, HyperIo};
 use super::phases::{Phases, Watched};
-use crate::runtime::{SharedRuntime, Task, until};
+use crate::link::Link;
 use crate::server::{End, Ending, Protocol};
-use crate::service::Service;
-use crate::transport::io::Io;
-use crate::transport::link::Link;
+use antiphon_shell::{Io, Service, SharedRuntime, Task, until};
 
 /// The most bytes of a body that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -155,4 +153,16 @@ async fn linger(mut io: Box<dyn Io>) {
         Poll::Pending
     })
     .await;
+}
+
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+impl crate::TcpServer {
+    /// Serves over HTTP: every POST is a message. One service answers all of them.
+    pub fn start_http(
+        self,
+        options: impl Into<super::HttpConfig>,
+        service: impl Service,
+    ) -> crate::Running {
+        self.start_protocol(super::endpoint(options, service))
+    }
 }

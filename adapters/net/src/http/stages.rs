@@ -30,10 +30,7 @@ use antiphon::Instant;
 use async_lock::SemaphoreGuardArc;
 
 use super::io::{Watch, after};
-use crate::guard::caught;
-use crate::lock::Lock;
-use crate::runtime::SharedRuntime;
-use crate::transport::io::Io;
+use antiphon_shell::{Io, Lock, SharedRuntime, caught};
 
 /// How long before the server's keep-alive timeout an idle connection is closed, if the server
 /// names that timeout.
@@ -268,9 +265,7 @@ mod tests {
 
     use super::{ClientWatch, Stage, Stages, idle_time_from};
     use crate::http::io::Watch;
-    use crate::runtime::SharedRuntime;
-    use crate::runtime::threads::Threads;
-    use crate::transport::io::Io;
+    use antiphon_shell::{Io, SharedRuntime, Threads};
 
     /// A stream whose writes return `written`.
     struct Fixed {

@@ -1,10 +1,10 @@
 //! The runtime of the calling task.
 
-use super::SharedRuntime;
 #[cfg(feature = "async-io")]
 use super::futures::Futures;
 #[cfg(feature = "tokio")]
 use super::tokio::Tokio;
+use crate::sockets::NetRuntime;
 
 /// Returns the runtime of the calling task: tokio's, if there is one, or else async-io's, on which
 /// smol and async-std run.
@@ -13,7 +13,7 @@ use super::tokio::Tokio;
 /// There is none: the task is outside of a tokio runtime, and tokio is the only one that is
 /// compiled in.
 #[track_caller]
-pub fn current() -> SharedRuntime {
+pub fn current() -> NetRuntime {
     #[cfg(feature = "tokio")]
     if let Some(runtime) = Tokio::here() {
         return runtime;

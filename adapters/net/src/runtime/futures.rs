@@ -10,18 +10,19 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::task::{Context, Poll, ready};
 
 use antiphon::Instant;
 use async_io::Async;
 use async_net::TcpStream;
 
-use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
-use crate::transport::child_async_io;
-use crate::transport::child_started::StartChild;
-use crate::transport::link::{Connecting, Link, Listen};
-use crate::transport::tcp::TcpSocket;
+use crate::link::child_async_io;
+use crate::link::child_started::StartChild;
+use crate::link::socket::TcpSocket;
+use crate::link::{Connecting, Link, Listen};
+use crate::sockets::{NetRuntime, Prepare, Sockets};
+use antiphon_shell::{Runtime, Task, Timer, epoch};
 
 /// The executor of a program's tasks. Timers and sockets are async-io's with each of them, because
 /// smol and async-std use it.
@@ -81,13 +82,13 @@ pub struct Futures {
 
 impl Futures {
     /// The program's executor: see [`set_executor`].
-    pub fn current() -> SharedRuntime {
+    pub fn current() -> NetRuntime {
         Self::on(*EXECUTOR.get_or_init(default_executor))
     }
 
     /// Returns a runtime with another executor than the program's.
-    pub fn on(executor: Executor) -> SharedRuntime {
-        Arc::new(Self { executor })
+    pub fn on(executor: Executor) -> NetRuntime {
+        NetRuntime::new(Self { executor })
     }
 }
 
@@ -117,7 +118,9 @@ impl Runtime for Futures {
         let mut timer = async_io::Timer::at(epoch() + at.saturating_since(Instant::ZERO));
         Box::pin(poll_fn(move |cx| Pin::new(&mut timer).poll(cx).map(drop)))
     }
+}
 
+impl Sockets for Futures {
     fn connect_tcp(&self, address: SocketAddr) -> Connecting {
         Box::pin(async move { Link::from_tcp(TcpStream::connect(address).await?) })
     }

@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::process::Command;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use antiphon::Instant;
@@ -18,12 +17,12 @@ use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
-use super::{Prepare, Runtime, SharedRuntime, Task, Timer, epoch};
-use crate::debug::debug_fields;
-use crate::transport::child_started::StartChild;
-use crate::transport::child_tokio;
-use crate::transport::link::{Connecting, Link, Listen};
-use crate::transport::tcp::TcpSocket;
+use crate::link::child_started::StartChild;
+use crate::link::child_tokio;
+use crate::link::socket::TcpSocket;
+use crate::link::{Connecting, Link, Listen};
+use crate::sockets::{NetRuntime, Prepare, Sockets};
+use antiphon_shell::{Runtime, Task, Timer, debug_fields, epoch};
 
 /// A tokio runtime. Its clock is tokio's, which tests can pause.
 pub struct Tokio {
@@ -36,17 +35,17 @@ impl Tokio {
     /// # Panics
     /// Outside of a tokio runtime, as tokio's own functions do.
     #[track_caller]
-    pub fn current() -> SharedRuntime {
+    pub fn current() -> NetRuntime {
         Self::on(Handle::current())
     }
 
     /// Returns the runtime of the calling task, if there is one.
-    pub(super) fn here() -> Option<SharedRuntime> {
+    pub(super) fn here() -> Option<NetRuntime> {
         Handle::try_current().ok().map(Self::on)
     }
 
-    fn on(handle: Handle) -> SharedRuntime {
-        Arc::new(Self { handle })
+    fn on(handle: Handle) -> NetRuntime {
+        NetRuntime::new(Self { handle })
     }
 }
 
@@ -76,7 +75,9 @@ impl Runtime for Tokio {
         // It is unconstrained for the reason that `TokioTimer` gives.
         Box::pin(unconstrained(sleep_until(at_tokio(at))))
     }
+}
 
+impl Sockets for Tokio {
     fn connect_tcp(&self, address: SocketAddr) -> Connecting {
         Box::pin(async move { Link::from_tcp(TcpStream::connect(address).await?) })
     }

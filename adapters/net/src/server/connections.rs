@@ -9,7 +9,7 @@ use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached, Permit};
 
 use super::ending::{End, Ending, Told};
 
-use crate::lock::Lock;
+use antiphon_shell::Lock;
 
 /// The connections of a server, and the task that listens.
 #[derive(Debug)]

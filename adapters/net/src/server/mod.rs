@@ -25,11 +25,8 @@ use std::time::Duration;
 
 use antiphon::{ConnectionLimits, LimitReached, address_key};
 
-use crate::context::Context;
-use crate::options::ConnectionConfig;
-use crate::runtime::{SharedRuntime, Task, until};
-use crate::service::Service;
-use crate::transport::link::{Arrived, Link, Listen};
+use crate::link::{Arrived, Link, Listen};
+use antiphon_shell::{ConnectionConfig, Context, Service, SharedRuntime, Task, until};
 use connections::{Connections, Entered, Listening};
 pub use ending::{End, Ending};
 use protocol::Plain;
@@ -65,8 +62,8 @@ pub struct Server<L = Link> {
 
 impl<L: Arrived> Server<L> {
     /// Makes a server for the connections of `listener`.
-    pub fn new(listener: impl Listen<L>, runtime: SharedRuntime) -> Self {
-        Self::from_boxed(Box::new(listener), runtime)
+    pub fn new(listener: impl Listen<L>, runtime: impl Into<SharedRuntime>) -> Self {
+        Self::from_boxed(Box::new(listener), runtime.into())
     }
 
     pub(crate) fn from_boxed(listener: Box<dyn Listen<L>>, runtime: SharedRuntime) -> Self {

@@ -9,13 +9,8 @@ use std::task::Poll;
 use antiphon::{CloseReason, Closed, LimitReached};
 
 use super::ending::{End, Ending};
-use crate::context::Context;
-use crate::driver::drive;
-use crate::options::ConnectionConfig;
-use crate::peer::Peer;
-use crate::runtime::{SharedRuntime, Task};
-use crate::service::Service;
-use crate::transport::link::Link;
+use crate::link::{Link, drive_on};
+use antiphon_shell::{ConnectionConfig, Context, Peer, Service, SharedRuntime, Task};
 
 /// A running handshake.
 pub type Handshake<L = Link> = Pin<Box<dyn Future<Output = io::Result<L>> + Send>>;
@@ -48,7 +43,7 @@ pub(super) struct Plain<F> {
 impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plain<F> {
     fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task {
         let service = Arc::new((self.make)(&link.context));
-        let (peer, driver) = drive(link, Arc::clone(&self.options), service, runtime);
+        let (peer, driver) = drive_on(link, Arc::clone(&self.options), service, runtime);
         Box::pin(serve_until(peer, driver, ending))
     }
 }

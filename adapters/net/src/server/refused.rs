@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use antiphon::LimitReached;
 
-use crate::context::Context;
-use crate::guard::caught;
+use antiphon_shell::{Context, caught};
 
 /// A function that is called for the connections that a server refuses at a limit. The default is
 /// none.

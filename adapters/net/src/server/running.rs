@@ -10,7 +10,7 @@ use antiphon::{Shutdown, ShutdownAction};
 
 use super::connections::Connections;
 use super::ending::End;
-use crate::runtime::SharedRuntime;
+use antiphon_shell::SharedRuntime;
 
 /// How long connections that are closed at the end of a shutdown may take to write queued output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,12 +9,11 @@ use antiphon::LimitReached;
 use socket2::SockRef;
 
 use super::{Protocol, Running, Secure, Server};
-use crate::context::Context;
-use crate::options::ConnectionConfig;
-use crate::runtime::{SharedRuntime, current};
-use crate::service::Service;
-use crate::transport::socket::OnAccept;
-use crate::transport::tcp::{Address, bind, prepare};
+use crate::link::socket::{OnAccept, prepare};
+use crate::runtime::current;
+use crate::sockets::NetRuntime;
+use crate::transport::tcp::{Address, bind};
+use antiphon_shell::{ConnectionConfig, Context, Service};
 
 /// The hook of a server, which may be set after the listener was made.
 type SharedHook = Arc<OnceLock<OnAccept>>;
@@ -57,7 +56,7 @@ impl TcpServer {
     ///
     /// # Errors
     /// The listener has no address, or the runtime cannot use it.
-    pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
+    pub fn from_listener_on(listener: TcpListener, runtime: NetRuntime) -> io::Result<Self> {
         let (address, on_accept) = (listener.local_addr()?, SharedHook::default());
         let hook = Arc::clone(&on_accept);
         let see = move |socket: SockRef<'_>| {
@@ -66,10 +65,10 @@ impl TcpServer {
             let prepared = prepare(&socket).and_then(seen);
             prepared.map_err(|_| io::ErrorKind::ConnectionAborted.into())
         };
-        let listener = runtime.listen_tcp(listener, Box::new(see))?;
+        let listener = runtime.sockets().listen_tcp(listener, Box::new(see))?;
         Ok(Self {
             address,
-            server: Server::from_boxed(listener, runtime),
+            server: Server::from_boxed(listener, runtime.into()),
             on_accept,
         })
     }
@@ -140,16 +139,6 @@ impl TcpServer {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.server.start(options, make)
-    }
-
-    /// Serves over HTTP: every POST is a message. One service answers all of them.
-    #[cfg(feature = "http")]
-    pub fn start_http(
-        self,
-        options: impl Into<crate::http::HttpConfig>,
-        service: impl Service,
-    ) -> Running {
-        self.start_protocol(crate::http::endpoint(options, service))
     }
 
     /// Starts the server with another protocol than plain messages.

@@ -7,12 +7,11 @@ use std::task::{Context as TaskContext, Poll};
 use antiphon::LimitReached;
 
 use super::{Protocol, Running, Server};
-use crate::context::Context;
-use crate::options::ConnectionConfig;
-use crate::runtime::{SharedRuntime, current};
-use crate::service::Service;
-use crate::transport::link::{Link, Listen};
+use crate::link::{Link, Listen};
+use crate::runtime::current;
+use crate::sockets::NetRuntime;
 use crate::transport::unix::{UnixPath, bind_unix};
+use antiphon_shell::{ConnectionConfig, Context, Service};
 
 /// A server on a Unix socket. The socket's path is removed when the server stops.
 #[derive(Debug)]
@@ -35,9 +34,9 @@ impl UnixServer {
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
-    pub fn bind_on(path: impl Into<PathBuf>, runtime: SharedRuntime) -> io::Result<Self> {
+    pub fn bind_on(path: impl Into<PathBuf>, runtime: NetRuntime) -> io::Result<Self> {
         let (listener, path) = bind_unix(path.into())?;
-        let listener = runtime.listen_unix(listener)?;
+        let listener = runtime.sockets().listen_unix(listener)?;
         Ok(Self(Server::new(Removing(path, listener), runtime)))
     }
 

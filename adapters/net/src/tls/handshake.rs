@@ -14,14 +14,12 @@ use rustls::{ClientConfig, ServerConfig};
 
 use super::{OnFailure, Watched, alpn_of, certificate_of, explain, server_name};
 use super::{spoken_by_client, spoken_by_server};
-use crate::context::Context;
-use crate::debug::debug_fields;
-use crate::runtime::{Runtime, current, until};
+use crate::link::Link;
+use crate::link::futures::FuturesIo;
+use crate::runtime::current;
 use crate::server::{Handshake, Secure};
-use crate::transport::futures::FuturesIo;
-use crate::transport::io::Io;
-use crate::transport::link::Link;
 use crate::transport::tcp::Address;
+use antiphon_shell::{ClientTls, Context, Io, Securing, SharedRuntime, debug_fields, until};
 
 /// How long a client's handshake may take, if no options say it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,21 +50,21 @@ pub async fn connect(
 /// [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; an error of the link; otherwise as
 /// [`connect`].
 pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
-    client_on(link, name, config, HANDSHAKE_TIMEOUT, &*current()).await
+    client_on(link, name, config, HANDSHAKE_TIMEOUT, &current()).await
 }
 
 /// Performs the handshake of [`client`] within `timeout`, with the timers of `runtime`.
-pub(crate) async fn client_on(
+async fn client_on(
     link: Link,
     name: &str,
     config: Arc<ClientConfig>,
     timeout: Duration,
-    runtime: &dyn Runtime,
+    runtime: &SharedRuntime,
 ) -> io::Result<Link> {
     let name = server_name(name)?;
     let config = spoken_by_client(config);
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
-    let stream = until(runtime, runtime.now() + timeout, shaken).await;
+    let stream = until(&**runtime, runtime.now() + timeout, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
     let alpn_protocol = alpn_of(stream.get_ref().1);
@@ -75,6 +73,33 @@ pub(crate) async fn client_on(
     let mut context = link.context;
     context.alpn_protocol = alpn_protocol;
     Ok(Link::new(TlsIo(io)).with_context(context))
+}
+
+/// TLS of a client, for `https://` and `wss://`: [`with_tls`](crate::ClientConfig::with_tls) takes it.
+#[derive(Clone, Debug)]
+pub struct Connector(Arc<ClientConfig>);
+
+impl<C: Into<Arc<ClientConfig>>> From<C> for Connector {
+    fn from(config: C) -> Self {
+        Self(config.into())
+    }
+}
+
+impl ClientTls for Connector {
+    fn secure(
+        &self,
+        io: Box<dyn Io>,
+        context: Context,
+        server: String,
+        timeout: Duration,
+        runtime: SharedRuntime,
+    ) -> Securing {
+        let config = Arc::clone(&self.0);
+        Box::pin(async move {
+            let link = client_on(Link { io, context }, &server, config, timeout, &runtime).await?;
+            Ok((link.io, link.context))
+        })
+    }
 }
 
 /// Accepts the connections of a [`Server`](crate::Server) over TLS. Pass it to the server's

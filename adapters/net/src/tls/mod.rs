@@ -16,16 +16,13 @@ use std::io;
 use std::sync::Arc;
 
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub(crate) use handshake::client_on;
-#[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use handshake::{Acceptor, client, connect};
+pub use handshake::{Acceptor, Connector, client, connect};
 pub use rustls;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig, CommonState, Error};
 use rustls::{PeerIncompatible, ServerConfig};
 
-use crate::context::Context;
-use crate::guard::caught;
+use antiphon_shell::{Context, Permanent, caught};
 
 /// Why a TLS connection was not made, or broke.
 ///
@@ -155,11 +152,12 @@ impl fmt::Display for TlsFault {
 }
 
 /// An error of TLS, as the source of an [`io::Error`] of kind
-/// [`InvalidData`](io::ErrorKind::InvalidData). Its own source is rustls's error.
+/// [`InvalidData`](io::ErrorKind::InvalidData). Among its own sources is rustls's error.
 #[derive(Debug)]
 pub struct TlsError {
     fault: TlsFault,
-    source: Error,
+    /// Among its sources only if the fault is permanent.
+    source: Permanent,
 }
 
 impl TlsError {
@@ -171,19 +169,23 @@ impl TlsError {
 
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TLS: {} ({})", self.fault, self.source)
+        write!(f, "TLS: {} ({})", self.fault, self.source.0)
     }
 }
 
 impl StdError for TlsError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.source)
+        match self.fault.is_permanent() {
+            true => Some(&self.source),
+            false => Some(&*self.source.0),
+        }
     }
 }
 
 impl From<Error> for TlsError {
     fn from(source: Error) -> Self {
         let fault = TlsFault::of_rustls(&source);
+        let source = Permanent(source.into());
         Self { fault, source }
     }
 }

@@ -1,6 +1,6 @@
 //! A server in a child process, connected by its standard input and output.
 //!
-//! The runtime starts it and waits for it: see [`Runtime::child_starter`](crate::Runtime::child_starter). All
+//! The runtime starts it and waits for it: see [`Sockets::child_starter`](crate::Sockets::child_starter). All
 //! else is here and the same everywhere.
 
 use std::convert::Infallible;
@@ -13,16 +13,13 @@ use antiphon::{CloseReason, Config};
 use async_channel::Receiver;
 
 use super::child_output::ChildOutput;
-use super::child_started::{Exit, SharedProcess, StartChild, StartedChild, cannot_start};
 use super::child_stderr::{OnStderr, Stderr, drain};
-use super::link::Link;
-use crate::debug::debug_fields;
-use crate::driver::{Driver, drive};
-use crate::lock::Lock;
-use crate::options::ConnectionConfig;
-use crate::peer::Peer;
-use crate::runtime::{SharedRuntime, until};
-use crate::service::Service;
+use crate::link::child_started::{Exit, SharedProcess, StartChild, StartedChild, cannot_start};
+use crate::link::{Link, drive_on};
+use crate::sockets::NetRuntime;
+use antiphon_shell::{
+    ConnectionConfig, Driver, Lock, Peer, Service, SharedRuntime, debug_fields, until,
+};
 
 /// How long after the exit of a child the end of its standard error is awaited, which a process that the
 /// child has started may hold open.
@@ -62,9 +59,9 @@ impl From<Config> for ChildConfig {
 debug_fields!(impl[] ChildConfig as "ChildConfig" { connection, max_stderr_bytes });
 
 /// Returns a function that starts `command`. Its error names the command.
-pub(crate) fn starter(command: Command, runtime: &SharedRuntime) -> StartChild {
+pub(crate) fn starter(command: Command, runtime: &NetRuntime) -> StartChild {
     let program = command.get_program().to_owned();
-    let mut start = runtime.child_starter(command);
+    let mut start = runtime.sockets().child_starter(command);
     Box::new(move || start().map_err(|error| cannot_start(&program, &error)))
 }
 
@@ -100,7 +97,7 @@ impl Child {
         command: Command,
         options: impl Into<ChildConfig>,
         service: Arc<impl Service>,
-        runtime: &SharedRuntime,
+        runtime: &NetRuntime,
     ) -> io::Result<Self> {
         let started = starter(command, runtime)()?;
         let (child, driver) = Self::of(started, options.into(), service, runtime);
@@ -136,7 +133,7 @@ impl Child {
             Arc::clone(runtime),
         );
         let link = Link::from_futures_pair(output, started.stdin);
-        let (peer, driver) = drive(link, options.connection, service, runtime);
+        let (peer, driver) = drive_on(link, options.connection, service, runtime);
         let child = Self {
             peer,
             id: started.id,

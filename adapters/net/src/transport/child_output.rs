@@ -8,10 +8,8 @@
 //! The output ends with the child, even if a process that the child has started holds the pipe open
 //! for ever. Everything that the child wrote before its exit is read first.
 
-use std::error::Error;
-use std::fmt;
 use std::future::Future;
-use std::io::{self, ErrorKind};
+use std::io;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -21,8 +19,8 @@ use std::time::Duration;
 
 use futures_io::AsyncRead;
 
-use super::child_started::Exit;
-use crate::runtime::{SharedRuntime, until};
+use crate::link::child_started::Exit;
+use antiphon_shell::{ChildExited, SharedRuntime, until};
 
 /// How long after the end of its output the exit of a child is awaited, to be reported. It closes
 /// its output when it exits, shortly before its status is available.
@@ -133,35 +131,3 @@ impl AsyncRead for ChildOutput {
         }
     }
 }
-
-/// The child has exited, with this status. If the exit broke the connection, the fault of
-/// [`Report::Transport`](crate::Report::Transport) is an [`io::Error`] whose
-/// [`get_ref`](io::Error::get_ref) returns this. That error is also the source of
-/// [`Peer::transport_error`](crate::Peer::transport_error).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChildExited(ExitStatus);
-
-impl ChildExited {
-    /// The error of a read after the exit.
-    pub(crate) fn error(status: ExitStatus) -> io::Error {
-        io::Error::new(ErrorKind::UnexpectedEof, Self(status))
-    }
-
-    /// How it exited.
-    pub fn status(&self) -> ExitStatus {
-        self.0
-    }
-
-    /// Returns the exit that the error contains, if it contains one.
-    pub(crate) fn of(error: &io::Error) -> Option<Self> {
-        error.get_ref()?.downcast_ref().copied()
-    }
-}
-
-impl fmt::Display for ChildExited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the child has exited: {}", self.0)
-    }
-}
-
-impl Error for ChildExited {}

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use futures_io::AsyncRead;
 
-use crate::guard::caught;
-use crate::lock::Lock;
-use crate::transport::io::yield_now;
+use antiphon_shell::{Lock, caught, yield_now};
 
 /// How many bytes are read at once.
 pub(crate) const PIECE_BYTES: usize = 8 << 10;

@@ -2,16 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
-use super::link::Link;
-use super::socket::probe;
-use crate::fault::{cannot_connect, lookup_error};
-use crate::runtime::{Runtime, until};
+use crate::link::Link;
+use crate::runtime::current;
+use crate::sockets::NetRuntime;
+use antiphon_shell::until;
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -110,56 +109,71 @@ impl From<(Ipv6Addr, u16)> for Address {
     }
 }
 
-/// A connected TCP stream of a runtime.
-pub trait TcpSocket {
-    /// Returns the system's socket.
-    fn socket(&self) -> SockRef<'_>;
-
-    /// Makes a link of it, without setting options.
-    fn into_link(self) -> Link;
-}
-
-impl Link {
-    /// Makes a link of a connected TCP stream. It sets `TCP_NODELAY` and [keep-alive](Self::tcp).
-    ///
-    /// # Errors
-    /// The stream is broken.
-    pub fn from_tcp(stream: impl TcpSocket) -> io::Result<Self> {
-        prepare(&stream.socket())?;
-        Ok(stream.into_link())
-    }
-}
-
-/// Sets `TCP_NODELAY` and keep-alive on a TCP socket.
-pub(crate) fn prepare(socket: &SockRef<'_>) -> io::Result<()> {
-    socket.set_tcp_nodelay(true)?;
-    probe(socket);
-    Ok(())
-}
-
 /// How long an attempt to connect may take, if no options say it.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to a TCP server: see [`Link::tcp`].
 pub(crate) async fn connect_tcp(
     address: Address,
     timeout: Duration,
-    runtime: &dyn Runtime,
+    runtime: &NetRuntime,
 ) -> io::Result<Link> {
     let named = address.to_string();
     let connecting = async {
         let mut failed = io::ErrorKind::InvalidInput.into();
         for address in address.resolve().await? {
-            match runtime.connect_tcp(address).await {
+            match runtime.sockets().connect_tcp(address).await {
                 Ok(link) => return Ok(link),
                 Err(error) => failed = error,
             }
         }
         Err(failed)
     };
-    let connected = until(runtime, runtime.now() + timeout, connecting).await;
+    let connected = until(&***runtime, runtime.now() + timeout, connecting).await;
     let connected = connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     connected.map_err(|error| cannot_connect(named, &error))
+}
+
+/// Returns the error of a failed attempt to connect to `address`. It has the kind and the text of `error`, and
+/// the address in front.
+pub fn cannot_connect(address: impl fmt::Display, error: &io::Error) -> io::Error {
+    let text = format!("cannot connect to {address}: {error}");
+    io::Error::new(error.kind(), text)
+}
+
+/// What resolvers say of a name that does not exist: those of GNU, of macOS and the BSDs, and of musl.
+const NO_SUCH_NAME: [&str; 3] = [
+    "Name or service not known",
+    "nodename nor servname provided, or not known",
+    "Name does not resolve",
+];
+
+/// The error of Windows for a name that does not exist: `WSAHOST_NOT_FOUND`.
+const HOST_NOT_FOUND: Option<i32> = Some(11_001);
+
+/// Returns the error of a failed look-up. If the name does not exist, its kind is
+/// [`InvalidInput`](io::ErrorKind::InvalidInput): the system has no kind for that, and a client does not
+/// try again then.
+pub fn lookup_error(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let is_unknown = NO_SUCH_NAME.iter().any(|known| text.contains(known));
+    match is_unknown || (cfg!(windows) && error.raw_os_error() == HOST_NOT_FOUND) {
+        true => io::Error::new(io::ErrorKind::InvalidInput, text),
+        false => error,
+    }
+}
+
+impl Link {
+    /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
+    /// keep-alive is on: after 60 s of silence the system probes the other side, so that the loss
+    /// of its power or network is noticed.
+    ///
+    /// # Errors
+    /// The name has no address, or no address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that
+    /// took too long. The error's text has the address.
+    pub async fn tcp(address: impl Into<Address>) -> io::Result<Self> {
+        connect_tcp(address.into(), CONNECT_TIMEOUT, &current()).await
+    }
 }
 
 /// Listens on the first of these addresses that works.
@@ -182,13 +196,4 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
-}
-
-/// Whether there is something to be read: bytes, the end, or an error.
-pub(crate) fn has_input(socket: SockRef<'_>) -> bool {
-    match socket.peek(&mut [MaybeUninit::uninit()]) {
-        // Zero bytes are the end, which can be read too.
-        Ok(_) => true,
-        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-    }
 }

@@ -8,6 +8,23 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+use crate::{link::Link, runtime::current};
+
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+impl Link {
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// Nobody listens at `path`.
+    pub async fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
+        current()
+            .sockets()
+            .connect_unix(path.as_ref().to_path_buf())
+            .await
+    }
+}
+
 /// A path to a socket. When this is dropped, the path is removed, if the socket is still there.
 #[derive(Debug)]
 pub struct UnixPath {

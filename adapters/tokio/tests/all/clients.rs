@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use antiphon_net::duplex;
+use antiphon_net::{NetRuntime, connect_on, duplex};
 use antiphon_tokio::service::{Caller, Encoding};
 use antiphon_tokio::{
     BearerAuth, CallError, Client, ClientConfig, Config, ConnectError, Connecting, ConnectionState,
@@ -143,7 +143,9 @@ impl antiphon_net::Runtime for Slow {
     fn timer(&self) -> Box<dyn antiphon_net::Timer> {
         self.0.timer()
     }
+}
 
+impl antiphon_net::Sockets for Slow {
     fn connect_tcp(&self, _: SocketAddr) -> Connecting {
         Box::pin(async {
             tokio::time::sleep(Duration::from_secs(20)).await;
@@ -155,12 +157,12 @@ impl antiphon_net::Runtime for Slow {
 // CON-05
 #[tokio::test(start_paused = true)]
 async fn connecting_may_take_as_long_as_the_options_say() {
-    let runtime = Arc::new(Slow(Tokio::current())) as antiphon_net::SharedRuntime;
+    let runtime = NetRuntime::new(Slow(Tokio::current().into()));
     for (seconds, is_connected) in [(30, true), (19, false)] {
         let mut options = ClientConfig::from(Config::new());
         options.connect_timeout = Duration::from_secs(seconds);
         let began = Instant::now();
-        let connected = Client::connect_on("tcp://[::1]:1".into(), options, Arc::new(()), &runtime);
+        let connected = connect_on("tcp://[::1]:1".into(), options, Arc::new(()), &runtime);
         match connected.await {
             Ok(_) => assert!(is_connected),
             Err(error) => assert!(error.is_timeout() && !is_connected, "{error}"),

@@ -310,7 +310,7 @@ async fn a_batch_that_is_dropped_gives_its_calls_up() {
     let (near, far) = duplex(4096);
     let near = spawn(near, config, ());
     let _far = spawn(far, Config::new(), Slow);
-    let open = || near.session().lock().conn.calls_open();
+    let open = || near.session().calls_open();
     let batch = near
         .batch(|batch| {
             batch.call::<()>("wait", ())?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::{Echo, Memory, Raw};
 use antiphon::{Config, ErrorProfile, OwnedOutcome, Retry};
-use antiphon_net::{Connecting, Io, Link, duplex};
+use antiphon_net::{Connecting, Io, Link, NetRuntime, SharedRuntime, connect_on, duplex};
 use antiphon_tokio::http::{
     HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, HttpSending, ReplyError, endpoint,
     with_send,
@@ -581,7 +581,7 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
 
 /// A runtime whose tasks the test can abort, or one that runs no tasks.
 struct Holding {
-    inner: antiphon_net::SharedRuntime,
+    inner: SharedRuntime,
     /// The tasks; `None` if none is run.
     tasks: Option<Mutex<Vec<tokio::task::AbortHandle>>>,
 }
@@ -609,14 +609,15 @@ impl antiphon_net::Runtime for Holding {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_dropped_leaves_no_call_waiting() {
     let held = Arc::new(Holding {
-        inner: Tokio::current(),
+        inner: Tokio::current().into(),
         tasks: Some(Mutex::default()),
     });
     let mut options = ClientConfig::from(Config::new());
     options.max_http_connections = 1;
     let (dial, mut accepted) = connector();
-    let (target, runtime) = (Target::http(URL, dial), Arc::clone(&held) as _);
-    let client = Client::connect_on(target, options.clone(), Arc::new(()), &runtime)
+    let (target, runtime) = (Target::http(URL, dial), Arc::clone(&held));
+    let runtime = NetRuntime::from(runtime as SharedRuntime);
+    let client = connect_on(target, options.clone(), Arc::new(()), &runtime)
         .await
         .unwrap();
     // The server has read the first call; the second waits in line, and goes over a new connection.
@@ -640,12 +641,15 @@ async fn a_task_that_is_dropped_leaves_no_call_waiting() {
 
     // If no task runs, nothing is sent, and the client gives up after two attempts.
     let nothing = Arc::new(Holding {
-        inner: Tokio::current(),
+        inner: Tokio::current().into(),
         tasks: None,
     });
     let (dial, mut accepted) = connector();
-    let (target, nothing) = (Target::http(URL, dial), nothing as _);
-    let client = Client::connect_on(target, options, Arc::new(()), &nothing)
+    let (target, nothing) = (
+        Target::http(URL, dial),
+        NetRuntime::from(nothing as SharedRuntime),
+    );
+    let client = connect_on(target, options, Arc::new(()), &nothing)
         .await
         .unwrap();
     let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());

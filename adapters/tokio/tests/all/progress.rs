@@ -436,7 +436,7 @@ async fn what_cannot_ask_for_progress_is_refused_and_sends_nothing() {
         let (peer, _hand) = Hand::of(config);
         let call = peer.call::<()>("m", &params).progress(|(): ()| {});
         let refused = call.await;
-        assert_eq!(peer.session().lock().conn.transmit_queued(), 0);
+        assert_eq!(peer.session().transmit_queued(), 0);
         match refused {
             Err(CallError::Rejected(SendError::Encode(error))) => error.to_string(),
             other => panic!("{other:?}"),

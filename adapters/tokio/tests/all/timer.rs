@@ -35,7 +35,7 @@ impl Count {
 fn waiting() -> (SharedRuntime, Arc<Count>, Waker) {
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
-    (Tokio::current(), count, waker)
+    (Tokio::current().into(), count, waker)
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ macro_rules! transports {
                 options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<(String, Running)> {
-                let service = router(contract, $current());
+                let service = router(contract, $current().into());
                 match place {
                     Place::Tcp(address) => {
                         let server = TcpServer::bind(address.as_str()).await?;
@@ -73,7 +73,7 @@ macro_rules! transports {
                 options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<Closed> {
-                $adapter::serve_stdio(options, router(contract, $current())).await
+                $adapter::serve_stdio(options, router(contract, $current().into())).await
             }
 
             pub(in crate::transports) async fn reach(
@@ -91,7 +91,7 @@ macro_rules! transports {
                         let options = http_client(web, tls, &options)?;
                         return Ok(Box::new(HttpTasks {
                             client: connect(web.url(), options, ()).await?,
-                            runtime: $current(),
+                            runtime: $current().into(),
                             executor,
                         }));
                     }
@@ -108,7 +108,7 @@ macro_rules! transports {
                 };
                 let peer = attach(link, options, desk);
                 peer.opened().await?;
-                Ok(Box::new(TaskCaller::new(peer, $current(), executor)))
+                Ok(Box::new(TaskCaller::new(peer, $current().into(), executor)))
             }
 
             pub(in crate::transports) fn start(
@@ -116,7 +116,7 @@ macro_rules! transports {
                 options: ChildConfig,
                 desk: Desk,
             ) -> io::Result<(Child, SharedRuntime)> {
-                Ok(($adapter::spawn(command, options, desk)?, $current()))
+                Ok(($adapter::spawn(command, options, desk)?, $current().into()))
             }
         }
     };

@@ -19,7 +19,10 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_net::http::HttpError;
-use antiphon_net::tls::rustls::{self, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_net::tls::{
+    self,
+    rustls::{self, ServerConfig, ServerConnection, StreamOwned},
+};
 use antiphon_net::{CallError, Client, ClientConfig};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
@@ -182,7 +185,7 @@ fn secure(port: u16) -> String {
 /// The options of a client; with a configuration, over TLS.
 fn options(tls: Option<Arc<rustls::ClientConfig>>) -> ClientConfig {
     let mut options = ClientConfig::from(Config::new());
-    options.tls = tls;
+    options.tls = tls.map(|tls| Arc::new(tls::Connector::from(tls)) as _);
     options
 }
 

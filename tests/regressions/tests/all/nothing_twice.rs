@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use antiphon::{Config, ReconnectStrategy, Retry};
 use antiphon_net::http::HttpError;
+use antiphon_net::tls::Connector;
 use antiphon_net::tls::rustls::{self, ServerConfig, ServerConnection, StreamOwned};
 use antiphon_net::{CallError, Client, ClientConfig};
 use antiphon_regressions::{LONG, Rt, choose_executor, on_every_runtime};
@@ -161,7 +162,9 @@ fn read_and_ended(rt: Option<Rt>) {
             let (port, read) = reading(end, is_secure.then_some(server));
             run(rt, || async {
                 let mut options = ClientConfig::from(Config::new());
-                options.tls = is_secure.then_some(config);
+                if is_secure {
+                    options = options.with_tls(Connector::from(config));
+                }
                 let client = client(rt, port, options).await;
                 let called = client.call::<u64>("look", &[1]).await;
                 assert!(called.is_ok(), "{on} {called:?}");

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Config, OwnedError, Retry};
 use antiphon_net::http::{Endpoint, HttpError};
-use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::{
     self, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
 };
+use antiphon_net::tls::{Connector, TlsFault};
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
     Answer, CallError, Client, ClientConfig, ConnectError, Connecting, ConnectionConfig, Link,
@@ -237,7 +237,7 @@ fn foreign(config: Arc<ServerConfig>) -> (u16, Receiver<Option<Vec<u8>>>) {
 }
 
 async fn client(rt: Option<Rt>, port: u16, tls: Arc<rustls::ClientConfig>) -> Client {
-    let options = ClientConfig::from(Config::new()).with_tls(tls);
+    let options = ClientConfig::from(Config::new()).with_tls(Connector::from(tls));
     client_of(rt, &format!("https://{NAME}:{port}/"), options).await
 }
 
@@ -321,7 +321,7 @@ async fn open_a_websocket(rt: Option<Rt>) {
     let running = server.start(websocket, |_| Agreed);
     for (offered, is_agreed) in [(H2, true), (HTTP1, true), (STRANGE, false)] {
         let options = ClientConfig::from(Config::new());
-        let options = options.with_tls(authority.offering_client(&[offered]));
+        let options = options.with_tls(Connector::from(authority.offering_client(&[offered])));
         match antiphon_net::connect(&url, options, ()).await {
             Ok(client) => {
                 let agreed = client.call::<Option<Vec<u8>>>("agreed", ()).await;
@@ -355,7 +355,7 @@ fn patient(tls: Arc<rustls::ClientConfig>) -> ClientConfig {
     let mut retry = Retry::new();
     (retry.initial_delay, retry.jitter) = (Duration::from_secs(5), 0.0);
     ClientConfig::from(Config::new())
-        .with_tls(tls)
+        .with_tls(Connector::from(tls))
         .with_retry(retry)
 }
 

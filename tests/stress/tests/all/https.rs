@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use antiphon::{Config, OwnedError};
 use antiphon_net::http::{Endpoint, HttpError};
-use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::ServerConfig;
+use antiphon_net::tls::{Connector, TlsFault};
 use antiphon_net::{
     Answer, CallError, ClientConfig, Context, Peer, Request, Service, TcpServer, connect,
 };
@@ -56,7 +56,8 @@ fn a_client_certificate_reaches_the_handlers_of_a_request(rt: Rt) {
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(Config::new(), Who, runtime);
             let (url, running) = start(server, endpoint).await;
-            let options = |config| ClientConfig::from(Config::new()).with_tls(config);
+            let options =
+                |config| ClientConfig::from(Config::new()).with_tls(Connector::from(config));
             let client = connect(&url, options(trusting), ()).await;
             let client = client.expect("a client");
             let seen: Vec<u8> = client.call("who", ()).await.expect("an answer");
@@ -105,7 +106,7 @@ fn the_same_on_threads() {
         .start_http(Config::new(), |_| Who)
         .expect("a thread");
     let connect = |config: Arc<_>| {
-        let options = ClientConfig::from(Config::new()).with_tls(config);
+        let options = ClientConfig::from(Config::new()).with_tls(Connector::from(config));
         antiphon_blocking::connect(&url, options, ())
     };
     let client = connect(authority.client(Some(own))).expect("a client");

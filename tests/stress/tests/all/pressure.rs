@@ -536,7 +536,7 @@ fn the_peer_is_told_of_a_dropped_call(rt: Rt) {
         }
         eventually(&runtime, || service.running.load(Ordering::SeqCst) == 0).await;
         assert_eq!(service.most.load(Ordering::SeqCst), 1);
-        assert_eq!(near.session().lock().conn.calls_open(), 0);
+        assert_eq!(near.session().calls_open(), 0);
     });
 }
 

@@ -123,7 +123,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
             }
         }
         for (peer, _) in &peers {
-            assert_eq!(peer.session().lock().conn.calls_open(), 0);
+            assert_eq!(peer.session().calls_open(), 0);
             assert!(peer.closed().is_none(), "what is for others breaks nothing");
         }
         // Each client has been told of every answer to the other, and of nothing else.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, OwnedError};
-use antiphon_net::tls::rustls;
+use antiphon_net::tls::{self, rustls};
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
     Answer, CallError, Client, ClientConfig, ConnectionConfig, Context, Peer, Request, Service,
@@ -218,7 +218,7 @@ impl Caller {
         config: Option<Arc<rustls::ClientConfig>>,
     ) -> io::Result<Self> {
         let mut options = ClientConfig::from(options());
-        options.tls = config;
+        options.tls = config.map(|config| Arc::new(tls::Connector::from(config)) as _);
         match kind {
             Kind::Blocking => {
                 let client = antiphon_blocking::connect(url, options, Answers)?;

@@ -1,0 +1,55 @@
+//! The content of a call, before it is sent.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon::{OwnedId, SendError};
+
+use crate::call::route::CallProgress;
+use crate::text::Text;
+
+/// The content of a call.
+pub(crate) struct CallRequest<'c> {
+    pub(crate) method: Cow<'c, str>,
+    pub(crate) params: Result<Text, SendError>,
+    /// The id, if the caller chose one.
+    pub(crate) id: Option<OwnedId>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) is_idempotent: bool,
+    /// Whether it was sent before.
+    pub(crate) is_again: bool,
+    /// The progress of the call, if it is heard.
+    pub(crate) progress: Option<Arc<CallProgress>>,
+    /// Headers for the call's request, over HTTP.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl<'c> CallRequest<'c> {
+    pub(crate) fn new(
+        method: impl Into<Cow<'c, str>>,
+        params: Result<Text, SendError>,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            method: method.into(),
+            params,
+            id: None,
+            timeout,
+            is_idempotent: false,
+            is_again: false,
+            progress: None,
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// Adds headers, and replaces those of the same names. The case of names does not matter.
+pub(crate) fn put_headers(all: &mut Vec<(String, String)>, headers: &[(String, String)]) {
+    let is_put = |name: &str| {
+        let mut names = headers.iter().map(|(put, _)| put);
+        names.any(|put| put.eq_ignore_ascii_case(name))
+    };
+    all.retain(|(name, _)| !is_put(name));
+    all.extend_from_slice(headers);
+}

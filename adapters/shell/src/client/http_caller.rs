@@ -1,0 +1,220 @@
+//! The calls of one HTTP client: their requests, their ids, and their outcomes.
+
+use std::sync::Arc;
+
+use antiphon::http::{ClientExchange, ReplyError, redirect};
+use antiphon::{CallId, Collector, Config, OwnedId, Payload, SendError};
+
+use crate::call::batch::Entries;
+use crate::call::call_error::CallError;
+use crate::call::call_request::put_headers;
+use crate::client::config::{ClientConfig, OnReply};
+use crate::context::Headers;
+use crate::http::error::HttpError;
+use crate::http::reply::HttpReply;
+use crate::http::request::{HttpRequest, HttpResponse};
+use crate::http::url::HttpUrl;
+use crate::http::words::first_bytes;
+use crate::lock::Lock;
+
+/// Returns a content coding other than `identity`: the client does not accept any, and cannot read
+/// JSON in it (RFC 9110 clause 8.4).
+fn coding_of(headers: &Headers) -> Option<&str> {
+    let codings = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"))
+        .map(|(_, value)| std::str::from_utf8(value).unwrap_or("unreadable"));
+    codings
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+}
+
+/// A request that is to be sent, and the exchange of the core that reads its reply.
+pub(crate) struct Started {
+    on_reply: Option<Arc<OnReply>>,
+    /// The request to be sent next.
+    pub(crate) request: HttpRequest,
+    /// `None` after the reply was read. A call of a batch has its name in the batch as its tag.
+    exchange: Option<Box<ClientExchange<Option<CallId>>>>,
+    redirects: u32,
+}
+
+/// How many characters of a coding's name are kept for an error.
+const MAX_CODING_CHARS: usize = 64;
+
+impl Started {
+    /// Adds headers, and replaces those of the same name.
+    pub(crate) fn add_headers(&mut self, headers: &[(String, String)]) {
+        if !headers.is_empty() {
+            put_headers(Arc::make_mut(&mut self.request.headers), headers);
+        }
+    }
+
+    /// Whether the request waits for a connection, and was never sent before.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.redirects == 0 && self.request.progress.is_unsent()
+    }
+
+    /// Takes the response, and returns the outcomes. Returns `None` after a redirect:
+    /// [`request`](Self::request) then has the new URL, and must be sent again.
+    ///
+    /// # Errors
+    /// The response is not a valid answer.
+    pub(crate) fn receive(
+        &mut self,
+        response: &HttpResponse,
+    ) -> Result<Option<Collector>, HttpError> {
+        let reply = || HttpReply {
+            status: response.status,
+            headers: response.headers.clone(),
+            text: String::new(),
+        };
+        if let Some(on_reply) = &self.on_reply {
+            on_reply(&reply());
+        }
+        if let Some(coding) = coding_of(&response.headers) {
+            // The name is chosen by the peer, and may have any length.
+            let coding = coding.chars().take(MAX_CODING_CHARS).collect();
+            return Err(HttpError::Coding(coding, reply()));
+        }
+        self.read(response).map_err(|error| {
+            let text = first_bytes(&response.body);
+            HttpError::Reply(error, HttpReply { text, ..reply() })
+        })
+    }
+
+    fn read(&mut self, response: &HttpResponse) -> Result<Option<Collector>, ReplyError> {
+        if let Some(location) = response.location.as_deref() {
+            let (from, followed) = (self.request.url.to_string(), self.redirects);
+            if let Some(url) = redirect(response.status, &from, Some(location), followed)? {
+                // The URL was resolved relative to a valid one, and has the same origin.
+                let refused = |_| ReplyError::Redirect {
+                    status: response.status,
+                    location: location.into(),
+                };
+                self.request.url = url.parse().map_err(refused)?;
+                self.redirects += 1;
+                return Ok(None);
+            }
+        }
+        let mut outcomes = Collector::new();
+        let Some(mut exchange) = self.exchange.take() else {
+            return Ok(Some(outcomes));
+        };
+        exchange.receive(response.status, &response.body, |response| {
+            let name = response.tag.unwrap_or(response.call);
+            outcomes.put_copy(name, response.outcome);
+        })?;
+        Ok(Some(outcomes))
+    }
+}
+
+/// The state of one client: the server, the headers and the ids it has used. It sends nothing
+/// itself.
+pub(crate) struct HttpCaller {
+    url: HttpUrl,
+    config: Config,
+    headers: Arc<Vec<(String, String)>>,
+    on_reply: Option<Arc<OnReply>>,
+    next_call: Lock<u64>,
+}
+
+impl HttpCaller {
+    /// The host and the port of the server.
+    pub(crate) fn server(&self) -> (&str, u16) {
+        (self.url.host(), self.url.port())
+    }
+
+    /// Makes a client of the server at `url`.
+    pub(crate) fn new(url: HttpUrl, options: &ClientConfig) -> Self {
+        Self {
+            url,
+            config: options.connection.config,
+            headers: Arc::new(options.headers.clone()),
+            on_reply: options.on_reply.clone(),
+            next_call: Lock::new(options.connection.config.first_call),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Begins a call, whose id is `id` if the caller chose one.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) fn call(
+        &self,
+        id: Option<&OwnedId>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<(CallId, Started), CallError> {
+        self.start(|exchange| match id {
+            None => exchange.call(method, params, None),
+            Some(id) => exchange.call_with_id(id.as_id(), method, params, None),
+        })
+    }
+
+    /// Begins a notification.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) fn notify(&self, method: &str, params: impl Payload) -> Result<Started, CallError> {
+        let started = self.start(|exchange| exchange.notify(method, params));
+        started.map(|((), started)| started)
+    }
+
+    /// Begins a batch.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) fn batch(&self, built: &Entries) -> Result<Started, CallError> {
+        let started = self.start(|exchange| {
+            let mut batch = exchange.batch();
+            for item in built.items() {
+                match item.name {
+                    Some(_) => {
+                        let name = item.name;
+                        item.add_to(&mut batch, name)?;
+                    }
+                    None => batch.notify(item.method, item.params)?,
+                }
+            }
+            batch.send().map(drop)
+        });
+        started.map(|((), started)| started)
+    }
+
+    fn start<R>(
+        &self,
+        fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
+    ) -> Result<(R, Started), CallError> {
+        // If a `Serialize` panics, `next_call` has not changed.
+        let mut next_call = self.next_call.lock();
+        let mut config = self.config;
+        config.first_call = *next_call;
+        // An exchange is large, so it is boxed before it is moved.
+        let mut exchange = Box::new(ClientExchange::new(config));
+        let filled = fill(&mut exchange)?;
+        *next_call = exchange.next_call();
+        drop(next_call);
+        let request = HttpRequest {
+            url: self.url.clone(),
+            content_type: antiphon::http::MEDIA_TYPE,
+            headers: Arc::clone(&self.headers),
+            body: Arc::new(exchange.take_body()),
+            max_reply_bytes: self.config.limits.max_message_bytes,
+            timeout: None,
+            progress: Arc::default(),
+        };
+        let started = Started {
+            on_reply: self.on_reply.clone(),
+            request,
+            exchange: Some(exchange),
+            redirects: 0,
+        };
+        Ok((filled, started))
+    }
+}

@@ -1,0 +1,171 @@
+//! The URL of requests: an absolute URL of HTTP, split into its parts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::Uri;
+use http::uri::{Authority, PathAndQuery, Scheme};
+
+use super::error::HttpError;
+
+/// With or without TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpScheme {
+    /// `http`: without TLS.
+    Http,
+    /// `https`: with TLS.
+    Https,
+}
+
+/// An absolute URL of HTTP: scheme, host, port, path and query. User and password are refused,
+/// because they belong in an `Authorization` header, which is not logged.
+///
+/// ```
+/// use antiphon_shell::http::{HttpScheme, HttpUrl};
+/// let url: HttpUrl = "https://node.example/rpc?key=1".parse()?;
+/// assert_eq!((url.scheme(), url.host(), url.port()), (HttpScheme::Https, "node.example", 443));
+/// assert_eq!((url.authority(), url.target()), ("node.example", "/rpc?key=1"));
+/// # Ok::<(), antiphon_shell::http::HttpError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpUrl(Uri);
+
+impl HttpUrl {
+    /// With or without TLS.
+    pub fn scheme(&self) -> HttpScheme {
+        match self.0.scheme() == Some(&Scheme::HTTPS) {
+            true => HttpScheme::Https,
+            false => HttpScheme::Http,
+        }
+    }
+
+    /// Host and port as written, for the `Host` header.
+    pub fn authority(&self) -> &str {
+        self.0.authority().map_or("", Authority::as_str)
+    }
+
+    /// The host: a name, or an address without brackets.
+    pub fn host(&self) -> &str {
+        let host = self.0.host().unwrap_or_default();
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The port: as written, or the scheme's own.
+    pub fn port(&self) -> u16 {
+        let port = match self.scheme() {
+            HttpScheme::Http => 80,
+            HttpScheme::Https => 443,
+        };
+        self.0.port_u16().unwrap_or(port)
+    }
+
+    /// Path and query.
+    pub fn target(&self) -> &str {
+        self.0.path_and_query().map_or("/", PathAndQuery::as_str)
+    }
+}
+
+impl FromStr for HttpUrl {
+    type Err = HttpError;
+
+    fn from_str(url: &str) -> Result<Self, HttpError> {
+        let refuse = |why: &'static str| Err(HttpError::Url(why));
+        let Ok(uri) = url.parse::<Uri>() else {
+            return refuse("it is no URL");
+        };
+        let mut parts = uri.into_parts();
+        if !matches!(&parts.scheme, Some(scheme) if *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
+        {
+            return refuse("it does not begin with http:// or https://");
+        }
+        let Some(authority) = parts.authority.as_ref() else {
+            return refuse("it names no host");
+        };
+        if authority.as_str().contains('@') {
+            return refuse("it names a user; use an Authorization header");
+        }
+        if authority.host().is_empty() {
+            return refuse("it names no host");
+        }
+        let has_port = authority.as_str().len() > authority.host().len();
+        if has_port && authority.port_u16().is_none() {
+            return refuse("its port is no number up to 65535");
+        }
+        // A query may follow the host directly; the request's target begins with a slash.
+        let target = parts.path_and_query.take();
+        let target = target.as_ref().map_or("", PathAndQuery::as_str);
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        parts.path_and_query = [slash, target].concat().parse().ok();
+        Uri::from_parts(parts).map_or_else(|_| refuse("it is no URL"), |uri| Ok(Self(uri)))
+    }
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Prints the URL without the query, which may be a secret.
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (authority, path) = (self.authority(), self.0.path());
+        write!(f, "HttpUrl({:?} {authority}{path})", self.scheme())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HttpScheme, HttpUrl};
+
+    // HTP-05 SEC-15
+    #[test]
+    fn a_url_is_taken_apart_or_refused() {
+        for (text, host, port, target) in [
+            ("http://a", "a", 80, "/"),
+            ("HTTP://a/", "a", 80, "/"),
+            ("https://a", "a", 443, "/"),
+            ("http://a:8080/b/c?d=/e", "a", 8080, "/b/c?d=/e"),
+            ("http://a?q", "a", 80, "/?q"),
+            ("http://a/b#part", "a", 80, "/b"),
+            ("http://127.0.0.1:1", "127.0.0.1", 1, "/"),
+            ("http://[::1]/x", "::1", 80, "/x"),
+            ("http://[::1]:9/x", "::1", 9, "/x"),
+        ] {
+            let url: HttpUrl = text
+                .parse()
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(
+                (url.host(), url.port(), url.target()),
+                (host, port, target),
+                "{text}"
+            );
+            assert_eq!(url.scheme() == HttpScheme::Https, text.starts_with("https"));
+        }
+        for text in [
+            "",
+            "a",
+            "/rpc",
+            "a:80",
+            "ws://a",
+            "http:/a",
+            "http://",
+            "http:///x",
+            "http://:80",
+            "http://a:x",
+            "http://a:70000",
+            "http://user@a",
+            "http://user:word@a/",
+            "http://a b",
+            "http://a\r\nx",
+            "http://é",
+            "http://::1",
+            "http://evil\\@a",
+        ] {
+            assert!(text.parse::<HttpUrl>().is_err(), "{text}");
+        }
+        let url: HttpUrl = "http://a/b?key=s3cret".parse().expect("a URL");
+        assert!(!format!("{url:?}").contains("s3cret"));
+        assert_eq!(url.to_string(), "http://a/b?key=s3cret");
+    }
+}

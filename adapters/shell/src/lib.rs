@@ -1,0 +1,97 @@
+//! The shell of a connection, around the pure session of [`antiphon`]: a lock, calls, handlers, clients and
+//! routers, on any executor with timers ([`Runtime`]) and over any stream ([`Io`]). It has no socket, and builds
+//! for WebAssembly. `antiphon-net` has the sockets, and the adapters, such as `antiphon-tokio`, have both; use
+//! this crate alone where there are no sockets, as in a browser.
+//!
+//! A session is one connection: the core's [`antiphon::session::Session`] behind a lock, with the wakers of the
+//! threads and tasks that wait for it. A [`Driver`] is the task that reads and writes for it and keeps its
+//! deadlines.
+//!
+//! ```text
+//!   transport ─▶ input  ─▶ ┌─────────┐ ─▶ work (requests, notifications, …) ─▶ Service
+//!                          │ Session │ ◀─ Responder (answers) ◀─────────────── Service
+//!   transport ◀─ output ◀─ └─────────┘ ◀─ Peer (calls, notifications, batches) ◀─ program
+//! ```
+//!
+//! The rooms, from the ground up; a file imports only from its own room and from those below:
+//!
+//! | room | has |
+//! |---|---|
+//! | `lock` `text` `context` `io` `fault` `guard` … | values that everybody uses |
+//! | `runtime` `http` `work` | the interface to a runtime; requests of HTTP; permits and threads for work |
+//! | `session` | the session of the core, shared |
+//! | `call` | a call on its way: its interceptors, its attempts, its outcome |
+//! | `peer` | the other side of a connection |
+//! | `serve` | requests, their answers, and the handlers that run |
+//! | `driver` `inbox` `client` `router` | what a program holds |
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+
+mod call;
+mod client;
+mod context;
+mod debug_fields;
+mod driver;
+mod entropy;
+mod fault;
+mod guard;
+pub mod http;
+mod inbox;
+mod io;
+mod lock;
+mod options;
+mod outgoing;
+mod peer;
+mod router;
+mod runtime;
+mod scratch;
+mod serve;
+mod session;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod text;
+mod wait;
+mod work;
+
+pub use antiphon::session::{Order, Report, RequestDetails, Severity, UnmatchedDetails, WhenFull};
+pub use call::batch::BatchBuilder;
+pub use call::call_error::{CallError, CallRefused, NoConnection};
+pub use call::pending::{PendingBatch, PendingCall};
+pub use call::{BatchCall, Call};
+pub use client::Client;
+pub use client::config::{ClientConfig, ClientTls, ConnectionChange, OnChange, OnReply, Securing};
+pub use client::connect_error::ConnectError;
+pub use client::reconnecting::{Made, Making};
+pub use context::{Context, Headers};
+pub use driver::{Driver, drive};
+pub use fault::{ChildExited, Permanent, to_error, unless_broken};
+pub use guard::caught;
+pub use inbox::{Inbox, InboxEvent};
+pub use io::{Io, MessageTransport, of_messages, yield_now};
+pub use lock::Lock;
+pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
+pub use outgoing::OutgoingCall;
+pub use peer::Peer;
+pub use router::{
+    Answering, Answers, CostLimit, Extension, MethodHandler, OnThreads, RateLimit, RequestContext,
+    Router, Routes, ServiceMethods, Starting, Tasks, marker,
+};
+#[cfg(feature = "tracing")]
+pub use router::{TracingSpans, trace_report};
+pub use runtime::threads::{Threads, block_on, epoch, within};
+pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until, within_on};
+pub use scratch::with_scratch;
+pub use serve::answer::Answer;
+pub use serve::cancellation::Cancellation;
+pub use serve::exchange::{Lost, exchange, exchange_peer};
+pub use serve::finish::RunToEnd;
+pub use serve::notification::Notification;
+pub use serve::progress::{Progress, ProgressCall};
+pub use serve::request::{Request, answerable};
+pub use serve::responder::Responder;
+pub use serve::service::Service;
+pub use session::{Session, Then};
+pub use wait::Wait;
+pub use work::dispatcher::Dispatcher;
+pub use work::pool::{Job, Jobs, Pool};

@@ -1,0 +1,578 @@
+//! The session of a connection, as its transport, its service and its callers share it: the core's
+//! [`antiphon::session::Session`] behind one lock, with the wakers of the threads and tasks that
+//! wait for something.
+//!
+//! A turn is short: take the lock, set the time, do one thing, put outcomes into the slots of their
+//! callers, release the lock, and wake. Under the lock no byte is read or written, no thread or task is
+//! woken, and no code of the program runs, not even the `drop` of its values; values are written to JSON
+//! before the lock is taken. A thread or task that was woken under the lock would wait for the lock, so a
+//! turn only notes which are to be woken, and the guard wakes them after it has released the lock.
+//!
+//! | module | has |
+//! |---|---|
+//! | `state` | the data that the lock guards |
+//! | `line` | the senders that wait for space |
+//! | `wake` | threads and tasks that wait for a change |
+//! | `turn` | one turn of the task |
+//! | `running` | how many handlers may run |
+
+mod line;
+mod running;
+mod state;
+mod turn;
+mod wake;
+mod wiring;
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::mem::take;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use antiphon::service::Attributes;
+use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
+use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
+
+use crate::context::Context;
+use crate::guard::{Reports, caught};
+use crate::lock::Lock;
+use crate::options::ConnectionConfig;
+use crate::runtime::{Runtime, SharedRuntime};
+use crate::work::dispatcher::{Membership, call};
+use crate::work::pool::Jobs;
+
+pub use state::Then;
+pub(crate) use state::{CancelFlag, Conn, State, Tag, Work};
+pub(crate) use turn::{Brought, Moved, Next, Sent, WorkBatch};
+use wiring::{session_config, wire};
+
+/// A connection that several threads or tasks share.
+pub struct Session {
+    state: Lock<State>,
+    /// How often the lock was taken, for tests.
+    #[cfg(debug_assertions)]
+    locks: AtomicUsize,
+    /// Whether the connection has ended: then [`give_back`](Self::give_back) checks each request that was
+    /// taken from the session and has not begun. It is read without the lock, because that
+    /// would be one more lock for each request.
+    is_closed: AtomicBool,
+    /// Whether the peer has ended its direction, or is gone: then handlers run with other permits of the
+    /// server. It is read without the lock, as `is_closed` is.
+    is_gone: AtomicBool,
+    /// How many threads are dropping handlers of requests, because there are no permits for them.
+    makes_way: AtomicUsize,
+    /// Whether the task was woken because there is a message to send, such as a call. The task reads it
+    /// before its turn, without the lock.
+    is_called: AtomicBool,
+    /// Shared by the connections of a server.
+    options: Arc<ConnectionConfig>,
+    context: Arc<Context>,
+    /// The context after the handshake, if there is one.
+    learnt: OnceLock<Arc<Context>>,
+    /// Values that interceptors and handlers store for later requests of the connection.
+    attributes: Lock<Attributes>,
+    /// What an adapter stores for the connection. Unlike the attributes, no code of the program can lock it.
+    adapter: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Whether a thread was found for a notification, and whether none was found for another: see
+    /// [`note_notification`](Self::note_notification).
+    is_notified: AtomicBool,
+    is_refused: AtomicBool,
+    /// How many handlers run to their end whose answer nobody awaits any more.
+    unawaited: AtomicUsize,
+    /// The connection's jobs on the pool; not set before the first one.
+    jobs: OnceLock<Arc<Jobs>>,
+    runtime: SharedRuntime,
+    /// The dialect that was set in place of the configured one.
+    dialect: OnceLock<Dialect>,
+}
+
+impl Session {
+    /// Begins a connection over a transport that knows the facts in `context`. The connection has the
+    /// number of `context`; if that is 0, the number of the configuration; and if that is 0 too, one of
+    /// its own. If the transport `is_of_messages`, the framing is whole messages, whatever the options say.
+    /// Over a stream it must not be whole messages: then the connection ends at once.
+    pub fn new(
+        options: impl Into<Arc<ConnectionConfig>>,
+        is_of_messages: bool,
+        mut context: Context,
+        runtime: SharedRuntime,
+    ) -> Arc<Self> {
+        let options = options.into();
+        let mut config = session_config(&options, context.is_accepted);
+        if context.connection == 0 {
+            context.connection = options.config.connection;
+        }
+        if context.connection == 0 {
+            context.draw_number();
+        }
+        config.config.connection = context.connection;
+        let now = runtime.now();
+        let (wire, failed) = wire(&options, &context, is_of_messages, now);
+        let mut conn = Conn::new(config, wire, now);
+        if failed.is_some() {
+            conn.abort(failed.map(Into::into));
+        }
+        let dispatcher = context.is_accepted.then(|| options.dispatcher.clone());
+        let join = |own: &Weak<Self>| {
+            let join = |dispatcher| Arc::new(Membership::new(dispatcher, own.clone()));
+            dispatcher.as_ref().map(join)
+        };
+        Arc::new_cyclic(|own: &Weak<Self>| Self {
+            state: Lock::new(State::new(conn, join(own))),
+            #[cfg(debug_assertions)]
+            locks: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+            makes_way: AtomicUsize::new(0),
+            is_called: AtomicBool::new(false),
+            options,
+            context: Arc::new(context),
+            learnt: OnceLock::new(),
+            attributes: Lock::default(),
+            adapter: OnceLock::new(),
+            is_notified: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+            unawaited: AtomicUsize::new(0),
+            jobs: OnceLock::new(),
+            runtime,
+            dialect: OnceLock::new(),
+        })
+    }
+
+    /// The connection's options.
+    pub fn options(&self) -> &ConnectionConfig {
+        &self.options
+    }
+
+    /// The dialect: the configured one, or that which was set since.
+    pub fn dialect(&self) -> &Dialect {
+        self.dialect.get().unwrap_or(&self.options.config.dialect)
+    }
+
+    /// Sets the dialect, unless that was done before: see [`Peer::set_dialect`](crate::Peer::set_dialect).
+    pub(crate) fn set_dialect(&self, dialect: Dialect) -> bool {
+        let is_first = self.dialect.set(dialect).is_ok();
+        if is_first {
+            self.act(|state| state.conn.set_dialect(dialect));
+        }
+        is_first
+    }
+
+    /// Facts that the transport knows: more after a handshake, if there is one.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        self.learnt.get().unwrap_or(&self.context)
+    }
+
+    /// Values that interceptors and handlers store for later requests of the connection. They have a
+    /// lock of their own, which is held until the guard is dropped.
+    pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
+        self.attributes.lock()
+    }
+
+    /// Stores a value of an adapter for the connection, unless there is one.
+    pub fn set_adapter_value(&self, value: impl Any + Send + Sync) {
+        // The first one stays.
+        let _ = self.adapter.set(Box::new(value));
+    }
+
+    /// The value that an adapter has stored, if it has this type.
+    pub fn adapter_value<T: Any>(&self) -> Option<&T> {
+        self.adapter.get()?.downcast_ref()
+    }
+
+    /// The runtime that makes the timers and tasks of the connection.
+    pub fn runtime(&self) -> &dyn Runtime {
+        &*self.runtime
+    }
+
+    /// The runtime, for objects that outlive the session.
+    pub(crate) fn shared_runtime(&self) -> &SharedRuntime {
+        &self.runtime
+    }
+
+    /// The current time, by the runtime's clock.
+    pub(crate) fn now(&self) -> Instant {
+        self.runtime.now()
+    }
+
+    /// Takes the lock. No code of the program may run before the guard is dropped.
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        #[cfg(debug_assertions)]
+        self.locks.fetch_add(1, Ordering::Relaxed);
+        // No code that can panic runs under the lock.
+        Guard::new(self, self.state.lock())
+    }
+
+    /// Whether the task was woken, since the last call of this function, because there is a message to
+    /// send.
+    pub(crate) fn take_called(&self) -> bool {
+        self.is_called.swap(false, Ordering::Relaxed)
+    }
+
+    /// How often the lock was taken so far.
+    #[cfg(debug_assertions)]
+    pub fn locks(&self) -> usize {
+        self.locks.load(Ordering::Relaxed)
+    }
+
+    /// How many of our calls are open.
+    pub fn calls_open(&self) -> usize {
+        self.lock().conn.calls_open()
+    }
+
+    /// How many bytes of output have been queued in all, and not been written.
+    pub fn transmit_queued(&self) -> u64 {
+        self.lock().conn.transmit_queued()
+    }
+
+    /// Runs `act` under the lock as one turn, and then wakes the threads and tasks that have
+    /// something to do.
+    pub(crate) fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        state.conn.handle_time(self.now());
+        act(&mut state)
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer<R>(&self, answer: impl FnOnce(&mut Conn) -> R) -> R {
+        self.act(|state| answer(&mut state.conn))
+    }
+
+    /// Puts outcomes into the slots of their callers, and notes which threads or tasks have
+    /// something to do now.
+    fn end_turn(&self, state: &mut State) {
+        state.count_waiting();
+        while let Some(route) = state.conn.poll_ready_route() {
+            let reader = state.readers.remove(&route);
+            state.wakes.extend(reader);
+        }
+        while let Some(settled) = state.conn.poll_settled() {
+            state.settle(settled);
+        }
+        let phase = state.conn.phase();
+        if phase != state.seen {
+            self.see_phase(state, phase);
+        }
+        let is_paused = !state.conn.wants_input();
+        if is_paused != state.was_paused {
+            state.was_paused = is_paused;
+            state.rouse();
+        }
+        if state.conn.has_cancels() {
+            state.rouse_watchers();
+        }
+        if state.conn.has_work() {
+            state.rouse();
+        }
+        if state.conn.has_transmit() && state.rouse() {
+            self.is_called.store(true, Ordering::Relaxed);
+        }
+        if state
+            .conn
+            .poll_timeout()
+            .is_some_and(|due| due < state.alarm)
+        {
+            state.rouse();
+        }
+        if !state.line.is_empty() && !state.conn.is_full() {
+            let next = state.line.call_first();
+            state.wakes.extend(next);
+        }
+    }
+
+    #[cold]
+    fn see_phase(&self, state: &mut State, phase: Phase) {
+        if state.seen == Phase::Opening && state.conn.has_opened() {
+            self.learn(state);
+        }
+        if is_gone(phase) {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+        if phase.closed().is_some() {
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
+        state.seen = phase;
+        state.rouse_all();
+    }
+
+    /// Adds the data of a handshake to the context.
+    fn learn(&self, state: &mut State) {
+        let handshake = state.conn.take_handshake();
+        let mut context = Context::clone(&self.context);
+        context.target = handshake.target;
+        for (name, value) in &handshake.headers {
+            context.headers.push(name, value);
+        }
+        context.subprotocol = handshake.subprotocol;
+        // There is only one handshake.
+        let _ = self.learnt.set(Arc::new(context));
+    }
+
+    /// Takes back a request that was taken from the session, if the connection has ended since and the
+    /// answer is not awaited any more. (After an end of input the peer may still await answers.)
+    ///
+    /// # Errors
+    /// Returns the ticket if the request may begin.
+    pub(crate) fn give_back(&self, ticket: Ticket) -> Result<(), Ticket> {
+        if !self.is_closed.load(Ordering::Relaxed) {
+            return Err(ticket);
+        }
+        self.act(|state| state.conn.give_back(ticket))
+    }
+
+    /// Takes the details of the request whose handler has just panicked, for a report. `None` if the
+    /// handler served no request.
+    pub fn take_panicked(&self) -> Option<RequestDetails> {
+        self.lock().take_panicked()
+    }
+
+    /// Adds a report to the service's work.
+    pub fn report(&self, report: antiphon::session::Report) {
+        self.act(|state| state.conn.report(report));
+    }
+
+    /// Cancels a call, also at the peer if the dialect has a cancel. Returns false if the call had
+    /// ended.
+    pub(crate) fn cancel(&self, call: CallId) -> bool {
+        // If the waiter is a function, the values that it captured are dropped without the lock: one
+        // may be a responder, which takes the lock.
+        let (is_open, _waiter) = self.act(|state| {
+            let call = state.call(call);
+            match state.conn.cancel(call) {
+                Some(waiter) => (true, state.settle_cancelled(call, waiter)),
+                None => (false, None),
+            }
+        });
+        is_open
+    }
+
+    /// Sets the deadline of a call to `timeout` from now; `None` is never.
+    pub(crate) fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
+        let deadline = timeout.map(|span| self.now() + span);
+        self.act(|state| state.conn.set_deadline(state.call(call), deadline))
+    }
+
+    /// Closes the connection at once.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        self.act(|state| state.conn.close(reason));
+    }
+
+    /// Whether the peer has asked for the end by a message, so that handlers of notifications are not
+    /// awaited.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.lock().conn.has_exited()
+    }
+
+    /// Begins a drain of the connection.
+    pub(crate) fn drain(&self) {
+        self.act(|state| state.conn.drain());
+    }
+
+    /// Ends a connection at once, without sending anything more: its transport could not be made or
+    /// has panicked, or its driver was dropped.
+    #[cold]
+    pub(crate) fn abort(&self, error: Option<io::Error>) {
+        let fault = error.map(Fault::from);
+        // The session gets a clone, so that the last owner of the error drops it without the lock.
+        self.act(|state| state.conn.abort(fault.clone()));
+    }
+
+    /// Takes the message of an HTTP exchange.
+    pub(crate) fn receive_message(&self, message: Input<'_>) {
+        self.act(|state| state.conn.handle_message(message));
+    }
+
+    /// Takes the reply of an HTTP exchange, if there is one, and ends the exchange if the service has
+    /// taken and answered all its messages. Then returns why it ended, for the caller to tell the
+    /// service; otherwise `None`.
+    pub(crate) fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
+        let mut state = self.lock();
+        // The turn before may have taken the reply already.
+        state.conn.take_transmit(reply);
+        state.conn.handle_written();
+        if state.conn.requests_open() > 0 || state.conn.has_work() {
+            // The task knows of the work that waits. Its waker is set again after the end of this turn,
+            // so that this work does not wake it.
+            if !state.conn.has_transmit() {
+                let waker = state.sleeper.take();
+                if let Some(waker) = waker {
+                    state.fall_asleep(waker);
+                }
+            }
+            return None;
+        }
+        state.conn.handle_eof();
+        Some(state.let_go())
+    }
+
+    /// Ends an HTTP exchange, answered or not, and drops the messages that still wait for the service.
+    pub(crate) fn end_exchange(&self) -> Closed {
+        let mut state = self.lock();
+        state.conn.handle_eof();
+        let why = state.let_go();
+        drop(state);
+        self.let_work_go();
+        why
+    }
+
+    /// Notes that the transport was dropped.
+    pub(crate) fn let_go(&self) {
+        self.lock().let_go();
+    }
+
+    /// Why the connection ended, after its transport was dropped, and the error that broke it.
+    pub(crate) fn finished(&self) -> (Closed, Option<io::Error>) {
+        let state = self.lock();
+        let why = state.finished().unwrap_or(Closed::EndOfInput);
+        (why, state.fault())
+    }
+
+    /// Whether any message waits for the service.
+    pub(crate) fn has_work(&self) -> bool {
+        self.lock().conn.has_work()
+    }
+
+    /// How long to wait for the other side's end of stream after ours. Zero, if we wait no more.
+    pub(crate) fn linger(&self) -> Duration {
+        self.lock().conn.linger()
+    }
+
+    /// Drops the work that waits for the service. Work such as a call's [`Then`] may own the session,
+    /// and the session owns the work, so that neither would ever be dropped.
+    pub(crate) fn let_work_go(&self) {
+        loop {
+            let work = self.lock().conn.poll_work(true);
+            if work.is_none() {
+                break;
+            }
+            // The work is dropped without the lock.
+            caught(|| drop(work));
+        }
+        // No request begins any more, so the connection leaves the dispatcher now, and not when the
+        // last owner of the session drops it.
+        let mut state = self.lock();
+        state.membership.take().inspect(|membership| {
+            let mut permits = take(&mut state.permits);
+            drop(state);
+            membership.leave(permits.take_all(), permits.waiting);
+        });
+    }
+}
+
+/// Drops the values of the program, which may panic.
+impl Drop for Session {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if let Some(membership) = state.membership.take() {
+            let permits = &mut state.permits;
+            membership.leave(permits.take_all(), permits.waiting);
+        }
+        let (attributes, adapter) = (take(self.attributes.get_mut()), self.adapter.take());
+        caught(|| drop(attributes));
+        caught(|| drop(adapter));
+    }
+}
+
+impl Reports for Session {
+    fn report_panic(&self) {
+        let request = self.take_panicked();
+        self.report(antiphon::session::Report::Panicked(request));
+    }
+}
+
+/// Holds the lock of a [`Session`]. Dropping it ends the turn, and wakes threads and tasks.
+pub(crate) struct Guard<'s> {
+    session: &'s Session,
+    /// `None` only while the guard is being dropped.
+    state: Option<MutexGuard<'s, State>>,
+}
+
+impl<'s> Guard<'s> {
+    fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
+        let state = Some(state);
+        Self { session, state }
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        // Only dropping the guard takes the state out.
+        self.state.as_ref().expect("the guard holds its lock")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        // Only dropping the guard takes the state out.
+        self.state.as_mut().expect("the guard holds its lock")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.release(|_| {});
+    }
+}
+
+impl Guard<'_> {
+    /// Ends the turn, runs `last`, releases the lock, and wakes.
+    fn release(&mut self, last: impl FnOnce(&mut State)) {
+        let Some(mut state) = self.state.take() else {
+            return;
+        };
+        self.session.end_turn(&mut state);
+        last(&mut state);
+        let wakes = take(&mut state.wakes);
+        let returned = take(&mut state.permits.returned);
+        let wanted = state.permits.wanted;
+        let must_ask =
+            |membership: &Arc<Membership>| membership.set_wanted(wanted) || !returned.is_empty();
+        let asks = state
+            .membership
+            .as_ref()
+            .filter(|one| must_ask(one))
+            .cloned();
+        drop(state);
+        for waker in wakes {
+            caught(|| waker.wake());
+        }
+        if let Some(membership) = asks {
+            call(self.session.ask_dispatcher(&membership, returned));
+        }
+    }
+
+    /// Ends the turn, and has `waker` woken as soon as there is something new to do for the task. The
+    /// caller has checked that there is nothing to do now.
+    fn fall_asleep(mut self, waker: Waker) {
+        let mut before = None;
+        self.release(|state| before = state.sleeper.replace(waker));
+        drop(before);
+    }
+}
+
+impl fmt::Debug for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}
+
+/// Whether the peer has ended its direction, or is gone.
+fn is_gone(phase: Phase) -> bool {
+    !matches!(phase, Phase::Opening | Phase::Open | Phase::Draining)
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = self.lock().conn.phase();
+        f.debug_struct("Session")
+            .field("phase", &phase)
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
