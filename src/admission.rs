@@ -13,8 +13,7 @@ use core::net::{IpAddr, Ipv6Addr};
 #[non_exhaustive]
 pub struct ConnectionLimits {
     /// The most connections in all. Each needs up to
-    /// [`Config::max_memory_bytes`](crate::Config::max_memory_bytes). Default 256, which suits one
-    /// thread per connection; with one task per connection, more is usual.
+    /// [`Config::max_memory_bytes`](crate::Config::max_memory_bytes). Default 10 240.
     pub max_connections: usize,
     /// The most connections with one key, so that one address cannot use all of them. Default
     /// `usize::MAX`: no limit, because behind a proxy all connections come from one address.
@@ -25,7 +24,7 @@ impl ConnectionLimits {
     /// Returns the default limits.
     pub const fn new() -> Self {
         Self {
-            max_connections: 256,
+            max_connections: 10_240,
             max_per_key: usize::MAX,
         }
     }

@@ -34,9 +34,6 @@ pub use protocol::{Handshake, Protocol, Secure, serve_until};
 use refused::OnRefused;
 pub use running::Running;
 
-/// The default limit on connections of a server.
-const DEFAULT_MAX_CONNECTIONS: usize = 10_240;
-
 /// The default deadline of a handshake.
 const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -67,12 +64,10 @@ impl<L: Arrived> Server<L> {
     }
 
     pub(crate) fn from_boxed(listener: Box<dyn Listen<L>>, runtime: SharedRuntime) -> Self {
-        let mut limits = ConnectionLimits::new();
-        limits.max_connections = DEFAULT_MAX_CONNECTIONS;
         Self {
             listener,
             runtime,
-            limits,
+            limits: ConnectionLimits::new(),
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
             secure: None,
             on_refused: OnRefused::default(),
