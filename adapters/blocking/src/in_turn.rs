@@ -132,9 +132,8 @@ impl<S: Service> Queue<S> {
             return;
         };
         drop(state);
-        let (queue, session) = (Arc::clone(this), Arc::clone(peer.session()));
-        let run = Box::new(move || queue.run(&peer));
-        session.options().pool.run_always(session.jobs(), run);
+        let (queue, own) = (Arc::clone(this), peer.clone());
+        peer.run_on_pool(move || queue.run(&own), true);
     }
 
     /// Does the jobs that wait, and at the end drops the service.
@@ -188,7 +187,7 @@ impl<S: Service> Drop for InTurn<S> {
 /// Calls a method of the service, and reports a panic to the service.
 pub(crate) fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if caught(|| method(service)).is_none() {
-        let request = peer.session().take_panicked();
+        let request = peer.take_panicked();
         // If the report panics too, that is not reported.
         caught(|| service.report(peer, Report::Panicked(request)));
     }
@@ -234,13 +233,7 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
                 let _ = own.defer().cancelled();
                 return;
             }
-            let session = peer.session();
-            session.note_held(own.method(), key);
-            session.run_with_permit(|| {
-                if let Some(answer) = own.guard(|| service.request(peer, &own)) {
-                    let _ = own.answer(answer);
-                }
-            });
+            own.run_in_turn(|own| service.request(peer, own));
         });
         self.push_waiting(peer, Some(key), job);
         // If the request is cancelled, its method still counts as a request that runs.

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use antiphon_net::{
-    Connecting, Context, Io, MessageTransport, Target, cannot_connect, lookup_error,
-};
+use antiphon_net::{Connecting, Context, Io, MessageTransport, Target, lookup_error};
 use blocking::unblock;
 
 use crate::duplex::Duplex;
@@ -203,7 +201,10 @@ fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     for address in address.to_socket_addrs().map_err(lookup_error)? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
-            Err(error) => failed = Some(cannot_connect(address, &error)),
+            Err(error) => {
+                let text = format!("cannot connect to {address}: {error}");
+                failed = Some(io::Error::new(error.kind(), text));
+            }
         }
     }
     Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))

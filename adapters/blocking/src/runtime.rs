@@ -7,13 +7,13 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 
-use antiphon_net::{Executor, Futures, NetRuntime, SharedRuntime, Task, caught};
+use antiphon_net::{Executor, NetRuntime, SharedRuntime, Task, caught};
 use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
 static RUNTIME: LazyLock<NetRuntime> =
-    LazyLock::new(|| Futures::on(Executor::Other(|task| TASKS.spawn(alone(task)).detach())));
+    LazyLock::new(|| Executor::Other(|task| TASKS.spawn(alone(task)).detach()).runtime());
 
 /// Runs a task whose panic ends no other. Its connection ends.
 async fn alone(task: Task) {

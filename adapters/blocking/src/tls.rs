@@ -32,7 +32,7 @@ use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 
-pub use antiphon_net::tls::{Acceptor, Connector, OnFailure, TlsError, TlsFault, rustls};
+pub use antiphon_net::tls::{Acceptor, Connector, TlsError, TlsFault, rustls};
 use async_io::block_on;
 use rustls::ClientConfig;
 

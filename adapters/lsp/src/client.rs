@@ -30,7 +30,7 @@ pub(crate) struct Client {
 impl Client {
     /// Reads or changes what is known about the editor of `peer`.
     pub(crate) fn with<R>(peer: &Peer, look: impl FnOnce(&mut Self) -> R) -> R {
-        let mut attributes = peer.session().attributes();
+        let mut attributes = peer.attributes();
         if let Some(client) = attributes.get_mut() {
             return look(client);
         }

@@ -139,16 +139,15 @@ impl<S: Send + Sync + 'static> LanguageServer<S> {
         Client::with(peer, |client| client.begin(params));
         self.was_shut_down.store(false, Ordering::Relaxed);
         let process = params.get("processId").and_then(|id| id.decode().ok());
-        let (router, peer) = (self.router.clone(), peer.to_unowned());
+        let (router, own) = (self.router.clone(), peer.to_unowned());
         let request = answerable(request.clone(), request.defer());
-        let session = Arc::clone(peer.session());
-        session.runtime().spawn(Box::pin(async move {
-            let mut beginning = Beginning(&peer, false);
+        peer.runtime().spawn(Box::pin(async move {
+            let mut beginning = Beginning(&own, false);
             let answer = router.serve(&request).await;
             beginning.1 = answer.is_ok();
             drop(beginning);
             if let (Ok(_), Some(process)) = (&answer, process) {
-                end_with(process, &peer);
+                end_with(process, &own);
             }
             // If the connection has closed meanwhile, no answer is awaited.
             let _ = request.answer(answer);
@@ -171,7 +170,7 @@ impl Drop for Beginning<'_> {
 
 /// Returns the dialect's error for a request before `initialize`.
 fn not_initialized(peer: &Peer) -> OwnedError {
-    let profile = peer.session().dialect().error_profile;
+    let profile = peer.dialect().error_profile;
     profile.not_initialized().into_owned()
 }
 
@@ -181,11 +180,11 @@ fn end_with(process: i32, peer: &Peer) {
     if !is_there(process) {
         return;
     }
-    let (session, peer) = (Arc::clone(peer.session()), peer.clone());
-    session.runtime().spawn(Box::pin(async move {
-        while peer.wait_closed(LOOK_EVERY).await.is_none() {
+    let own = peer.clone();
+    peer.runtime().spawn(Box::pin(async move {
+        while own.wait_closed(LOOK_EVERY).await.is_none() {
             if !is_there(process) {
-                peer.close(CloseReason::Other("the editor's process has ended"));
+                own.close(CloseReason::Other("the editor's process has ended"));
             }
         }
     }));

@@ -31,37 +31,38 @@ mod sockets;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod transport;
-#[cfg(feature = "websocket")]
-pub mod websocket;
 
 pub use antiphon_shell::*;
+/// WebSocket, for every runtime. A client connects to a URL with `ws://` or `wss://`; a server sets
+/// [`ConnectionConfig::with_websocket`].
+///
+/// If the other side breaks the WebSocket protocol or does not close properly, the service gets a
+/// [`Report::Layer`](antiphon::session::Report::Layer), with the [`WebSocketEnd`](websocket::WebSocketEnd) as its
+/// error.
+#[cfg(feature = "websocket")]
+pub use antiphon_websocket as websocket;
 pub use client::open::{connect_on, reconnect_on};
 pub use client::target::Target;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{attach, connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
-pub use link::duplex::{Duplex, duplex};
+pub use link::duplex::duplex;
 pub use link::later::write_out;
 pub use link::messages::{Queue, QueueTransport};
-pub use link::socket::{OnAccept, TcpSocket, keep_alive};
-pub use link::stdio::{Stdin, stdin, stdout_unbuffered};
-pub use link::{Arrived, Connect, Connecting, Link, Listen, drive_on};
+pub use link::socket::TcpSocket;
+pub use link::stdio::{stdin, stdout_unbuffered};
+pub use link::{Connect, Connecting, Link, Listen, drive_on};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
 #[cfg(feature = "async-io")]
-pub use runtime::futures::{Executor, Futures, set_executor};
-#[cfg(feature = "tokio")]
-pub use runtime::tokio::Tokio;
-pub use server::refused::OnRefused;
+pub use runtime::futures::{Executor, set_executor};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use server::tcp::TcpServer;
 #[cfg(all(unix, any(feature = "tokio", feature = "async-io")))]
 pub use server::unix::UnixServer;
-pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server, serve_until};
+pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
 pub use sockets::{NetRuntime, Prepare, Sockets};
-pub use transport::child::{Child, ChildConfig, STDERR_TIMEOUT};
+pub use transport::child::{Child, ChildConfig};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use transport::tcp::{Address, cannot_connect, lookup_error};
-#[cfg(unix)]
-pub use transport::unix::{UnixPath, bind_unix};
+pub use transport::tcp::{Address, lookup_error};

@@ -33,10 +33,15 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// An error after which another attempt at a connection ends in the same way, until somebody changes something.
-/// A transport puts it among the [sources](Error::source) of its error, before the cause, and clients make no other attempt then.
+/// Marks the cause of an error as one after which another attempt at a connection ends in the same way, until
+/// somebody changes something. A transport puts this among the [sources](Error::source) of its error, and clients
+/// make no other attempt then. Its own source is `cause`.
+pub fn permanent(cause: impl Into<Box<dyn Error + Send + Sync>>) -> impl Error + Send + Sync {
+    Permanent(cause.into())
+}
+
 #[derive(Debug)]
-pub struct Permanent(pub Box<dyn Error + Send + Sync>);
+struct Permanent(Box<dyn Error + Send + Sync>);
 
 impl fmt::Display for Permanent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,7 +56,7 @@ impl Error for Permanent {
 }
 
 /// Whether no further attempt to connect can succeed before somebody changes something: the name of the
-/// server is not valid or does not exist, or the transport says so by [`Permanent`].
+/// server is not valid or does not exist, or the transport says so by [`permanent`].
 pub(crate) fn is_permanent(error: &io::Error) -> bool {
     if error.kind() == io::ErrorKind::InvalidInput {
         return true;
@@ -107,24 +112,17 @@ impl Error for Told {
     }
 }
 
-/// The child has exited, with this status. If the exit broke the connection, the fault of
-/// [`Report::Transport`](crate::Report::Transport) is an [`io::Error`] whose
-/// [`get_ref`](io::Error::get_ref) returns this. That error is also the source of
-/// [`Peer::transport_error`](crate::Peer::transport_error).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChildExited(ExitStatus);
+/// Returns the error of a read from a child process that has exited with this status. A connection whose child
+/// has exited with success, while none of our calls was open, ends without a fault then.
+pub fn child_exited(status: ExitStatus) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, ChildExited(status))
+}
+
+/// The child has exited, with this status.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChildExited(pub(crate) ExitStatus);
 
 impl ChildExited {
-    /// The error of a read after the exit.
-    pub fn error(status: ExitStatus) -> io::Error {
-        io::Error::new(io::ErrorKind::UnexpectedEof, Self(status))
-    }
-
-    /// How it exited.
-    pub fn status(&self) -> ExitStatus {
-        self.0
-    }
-
     /// Returns the exit that the error contains, if it contains one.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()

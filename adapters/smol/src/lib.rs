@@ -45,9 +45,9 @@ pub use antiphon_net::{
     Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
     ProgressCall, Protocol, Queue, QueueTransport, RateLimit, Report, Request, RequestContext,
     Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service, Target, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, attach, connect, drive, inbox, reconnect, serve, serve_stdio,
-    spawn, to_error,
+    UnmatchedDetails, Wait, WhenFull, attach, connect, current, drive, inbox, reconnect, serve,
+    serve_stdio, spawn, to_error,
 };
-pub use antiphon_net::{Executor, Futures, set_executor};
+pub use antiphon_net::{Executor, set_executor};
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -30,7 +30,6 @@ pub use antiphon::service::BearerAuth;
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorTokio as RpcError, service_tokio as service};
-pub use antiphon_net::Tokio;
 #[cfg(unix)]
 pub use antiphon_net::UnixServer;
 #[cfg(feature = "http")]
@@ -47,8 +46,8 @@ pub use antiphon_net::{
     Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
     ProgressCall, Protocol, Queue, QueueTransport, RateLimit, Report, Request, RequestContext,
     Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service, Target, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, attach, connect, drive, inbox, reconnect, serve, serve_stdio,
-    spawn, to_error,
+    UnmatchedDetails, Wait, WhenFull, attach, connect, current, drive, inbox, reconnect, serve,
+    serve_stdio, spawn, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

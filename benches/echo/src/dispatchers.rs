@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use antiphon_tokio::{
     Answer, Config, ConnectionConfig, Link, Listen, OwnedError, Peer, Request, Server, Service,
-    Tokio, attach,
+    attach, current,
 };
 
 const CONNECTIONS: usize = 2000;
@@ -67,7 +67,7 @@ async fn throughput(setup: Setup, span: Duration) -> f64 {
     let running: Vec<_> = groups
         .into_iter()
         .map(|group| {
-            let server = Server::new(Come(group), Tokio::current());
+            let server = Server::new(Come(group), current());
             server.start(options.clone(), |_| Echo)
         })
         .collect();

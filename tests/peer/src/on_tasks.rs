@@ -10,7 +10,7 @@ use antiphon::service::{
 use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedOutcome};
 use antiphon_net::{
     Answer, CallError, Notification, Peer, PendingCall, Report, Request, Router, Service,
-    SharedRuntime, sleep_until, until,
+    SharedRuntime, until,
 };
 
 use crate::caller::{
@@ -58,7 +58,7 @@ impl AsyncMethods<Request, ()> for Waits {
         match waiting_of(method, params)? {
             Waiting::Sleep(span) => {
                 // A cancelled request is answered by the router, which drops this future.
-                sleep_until(&*self.runtime, self.runtime.now() + span).await;
+                self.runtime.sleep_until(self.runtime.now() + span).await;
                 write_result(Ok::<_, OwnedError>("slept"), result)
             }
             Waiting::CallBack(method, params) => {
@@ -92,7 +92,7 @@ impl AsyncMethods<Request, ()> for Waits {
 }
 
 async fn tell_events(peer: Peer, runtime: SharedRuntime) {
-    sleep_until(&*runtime, runtime.now() + EVENT_PAUSE).await;
+    runtime.sleep_until(runtime.now() + EVENT_PAUSE).await;
     for event in events() {
         if let Err(error) = peer.notify("eth_subscription", event.as_json()).await {
             return say(format_args!("an event was not sent: {error}"));

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use antiphon::Closed;
 use antiphon::OwnedError;
-use antiphon_net::sleep_until;
 use antiphon_net::{Answer, ConnectionConfig, Dispatcher, Notification, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
@@ -438,7 +437,7 @@ impl Server {
                     }
                 };
                 while !is_over.load(Ordering::SeqCst) {
-                    sleep_until(&*runtime, runtime.now() + STEP).await;
+                    runtime.sleep_until(runtime.now() + STEP).await;
                 }
                 running.shutdown(Duration::ZERO).await;
             }),

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use antiphon_net::{ConnectionConfig, Context, sleep_until};
+use antiphon_net::{ConnectionConfig, Context};
 use antiphon_stress::{LONG, Rt, choose_executor};
 
 use crate::raw::Raw;
@@ -110,7 +110,7 @@ impl Routed {
                     }
                 };
                 while !is_over() {
-                    sleep_until(&*runtime, runtime.now() + step).await;
+                    runtime.sleep_until(runtime.now() + step).await;
                 }
                 running.shutdown(Duration::ZERO).await;
             }),

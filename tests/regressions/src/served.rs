@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use antiphon::{CloseReason, LimitReached, OwnedError};
+use antiphon_net::SharedRuntime;
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{Answer, ConnectionConfig, Context, Notification, Report, Request};
-use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
 use async_io::Timer;
 
@@ -330,7 +330,7 @@ const STEP: Duration = Duration::from_millis(2);
 
 fn step(runtime: &SharedRuntime) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let runtime = Arc::clone(runtime);
-    Box::pin(async move { sleep_until(&*runtime, runtime.now() + STEP).await })
+    Box::pin(async move { runtime.sleep_until(runtime.now() + STEP).await })
 }
 
 fn socket_path() -> PathBuf {

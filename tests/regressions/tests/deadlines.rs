@@ -96,10 +96,7 @@ fn serve_hastily(runtime: &str, kind: &str) -> u8 {
             }
         }
         Some(executor) => executor.block_on(async {
-            let runtime = match &executor {
-                Executor::Tokio(_) => antiphon_tokio::Tokio::current().into(),
-                Executor::AsyncIo => antiphon_async_std::Futures::current().into(),
-            };
+            let runtime = antiphon_net::current().into();
             let service = on_tasks::router(Contract::default(), runtime);
             macro_rules! serve {
                 ($adapter:ident) => {{

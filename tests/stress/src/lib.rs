@@ -12,9 +12,8 @@ use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
-use antiphon_async_std::{Executor, Futures, set_executor};
-use antiphon_net::{SharedRuntime, Task, until};
-use antiphon_tokio::Tokio;
+use antiphon_async_std::{Executor, set_executor};
+use antiphon_net::{SharedRuntime, Task, current, until};
 pub use echo::{echo, echo_on_threads};
 
 /// How long a test waits for something that must come, unless it says otherwise.
@@ -85,7 +84,7 @@ impl Rt {
         };
         match tokio {
             Some(tokio) => tokio.expect("a runtime").block_on(async {
-                let runtime: SharedRuntime = Tokio::current().into();
+                let runtime: SharedRuntime = current().into();
                 limited(limit, &runtime.clone(), test(runtime)).await
             }),
             None => {
@@ -99,11 +98,11 @@ impl Rt {
 
 /// smol or async-std.
 fn futures(rt: Rt) -> SharedRuntime {
-    Futures::on(match rt {
+    let executor = match rt {
         Rt::AsyncStd => Executor::AsyncStd,
         _ => Executor::Smol,
-    })
-    .into()
+    };
+    executor.runtime().into()
 }
 
 thread_local! {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use antiphon::OwnedError;
 use antiphon::{Config, ErrorObject};
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Duplex, Io, Link, Notification, Peer, Request, Service,
+    Answer, CallError, ConnectionConfig, Io, Link, Notification, Peer, Request, Service,
     SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::Rt;
@@ -26,7 +26,7 @@ const POINTS_MIN: u64 = 2000;
 
 /// A stream that fails by plan.
 struct Cut {
-    inner: Duplex,
+    inner: Box<dyn Io>,
     plan: Plan,
     /// How many bytes may still be read, and written, before it fails.
     read_left: usize,
@@ -51,7 +51,7 @@ enum Plan {
 }
 
 impl Cut {
-    fn new(inner: Duplex, plan: Plan, is_slow: bool) -> Self {
+    fn new(inner: Box<dyn Io>, plan: Plan, is_slow: bool) -> Self {
         let (read_left, write_left) = match plan {
             Plan::Never => (usize::MAX, usize::MAX),
             Plan::End(n) | Plan::Reset(n) => (n, usize::MAX),

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::{Config, Instant};
 use antiphon_net::websocket::{WebSocket, WebSocketConfig};
-use antiphon_net::{ConnectionConfig, Driver, Io, Link, Peer, Threads, drive_on};
+use antiphon_net::{ConnectionConfig, Driver, Io, Link, Peer, drive_on, threads};
 use antiphon_test_support::heap::{Counting, held_by_process};
 
 #[global_allocator]
@@ -104,7 +104,7 @@ impl Side {
 fn memory_goes_with_what_came_in_and_comes_back() {
     // Idle: a whole connection, with its task.
     let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
-    let (options, runtime) = (Arc::new(options), Threads::shared());
+    let (options, runtime) = (Arc::new(options), threads());
     let make = || {
         let io = Arrived::default();
         let (arrived, link) = (Arc::clone(&io.0), Link::new(io));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use antiphon::{Config, OwnedError};
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{
-    Answer, ConnectionConfig, Peer, Request, Responder, SharedRuntime, sleep_until, trace_report,
+    Answer, ConnectionConfig, Peer, Request, Responder, SharedRuntime, trace_report,
 };
 use antiphon_stress::{LONG, Rt};
 use antiphon_test_support::heap::{Counting, held_by_process};
@@ -139,7 +139,7 @@ fn on_tasks(runtime: SharedRuntime) -> antiphon_net::Router {
         })
         .method("slow", [], move || {
             let runtime = Arc::clone(&runtime);
-            async move { sleep_until(&*runtime, runtime.now() + SLOW).await }
+            async move { runtime.sleep_until(runtime.now() + SLOW).await }
         })
         .method("large", [], large)
         .on_report(trace_report)
@@ -204,7 +204,9 @@ fn serve(rt: Option<Rt>, told: mpsc::Sender<Addresses>, is_over: Arc<AtomicBool>
             Rt::Smol | Rt::AsyncStd => run!(antiphon_async_std),
         };
         while !is_over() {
-            sleep_until(&*runtime, runtime.now() + Duration::from_millis(5)).await;
+            runtime
+                .sleep_until(runtime.now() + Duration::from_millis(5))
+                .await;
         }
         for running in running {
             running.shutdown(Duration::ZERO).await;

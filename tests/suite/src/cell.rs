@@ -16,7 +16,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CancelAnswer, Config, Framing as StreamFraming};
-use antiphon_async_std::Futures;
 use antiphon_net::SharedRuntime;
 use antiphon_net::{ChildConfig, ConnectionConfig};
 use antiphon_peer::contract::{Contract, with_room};
@@ -27,7 +26,6 @@ use antiphon_peer::on_threads;
 use antiphon_peer::runtime::Runtime;
 use antiphon_peer::tls::Tls;
 use antiphon_peer::transports::{Place, Reached, Serving, Web, listen, reach, start};
-use antiphon_tokio::Tokio;
 
 use crate::memory;
 use crate::raw::http::{Dial, HttpClient, HttpServer};
@@ -470,12 +468,7 @@ impl Cell {
 
 /// The runtime that every server and client of this process gets.
 fn runtime_of(executor: &Executor) -> SharedRuntime {
-    executor.block_on(async {
-        match executor {
-            Executor::Tokio(_) => Tokio::current().into(),
-            Executor::AsyncIo => Futures::current().into(),
-        }
-    })
+    executor.block_on(async { antiphon_net::current().into() })
 }
 
 /// Checks that tasks run on threads of this adapter, and not on another one's that is compiled in too.

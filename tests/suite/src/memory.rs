@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use antiphon_net::{Duplex, Io};
+use antiphon_net::Io;
 
 use crate::raw::Stream;
 
 /// A stream in memory between tasks, as threads see it.
 struct Shared {
-    end: Mutex<Option<Duplex>>,
+    end: Mutex<Option<Box<dyn Io>>>,
     waiting: Mutex<Vec<Thread>>,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Duplex>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Io>>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -29,7 +29,7 @@ impl Shared {
     /// Polls and parks until it is ready; none if the stream has been cut.
     fn wait<T>(
         &self,
-        mut poll: impl FnMut(&mut Duplex, &mut Context<'_>) -> Poll<io::Result<T>>,
+        mut poll: impl FnMut(&mut Box<dyn Io>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> io::Result<Option<T>> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         self.waiting().push(thread::current());
@@ -92,7 +92,7 @@ impl Drop for Writer {
 }
 
 /// The end of a stream between tasks.
-pub fn of_tasks(end: Duplex) -> Stream {
+pub fn of_tasks(end: Box<dyn Io>) -> Stream {
     let shared = Arc::new(Shared {
         end: Mutex::new(Some(end)),
         waiting: Mutex::default(),

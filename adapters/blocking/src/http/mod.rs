@@ -35,9 +35,8 @@ mod send;
 mod service;
 
 pub use antiphon::http::{Cors, HttpAnswer, HttpRules, ReplyError, StatusScope, Statuses};
-pub use antiphon_net::http::HttpConfig;
 pub use antiphon_net::http::{
-    HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse, HttpScheme, HttpUrl,
+    HttpConfig, HttpError, HttpReply, HttpRequest, HttpResponse, HttpUrl,
 };
 pub use connect::with_send;
 pub use send::HttpSend;

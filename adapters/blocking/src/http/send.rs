@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon_net::http::HttpSending;
-use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
+use antiphon_net::http::{HttpError, HttpRequest, HttpResponse};
 
 /// Sends a client's requests with any HTTP client that a program already has: see
 /// [`with_send`](super::with_send). With most clients an implementation takes a dozen lines: post
@@ -34,12 +34,6 @@ impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
         timeout: Option<Duration>,
     ) -> Result<HttpResponse, HttpError> {
         (**self).send(request, timeout)
-    }
-}
-
-impl HttpSend for HttpMock {
-    fn send(&self, request: &HttpRequest, _: Option<Duration>) -> Result<HttpResponse, HttpError> {
-        self.exchange(request)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use antiphon::{Closed, OwnedError};
-use antiphon_net::{Answer, Context, Job, Notification, Peer, Report, Request, answerable, caught};
+use antiphon_net::{Answer, Context, Notification, Peer, Report, Request, answerable, caught};
 
 use crate::in_turn;
 use crate::serve::Service;
@@ -36,7 +36,7 @@ enum Early {
 
 impl Prelude {
     fn of(peer: &Peer) -> Option<&Self> {
-        peer.session().adapter_value()
+        peer.adapter_value()
     }
 
     /// Notes that the pool has accepted a job of the exchange.
@@ -77,18 +77,21 @@ impl<S: Service> OnPool<S> {
     }
 
     /// Makes a job that calls `method` of a service of its own, after the prelude.
-    fn job(&self, peer: &Peer, method: impl FnOnce(&mut S, &Peer) + Send + 'static) -> Job {
+    fn job(
+        &self,
+        peer: &Peer,
+        method: impl FnOnce(&mut S, &Peer) + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
         let (make, peer) = (Arc::clone(&self.make), peer.to_unowned());
-        Box::new(move || {
+        move || {
             Prelude::play(&make, &peer);
             guarded(&make, &peer, |service| method(service, &peer));
-        })
+        }
     }
 
     /// Runs such a job on the pool. Returns whether the pool accepts it.
     fn run(&self, peer: &Peer, method: impl FnOnce(&mut S, &Peer) + Send + 'static) -> bool {
-        let (session, job) = (peer.session(), self.job(peer, method));
-        let is_accepted = session.options().pool.run_for(session.jobs(), job).is_ok();
+        let is_accepted = peer.run_on_pool(self.job(peer, method), false);
         if is_accepted {
             Prelude::note_job(peer);
         }
@@ -101,7 +104,7 @@ impl<S: Service> antiphon_net::Service for OnPool<S> {
     // applied before a request of the batch begins.
 
     async fn opened(&self, peer: &Peer) {
-        peer.session().set_adapter_value(Prelude {
+        peer.set_adapter_value(Prelude {
             events: Mutex::new([Early::Opened].into()),
             turn: Mutex::default(),
             has_job: AtomicBool::new(false),
@@ -142,7 +145,7 @@ impl<S: Service> antiphon_net::Service for OnPool<S> {
             let _done = done;
             service.notification(peer, notification);
         });
-        peer.session().note_notification(is_accepted);
+        peer.note_notification(is_accepted);
         match is_accepted {
             // The messages after this notification wait until it has been served.
             true => drop(is_done.recv().await),
@@ -160,13 +163,9 @@ impl<S: Service> antiphon_net::Service for OnPool<S> {
         let prelude = Prelude::of(peer);
         let is_opened = prelude.is_some_and(|prelude| prelude.has_job.load(Ordering::SeqCst));
         let job = self.job(peer, move |service, peer| service.closed(peer, why));
-        let pool = &peer.session().options().pool;
-        match is_opened {
-            // There are no more of these than exchanges of which the pool has accepted a job.
-            true => pool.run_always(peer.session().jobs(), job),
-            // If the pool refuses the job, because too many wait, no method is called for this exchange.
-            false => drop(pool.run(job)),
-        }
+        // There are no more of these that run always than exchanges of which the pool has accepted a job. If the
+        // pool refuses another one, because too many wait, no method is called for this exchange.
+        peer.run_on_pool(job, is_opened);
     }
 }
 

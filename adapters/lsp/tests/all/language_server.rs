@@ -14,7 +14,7 @@ use antiphon_lsp::types::{
     WorkDoneProgressParams,
 };
 use antiphon_lsp::{LanguageServer, LspPeer, Trace, WorkDone, WorkDoneStep};
-use antiphon_net::{Duplex, Io, Link, Router, attach, duplex, serve};
+use antiphon_net::{Io, Link, Router, attach, duplex, serve};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// An editor whose messages are written by hand, and the server that it has started.
 struct Editor {
-    io: Duplex,
+    io: Box<dyn Io>,
     rest: Vec<u8>,
     served: JoinHandle<std::io::Result<Closed>>,
 }

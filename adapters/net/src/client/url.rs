@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[cfg(any(feature = "http", feature = "websocket"))]
 use antiphon_shell::SharedRuntime;
 #[cfg(feature = "http")]
-use antiphon_shell::http::{HttpScheme, HttpUrl};
+use antiphon_shell::http::HttpUrl;
 use antiphon_shell::{ClientConfig, ConnectError, ConnectionConfig};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
@@ -65,10 +65,9 @@ pub(super) fn resolve(
         #[cfg(feature = "http")]
         "http" | "https" => {
             let there: HttpUrl = url.parse().map_err(ConnectError::Http)?;
-            let is_tls = there.scheme() == HttpScheme::Https;
-            let host = there.host().to_owned();
+            let (host, port) = (there.host().to_owned(), there.port());
             let connect =
-                over_tls(host, there.port(), is_tls, options, runtime).map_err(refused)?;
+                over_tls(host, port, there.is_tls(), options, runtime).map_err(refused)?;
             Ok((Kind::Http(url.to_owned(), connect), connection))
         }
         #[cfg(not(feature = "websocket"))]

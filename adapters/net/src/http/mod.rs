@@ -36,8 +36,7 @@ mod phases;
 mod server;
 mod stages;
 
-pub use antiphon::http::{Cors, HttpAnswer, HttpRules, RequestHead, StatusScope, Statuses};
-pub use antiphon::http::{MAX_REDIRECTS, MEDIA_TYPE, ReplyError, Verdict};
+pub use antiphon::http::*;
 pub use antiphon_shell::http::*;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{endpoint, with_send};

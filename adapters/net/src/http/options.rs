@@ -1,10 +1,9 @@
 //! Options of HTTP servers and clients.
 
-use antiphon::Config;
 use antiphon::http::HttpRules;
 use antiphon_shell::ConnectionConfig;
 
-/// The protocol, the limits around it, and the rules of HTTP. It can be made from a [`Config`] or
+/// The protocol, the limits around it, and the rules of HTTP. It can be made from a [`Config`](antiphon::Config) or
 /// [`ConnectionConfig`], with defaults for the rest.
 ///
 /// ```
@@ -42,14 +41,8 @@ impl HttpConfig {
     }
 }
 
-impl From<ConnectionConfig> for HttpConfig {
-    fn from(connection: ConnectionConfig) -> Self {
+impl<C: Into<ConnectionConfig>> From<C> for HttpConfig {
+    fn from(connection: C) -> Self {
         Self::new(connection)
-    }
-}
-
-impl From<Config> for HttpConfig {
-    fn from(config: Config) -> Self {
-        Self::new(config)
     }
 }

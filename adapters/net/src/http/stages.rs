@@ -265,7 +265,7 @@ mod tests {
 
     use super::{ClientWatch, Stage, Stages, idle_time_from};
     use crate::http::io::Watch;
-    use antiphon_shell::{Io, SharedRuntime, Threads};
+    use antiphon_shell::{Io, SharedRuntime, threads};
 
     /// A stream whose writes return `written`.
     struct Fixed {
@@ -311,7 +311,7 @@ mod tests {
 
     /// A connection over which a request has begun: its second if `is_reused`, else its first.
     fn begun(is_reused: bool) -> (Arc<Stages>, ClientWatch) {
-        let runtime: SharedRuntime = Threads::shared();
+        let runtime: SharedRuntime = threads();
         let stages = Stages::new(&runtime);
         let mut watch = ClientWatch::new(Arc::clone(&stages), None);
         if is_reused {

@@ -9,20 +9,19 @@ use futures_io::AsyncWrite;
 use piper::{Reader, Writer, pipe};
 
 use antiphon_shell::Io;
-use antiphon_shell::debug_fields;
 
-/// One end of a stream in memory. Made by [`duplex`]. Dropping it ends the stream for the other
-/// end.
-pub struct Duplex {
+/// One end of a stream in memory.
+struct Duplex {
     reader: Reader,
     writer: Writer,
 }
 
-/// Makes two ends of a stream. Each direction holds `max_bytes` bytes (at least one).
-pub fn duplex(max_bytes: usize) -> (Duplex, Duplex) {
+/// Makes two ends of a stream in memory. Each direction holds `max_bytes` bytes (at least one). Dropping an
+/// end ends the stream for the other one.
+pub fn duplex(max_bytes: usize) -> (Box<dyn Io>, Box<dyn Io>) {
     let (near_reader, far_writer) = pipe(max_bytes.max(1));
     let (far_reader, near_writer) = pipe(max_bytes.max(1));
-    let end = |reader, writer| Duplex { reader, writer };
+    let end = |reader, writer| Box::new(Duplex { reader, writer });
     (end(near_reader, near_writer), end(far_reader, far_writer))
 }
 
@@ -50,5 +49,3 @@ impl Io for Duplex {
         Pin::new(&mut self.writer).poll_close(cx)
     }
 }
-
-debug_fields!(impl[] Duplex as "Duplex" {});

@@ -10,7 +10,7 @@ use socket2::SockRef;
 
 use super::Link;
 #[cfg(feature = "async-io")]
-use super::socket::{TcpSocket, has_input};
+use super::socket::{TcpSocket, has_input, prepare};
 use antiphon_shell::Io;
 
 /// A stream with the `futures-io` traits, as an [`Io`].
@@ -132,13 +132,16 @@ impl Link {
 
 #[cfg(feature = "async-io")]
 impl TcpSocket for async_net::TcpStream {
-    fn socket(&self) -> SockRef<'_> {
-        self.into()
+    fn into_link(self) -> io::Result<Link> {
+        prepare(&SockRef::from(&self))?;
+        Ok(of_tcp(self))
     }
+}
 
-    fn into_link(self) -> Link {
-        let (peer, local) = (self.peer_addr(), self.local_addr());
-        let io = FuturesIo::asking(self, |stream| has_input(stream.into()));
-        Link::new(io).with_addresses(peer, local)
-    }
+/// Makes a link of a stream whose options are set.
+#[cfg(feature = "async-io")]
+pub(crate) fn of_tcp(stream: async_net::TcpStream) -> Link {
+    let (peer, local) = (stream.peer_addr(), stream.local_addr());
+    let io = FuturesIo::asking(stream, |stream| has_input(stream.into()));
+    Link::new(io).with_addresses(peer, local)
 }

@@ -62,21 +62,9 @@ impl<F: Fn() -> Connecting + Send + Sync + 'static> Connect for F {
 }
 
 /// Returns new connections.
-pub trait Listen<L = Link>: Send + 'static {
+pub trait Listen: Send + 'static {
     /// Returns the next connection.
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<L>>;
-}
-
-/// A connection that a server has accepted.
-pub trait Arrived: Send + 'static {
-    /// The facts that its transport knows about the other side.
-    fn context_mut(&mut self) -> &mut Context;
-}
-
-impl Arrived for Link {
-    fn context_mut(&mut self) -> &mut Context {
-        &mut self.context
-    }
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>>;
 }
 
 /// An open transport (a socket, a pipe, a child process, a channel of whole messages), with the
@@ -92,10 +80,12 @@ pub struct Link {
 impl Link {
     /// Makes a link with an empty context.
     pub fn new(io: impl Io) -> Self {
-        Self {
-            io: Box::new(io),
-            context: Context::new(),
-        }
+        Self::of_boxed(Box::new(io))
+    }
+
+    fn of_boxed(io: Box<dyn Io>) -> Self {
+        let context = Context::new();
+        Self { io, context }
     }
 
     /// Makes a link of a transport of whole messages.
@@ -106,7 +96,7 @@ impl Link {
     /// Makes two ends of a stream in memory, for a client and a server in one process.
     pub fn pair() -> (Self, Self) {
         let (near, far) = duplex(PAIR_BYTES);
-        (Self::new(near), Self::new(far))
+        (Self::of_boxed(near), Self::of_boxed(far))
     }
 
     /// Sets the facts that the transport knows, for handlers.

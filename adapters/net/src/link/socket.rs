@@ -3,13 +3,11 @@
 use std::io;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
 use super::Link;
-use antiphon_shell::{caught, debug_fields};
 
 /// After how much silence the system probes the other side.
 const KEEP_ALIVE_TIME: Duration = Duration::from_secs(60);
@@ -29,14 +27,7 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// ends the connection if there is no answer (after nine probes on Linux). Without it the loss of
 /// the peer's power or network is never noticed while nothing is written. If keep-alive is on
 /// already, the socket is not changed.
-pub fn keep_alive<'s, S>(socket: &'s S)
-where
-    SockRef<'s>: From<&'s S>,
-{
-    probe(&SockRef::from(socket));
-}
-
-pub(crate) fn probe(socket: &SockRef<'_>) {
+fn keep_alive(socket: &SockRef<'_>) {
     if !socket.keepalive().unwrap_or(false) {
         let wanted = TcpKeepalive::new().with_time(KEEP_ALIVE_TIME);
         #[cfg(any(
@@ -53,36 +44,13 @@ pub(crate) fn probe(socket: &SockRef<'_>) {
     }
 }
 
-/// A function that is called for each socket that a server accepts, before anything is read or
-/// written.
-#[derive(Clone)]
-pub struct OnAccept(Arc<dyn Fn(&SockRef<'_>) + Send + Sync>);
-
-impl OnAccept {
-    /// Sets the function.
-    pub fn new(hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(hook))
-    }
-
-    /// Calls the function for a socket.
-    ///
-    /// # Errors
-    /// The function panicked; only this connection is closed
-    /// ([`ConnectionAborted`](io::ErrorKind::ConnectionAborted)).
-    pub fn see(&self, socket: &SockRef<'_>) -> io::Result<()> {
-        caught(|| (self.0)(socket)).ok_or(io::ErrorKind::ConnectionAborted.into())
-    }
-}
-
-debug_fields!(impl[] OnAccept as "OnAccept" {});
-
 /// A connected TCP stream of a runtime.
 pub trait TcpSocket {
-    /// Returns the system's socket.
-    fn socket(&self) -> SockRef<'_>;
-
-    /// Makes a link of it, without setting options.
-    fn into_link(self) -> Link;
+    /// Makes a link of it: see [`Link::from_tcp`].
+    ///
+    /// # Errors
+    /// The stream is broken.
+    fn into_link(self) -> io::Result<Link>;
 }
 
 impl Link {
@@ -91,15 +59,14 @@ impl Link {
     /// # Errors
     /// The stream is broken.
     pub fn from_tcp(stream: impl TcpSocket) -> io::Result<Self> {
-        prepare(&stream.socket())?;
-        Ok(stream.into_link())
+        stream.into_link()
     }
 }
 
 /// Sets `TCP_NODELAY` and keep-alive on a TCP socket.
 pub(crate) fn prepare(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
-    probe(socket);
+    keep_alive(socket);
     Ok(())
 }
 

@@ -12,16 +12,16 @@ use std::io::{self, Read, Write};
 
 use super::later::Whole;
 
-/// This process's standard input. A read waits until there are bytes, in non-blocking mode too. The
-/// end is final, although a terminal could be read again.
+/// Standard input, and whether its end was read.
 #[derive(Debug)]
-pub struct Stdin {
+struct Stdin {
     input: io::Stdin,
     is_over: bool,
 }
 
-/// Standard input, to be read from in one place at a time.
-pub fn stdin() -> Stdin {
+/// This process's standard input, to be read from in one place at a time. A read waits until there are
+/// bytes, in non-blocking mode too. The end is final, although a terminal could be read again.
+pub fn stdin() -> impl Read + Send + fmt::Debug {
     Stdin {
         input: io::stdin(),
         is_over: false,

@@ -1,5 +1,7 @@
 //! tokio's streams, converted to the `futures-io` traits.
 
+use std::io;
+
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -7,7 +9,7 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 
 use super::Link;
 use super::futures::FuturesIo;
-use super::socket::{TcpSocket, has_input};
+use super::socket::{TcpSocket, has_input, prepare};
 
 impl Link {
     /// Makes a link of any stream with tokio's traits.
@@ -25,13 +27,15 @@ impl Link {
 }
 
 impl TcpSocket for TcpStream {
-    fn socket(&self) -> SockRef<'_> {
-        self.into()
+    fn into_link(self) -> io::Result<Link> {
+        prepare(&SockRef::from(&self))?;
+        Ok(of_tcp(self))
     }
+}
 
-    fn into_link(self) -> Link {
-        let (peer, local) = (self.peer_addr(), self.local_addr());
-        let io = FuturesIo::asking(self.compat(), |stream| has_input(stream.get_ref().into()));
-        Link::new(io).with_addresses(peer, local)
-    }
+/// Makes a link of a stream whose options are set.
+pub(crate) fn of_tcp(stream: TcpStream) -> Link {
+    let (peer, local) = (stream.peer_addr(), stream.local_addr());
+    let io = FuturesIo::asking(stream.compat(), |stream| has_input(stream.get_ref().into()));
+    Link::new(io).with_addresses(peer, local)
 }

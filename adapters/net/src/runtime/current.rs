@@ -1,9 +1,5 @@
 //! The runtime of the calling task.
 
-#[cfg(feature = "async-io")]
-use super::futures::Futures;
-#[cfg(feature = "tokio")]
-use super::tokio::Tokio;
 use crate::sockets::NetRuntime;
 
 /// Returns the runtime of the calling task: tokio's, if there is one, or else async-io's, on which
@@ -15,11 +11,11 @@ use crate::sockets::NetRuntime;
 #[track_caller]
 pub fn current() -> NetRuntime {
     #[cfg(feature = "tokio")]
-    if let Some(runtime) = Tokio::here() {
+    if let Some(runtime) = super::tokio::here() {
         return runtime;
     }
     #[cfg(feature = "async-io")]
-    return Futures::current();
+    return super::futures::current();
     #[cfg(not(feature = "async-io"))]
     panic!("there is no tokio runtime here: call it from a task, or after `Runtime::enter`");
 }

@@ -19,7 +19,7 @@ use async_net::TcpStream;
 
 use crate::link::child_async_io;
 use crate::link::child_started::StartChild;
-use crate::link::socket::TcpSocket;
+use crate::link::futures::of_tcp;
 use crate::link::{Connecting, Link, Listen};
 use crate::sockets::{NetRuntime, Prepare, Sockets};
 use antiphon_shell::{Runtime, Task, Timer, epoch};
@@ -37,6 +37,13 @@ pub enum Executor {
     AsyncStd,
     /// Any other: a function that runs a task in the background.
     Other(fn(Task)),
+}
+
+impl Executor {
+    /// Returns a runtime on this executor, whichever the program's is.
+    pub fn runtime(self) -> NetRuntime {
+        NetRuntime::new(Futures { executor: self })
+    }
 }
 
 impl fmt::Debug for Executor {
@@ -74,22 +81,14 @@ fn default_executor() -> Executor {
     })
 }
 
-/// The chosen executor, with async-io's timers.
-#[derive(Debug)]
-pub struct Futures {
-    executor: Executor,
+/// The runtime on the program's executor: see [`set_executor`].
+pub(super) fn current() -> NetRuntime {
+    EXECUTOR.get_or_init(default_executor).runtime()
 }
 
-impl Futures {
-    /// The program's executor: see [`set_executor`].
-    pub fn current() -> NetRuntime {
-        Self::on(*EXECUTOR.get_or_init(default_executor))
-    }
-
-    /// Returns a runtime with another executor than the program's.
-    pub fn on(executor: Executor) -> NetRuntime {
-        NetRuntime::new(Self { executor })
-    }
+/// An executor, with async-io's timers.
+struct Futures {
+    executor: Executor,
 }
 
 impl Runtime for Futures {
@@ -161,8 +160,8 @@ impl Listen for Tcp {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 accepted => {
                     let stream: TcpStream = accepted?.0.try_into()?;
-                    (self.prepare)(stream.socket())?;
-                    return Poll::Ready(Ok(stream.into_link()));
+                    (self.prepare)((&stream).into())?;
+                    return Poll::Ready(Ok(of_tcp(stream)));
                 }
             }
             ready!(self.listener.poll_readable(cx))?;

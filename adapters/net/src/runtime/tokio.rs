@@ -19,34 +19,20 @@ use tokio::time::{Sleep, sleep_until};
 
 use crate::link::child_started::StartChild;
 use crate::link::child_tokio;
-use crate::link::socket::TcpSocket;
+use crate::link::tokio::of_tcp;
 use crate::link::{Connecting, Link, Listen};
 use crate::sockets::{NetRuntime, Prepare, Sockets};
-use antiphon_shell::{Runtime, Task, Timer, debug_fields, epoch};
+use antiphon_shell::{Runtime, Task, Timer, epoch};
 
 /// A tokio runtime. Its clock is tokio's, which tests can pause.
-pub struct Tokio {
+struct Tokio {
     handle: Handle,
 }
 
-impl Tokio {
-    /// Returns the runtime of the calling task.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, as tokio's own functions do.
-    #[track_caller]
-    pub fn current() -> NetRuntime {
-        Self::on(Handle::current())
-    }
-
-    /// Returns the runtime of the calling task, if there is one.
-    pub(super) fn here() -> Option<NetRuntime> {
-        Handle::try_current().ok().map(Self::on)
-    }
-
-    fn on(handle: Handle) -> NetRuntime {
-        NetRuntime::new(Self { handle })
-    }
+/// Returns tokio's runtime of the calling task, if there is one.
+pub(super) fn here() -> Option<NetRuntime> {
+    let handle = Handle::try_current().ok()?;
+    Some(NetRuntime::new(Tokio { handle }))
 }
 
 /// Converts a time of this crate to one of tokio's.
@@ -115,8 +101,6 @@ impl Sockets for Tokio {
     }
 }
 
-debug_fields!(impl[] Tokio as "Tokio" {});
-
 struct Tcp {
     listener: TcpListener,
     prepare: Prepare,
@@ -125,8 +109,8 @@ struct Tcp {
 impl Listen for Tcp {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
         let (stream, _) = ready!(self.listener.poll_accept(cx))?;
-        (self.prepare)(stream.socket())?;
-        Poll::Ready(Ok(stream.into_link()))
+        (self.prepare)((&stream).into())?;
+        Poll::Ready(Ok(of_tcp(stream)))
     }
 }
 

@@ -8,7 +8,7 @@
 mod connections;
 mod ending;
 mod protocol;
-pub(crate) mod refused;
+mod refused;
 mod running;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub(crate) mod tcp;
@@ -25,12 +25,12 @@ use std::time::Duration;
 
 use antiphon::{ConnectionLimits, LimitReached, address_key};
 
-use crate::link::{Arrived, Link, Listen};
+use crate::link::{Link, Listen};
 use antiphon_shell::{ConnectionConfig, Context, Service, SharedRuntime, Task, until};
 use connections::{Connections, Entered, Listening};
 pub use ending::{End, Ending};
 use protocol::Plain;
-pub use protocol::{Handshake, Protocol, Secure, serve_until};
+pub use protocol::{Handshake, Protocol, Secure};
 use refused::OnRefused;
 pub use running::Running;
 
@@ -46,24 +46,24 @@ const MAX_REFUSALS: usize = 64;
 
 /// A server that is bound and not started.
 #[must_use = "nothing is served before it is started"]
-pub struct Server<L = Link> {
-    listener: Box<dyn Listen<L>>,
+pub struct Server {
+    listener: Box<dyn Listen>,
     runtime: SharedRuntime,
     limits: ConnectionLimits,
     handshake_timeout: Duration,
-    secure: Option<Arc<dyn Secure<L>>>,
+    secure: Option<Arc<dyn Secure>>,
     on_refused: OnRefused,
     /// How many refused connections are being answered.
     refusals: Arc<AtomicUsize>,
 }
 
-impl<L: Arrived> Server<L> {
+impl Server {
     /// Makes a server for the connections of `listener`.
-    pub fn new(listener: impl Listen<L>, runtime: impl Into<SharedRuntime>) -> Self {
+    pub fn new(listener: impl Listen, runtime: impl Into<SharedRuntime>) -> Self {
         Self::from_boxed(Box::new(listener), runtime.into())
     }
 
-    pub(crate) fn from_boxed(listener: Box<dyn Listen<L>>, runtime: SharedRuntime) -> Self {
+    pub(crate) fn from_boxed(listener: Box<dyn Listen>, runtime: SharedRuntime) -> Self {
         Self {
             listener,
             runtime,
@@ -103,7 +103,7 @@ impl<L: Arrived> Server<L> {
 
     /// Makes every connection begin with a handshake, within
     /// [`handshake_timeout`](Self::handshake_timeout).
-    pub fn with_secure(mut self, secure: impl Secure<L>) -> Self {
+    pub fn with_secure(mut self, secure: impl Secure) -> Self {
         self.secure = Some(Arc::new(secure));
         self
     }
@@ -114,8 +114,21 @@ impl<L: Arrived> Server<L> {
         self
     }
 
+    /// Serves in the background until the returned value is stopped or dropped. `make` returns the
+    /// service of each connection, which may be an `Arc` of one service for all.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<ConnectionConfig>,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+    ) -> Running {
+        self.start_protocol(Plain {
+            options: Arc::new(options.into()),
+            make,
+        })
+    }
+
     /// Starts the server with another protocol than plain messages.
-    pub fn start_protocol(self, protocol: impl Protocol<L>) -> Running {
+    pub fn start_protocol(self, protocol: impl Protocol) -> Running {
         let connections = Arc::new(Connections::new(self.limits));
         let runtime = Arc::clone(&self.runtime);
         let listening = connections.listen();
@@ -129,7 +142,7 @@ impl<L: Arrived> Server<L> {
 
     async fn accept(
         mut self,
-        protocol: Arc<dyn Protocol<L>>,
+        protocol: Arc<dyn Protocol>,
         connections: Arc<Connections>,
         (_listening, mut ending): (Listening, Ending),
     ) {
@@ -156,7 +169,7 @@ impl<L: Arrived> Server<L> {
                     continue;
                 }
             };
-            let context = link.context_mut();
+            let context = &mut link.context;
             context.draw_number();
             let number = context.connection;
             context.is_accepted = true;
@@ -172,8 +185,8 @@ impl<L: Arrived> Server<L> {
     }
 
     /// Refuses a connection beyond the limit, and reports that.
-    fn refuse(&self, mut link: L, why: LimitReached, protocol: &dyn Protocol<L>) {
-        self.on_refused.tell(link.context_mut(), why);
+    fn refuse(&self, link: Link, why: LimitReached, protocol: &dyn Protocol) {
+        self.on_refused.tell(&link.context, why);
         let refusal = protocol.refuse(link, why, &self.runtime);
         // With TLS the answer needs a handshake first, which costs too much for a refused connection.
         let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
@@ -192,11 +205,11 @@ impl<L: Arrived> Server<L> {
     /// Returns the task of one connection, from its handshake to its end.
     fn one(
         &self,
-        link: L,
+        link: Link,
         entered: Entered,
         mut ending: Ending,
-        protocol: Arc<dyn Protocol<L>>,
-    ) -> impl Future<Output = ()> + Send + use<L> {
+        protocol: Arc<dyn Protocol>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let (runtime, secure) = (Arc::clone(&self.runtime), self.secure.clone());
         let due = runtime.now() + self.handshake_timeout;
         async move {
@@ -226,22 +239,7 @@ impl Drop for Refusal {
     }
 }
 
-impl Server {
-    /// Serves in the background until the returned value is stopped or dropped. `make` returns the
-    /// service of each connection, which may be an `Arc` of one service for all.
-    pub fn start<S: Service>(
-        self,
-        options: impl Into<ConnectionConfig>,
-        make: impl Fn(&Context) -> S + Send + Sync + 'static,
-    ) -> Running {
-        self.start_protocol(Plain {
-            options: Arc::new(options.into()),
-            make,
-        })
-    }
-}
-
-impl<L> fmt::Debug for Server<L> {
+impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("limits", &self.limits)

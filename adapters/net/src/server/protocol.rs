@@ -13,22 +13,22 @@ use crate::link::{Link, drive_on};
 use antiphon_shell::{ConnectionConfig, Context, Peer, Service, SharedRuntime, Task};
 
 /// A running handshake.
-pub type Handshake<L = Link> = Pin<Box<dyn Future<Output = io::Result<L>> + Send>>;
+pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
 
 /// The handshake with which a connection begins: TLS.
-pub trait Secure<L = Link>: Send + Sync + 'static {
+pub trait Secure: Send + Sync + 'static {
     /// Begins the handshake.
-    fn accept(&self, link: L) -> Handshake<L>;
+    fn accept(&self, link: Link) -> Handshake;
 }
 
 /// The protocol on the connections of a server.
-pub trait Protocol<L = Link>: Send + Sync + 'static {
+pub trait Protocol: Send + Sync + 'static {
     /// Serves one connection, until it ends or `ending` says so.
-    fn serve(&self, link: L, ending: Ending, runtime: &SharedRuntime) -> Task;
+    fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task;
 
     /// Returns a task that tells the client of a connection beyond the limit that it is refused, and
     /// ends within a second or two. With `None`, the default, the connection is closed without an answer.
-    fn refuse(&self, link: L, why: LimitReached, runtime: &SharedRuntime) -> Option<Task> {
+    fn refuse(&self, link: Link, why: LimitReached, runtime: &SharedRuntime) -> Option<Task> {
         let _ = (link, why, runtime);
         None
     }
@@ -49,7 +49,7 @@ impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plai
 }
 
 /// Runs a connection, and ends it as `ending` says.
-pub async fn serve_until(
+async fn serve_until(
     peer: Peer,
     driver: impl Future<Output = io::Result<Closed>>,
     mut ending: Ending,

@@ -10,19 +10,19 @@ use antiphon_shell::{Context, caught};
 /// A function that is called for the connections that a server refuses at a limit. The default is
 /// none.
 #[derive(Clone, Default)]
-pub struct OnRefused(Option<Arc<RefusedFn>>);
+pub(super) struct OnRefused(Option<Arc<RefusedFn>>);
 
 type RefusedFn = dyn Fn(&Context, LimitReached) + Send + Sync;
 
 impl OnRefused {
     /// Sets the function, for logs and metrics. It runs in the task that accepts, so it must be
     /// quick.
-    pub fn new(report: impl Fn(&Context, LimitReached) + Send + Sync + 'static) -> Self {
+    pub(super) fn new(report: impl Fn(&Context, LimitReached) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }
 
     /// Reports one refused connection. If the function panics, the server goes on.
-    pub fn tell(&self, context: &Context, why: LimitReached) {
+    pub(super) fn tell(&self, context: &Context, why: LimitReached) {
         if let Some(report) = &self.0 {
             caught(|| report(context, why));
         }

@@ -9,14 +9,17 @@ use antiphon::LimitReached;
 use socket2::SockRef;
 
 use super::{Protocol, Running, Secure, Server};
-use crate::link::socket::{OnAccept, prepare};
+use crate::link::socket::prepare;
 use crate::runtime::current;
 use crate::sockets::NetRuntime;
 use crate::transport::tcp::{Address, bind};
-use antiphon_shell::{ConnectionConfig, Context, Service};
+use antiphon_shell::{ConnectionConfig, Context, Service, caught, debug_fields};
 
 /// The hook of a server, which may be set after the listener was made.
-type SharedHook = Arc<OnceLock<OnAccept>>;
+#[derive(Default)]
+struct Hook(OnceLock<Box<dyn Fn(&SockRef<'_>) + Send + Sync>>);
+
+debug_fields!(impl[] Hook as "Hook" {});
 
 /// A server on a TCP port.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ type SharedHook = Arc<OnceLock<OnAccept>>;
 pub struct TcpServer {
     address: SocketAddr,
     server: Server,
-    on_accept: SharedHook,
+    on_accept: Arc<Hook>,
 }
 
 impl TcpServer {
@@ -57,13 +60,14 @@ impl TcpServer {
     /// # Errors
     /// The listener has no address, or the runtime cannot use it.
     pub fn from_listener_on(listener: TcpListener, runtime: NetRuntime) -> io::Result<Self> {
-        let (address, on_accept) = (listener.local_addr()?, SharedHook::default());
+        let (address, on_accept) = (listener.local_addr()?, Arc::<Hook>::default());
         let hook = Arc::clone(&on_accept);
         let see = move |socket: SockRef<'_>| {
-            let seen = |()| hook.get().map_or(Ok(()), |hook| hook.see(&socket));
-            // If the peer has already disconnected, that is not an error of the listener.
-            let prepared = prepare(&socket).and_then(seen);
-            prepared.map_err(|_| io::ErrorKind::ConnectionAborted.into())
+            // If the peer has already disconnected, or the hook panics, only this connection ends.
+            let prepared = prepare(&socket).ok();
+            let seen = prepared.and_then(|()| caught(|| hook.0.get().map(|hook| hook(&socket))));
+            seen.map(drop)
+                .ok_or(io::ErrorKind::ConnectionAborted.into())
         };
         let listener = runtime.sockets().listen_tcp(listener, Box::new(see))?;
         Ok(Self {
@@ -118,15 +122,7 @@ impl TcpServer {
     /// # Panics
     /// There is a hook already.
     pub fn on_accept(self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
-        self.with_on_accept(OnAccept::new(hook))
-    }
-
-    /// Like [`on_accept`](Self::on_accept), with a shared hook.
-    ///
-    /// # Panics
-    /// There is a hook already.
-    pub fn with_on_accept(self, hook: OnAccept) -> Self {
-        let is_first = self.on_accept.set(hook).is_ok();
+        let is_first = self.on_accept.0.set(Box::new(hook)).is_ok();
         assert!(is_first, "a server has one hook");
         self
     }

@@ -22,7 +22,7 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig, CommonState, Error};
 use rustls::{PeerIncompatible, ServerConfig};
 
-use antiphon_shell::{Context, Permanent, caught};
+use antiphon_shell::{Context, caught, permanent};
 
 /// Why a TLS connection was not made, or broke.
 ///
@@ -156,8 +156,9 @@ impl fmt::Display for TlsFault {
 #[derive(Debug)]
 pub struct TlsError {
     fault: TlsFault,
-    /// Among its sources only if the fault is permanent.
-    source: Permanent,
+    /// What rustls says.
+    text: String,
+    source: Box<dyn StdError + Send + Sync>,
 }
 
 impl TlsError {
@@ -169,29 +170,33 @@ impl TlsError {
 
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TLS: {} ({})", self.fault, self.source.0)
+        write!(f, "TLS: {} ({})", self.fault, self.text)
     }
 }
 
 impl StdError for TlsError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self.fault.is_permanent() {
-            true => Some(&self.source),
-            false => Some(&*self.source.0),
-        }
+        Some(&*self.source)
     }
 }
 
 impl From<Error> for TlsError {
     fn from(source: Error) -> Self {
-        let fault = TlsFault::of_rustls(&source);
-        let source = Permanent(source.into());
-        Self { fault, source }
+        let (fault, text) = (TlsFault::of_rustls(&source), source.to_string());
+        let source: Box<dyn StdError + Send + Sync> = match fault.is_permanent() {
+            true => permanent(source).into(),
+            false => source.into(),
+        };
+        Self {
+            fault,
+            text,
+            source,
+        }
     }
 }
 
 /// Adds an explanation to an error, if it came from TLS.
-pub fn explain(error: io::Error) -> io::Error {
+pub(crate) fn explain(error: io::Error) -> io::Error {
     let kind = error.kind();
     match error.downcast::<Error>() {
         Ok(error) => io::Error::new(kind, TlsError::from(error)),
@@ -203,7 +208,7 @@ pub fn explain(error: io::Error) -> io::Error {
 ///
 /// # Errors
 /// [`InvalidInput`](io::ErrorKind::InvalidInput): it is neither a host name nor an address.
-pub fn server_name(name: &str) -> io::Result<ServerName<'static>> {
+pub(crate) fn server_name(name: &str) -> io::Result<ServerName<'static>> {
     let parsed = ServerName::try_from(name).map(|name| name.to_owned());
     parsed.map_err(|_| {
         let text = format!("{name:?} is no name of a server");
@@ -212,13 +217,13 @@ pub fn server_name(name: &str) -> io::Result<ServerName<'static>> {
 }
 
 /// Returns the certificate with which the other side has authenticated itself, in DER.
-pub fn certificate_of(state: &CommonState) -> Option<Vec<u8>> {
+pub(crate) fn certificate_of(state: &CommonState) -> Option<Vec<u8>> {
     let chain = state.peer_certificates()?;
     chain.first().map(|certificate| certificate.to_vec())
 }
 
 /// Returns the protocol on which both sides have agreed (ALPN, RFC 7301).
-pub fn alpn_of(state: &CommonState) -> Option<Vec<u8>> {
+pub(crate) fn alpn_of(state: &CommonState) -> Option<Vec<u8>> {
     state.alpn_protocol().map(<[u8]>::to_vec)
 }
 
@@ -239,7 +244,7 @@ fn only_http1(offered: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Makes a client offer HTTP/1.1 in the place of HTTP/2 and HTTP/3, which are not spoken here (ALPN).
-pub fn spoken_by_client(mut config: Arc<ClientConfig>) -> Arc<ClientConfig> {
+pub(crate) fn spoken_by_client(mut config: Arc<ClientConfig>) -> Arc<ClientConfig> {
     if let Some(spoken) = only_http1(&config.alpn_protocols) {
         Arc::make_mut(&mut config).alpn_protocols = spoken;
     }
@@ -247,7 +252,7 @@ pub fn spoken_by_client(mut config: Arc<ClientConfig>) -> Arc<ClientConfig> {
 }
 
 /// Makes a server offer HTTP/1.1 in the place of HTTP/2 and HTTP/3, which are not spoken here (ALPN).
-pub fn spoken_by_server(mut config: Arc<ServerConfig>) -> Arc<ServerConfig> {
+pub(crate) fn spoken_by_server(mut config: Arc<ServerConfig>) -> Arc<ServerConfig> {
     if let Some(spoken) = only_http1(&config.alpn_protocols) {
         Arc::make_mut(&mut config).alpn_protocols = spoken;
     }
@@ -256,19 +261,19 @@ pub fn spoken_by_server(mut config: Arc<ServerConfig>) -> Arc<ServerConfig> {
 
 /// A function that is called for the connections whose handshake failed. The default is none.
 #[derive(Clone, Default)]
-pub struct OnFailure(Option<Arc<FailureFn>>);
+pub(crate) struct OnFailure(Option<Arc<FailureFn>>);
 
 type FailureFn = dyn Fn(&Context, &io::Error) + Send + Sync;
 
 impl OnFailure {
     /// Sets the function, for logs and metrics. It runs on the task of the connection, so it must
     /// be quick.
-    pub fn new(report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }
 
     /// Reports a connection whose handshake failed.
-    pub fn tell(&self, context: &Context, error: &io::Error) {
+    pub(crate) fn tell(&self, context: &Context, error: &io::Error) {
         if let Some(report) = &self.0 {
             report(context, error);
         }
@@ -284,7 +289,7 @@ impl fmt::Debug for OnFailure {
 /// Observes a running handshake. If it is dropped before it is [`done`](Self::done), the deadline has
 /// passed or the server has stopped, and [`TimedOut`](io::ErrorKind::TimedOut) is reported.
 #[derive(Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     on_failure: OnFailure,
     /// `None` after the handshake's end was reported.
     context: Option<Context>,
@@ -292,7 +297,7 @@ pub struct Watched {
 
 impl Watched {
     /// Begins to observe a handshake.
-    pub fn new(on_failure: OnFailure, context: Context) -> Self {
+    pub(crate) fn new(on_failure: OnFailure, context: Context) -> Self {
         Self {
             on_failure,
             context: Some(context),
@@ -303,7 +308,7 @@ impl Watched {
     ///
     /// # Errors
     /// The given error, which has been reported.
-    pub fn done<T>(mut self, outcome: io::Result<T>) -> io::Result<(T, Context)> {
+    pub(crate) fn done<T>(mut self, outcome: io::Result<T>) -> io::Result<(T, Context)> {
         // Only this method takes it, and it takes `self`.
         let context = self.context.take().unwrap_or_default();
         match outcome.map_err(explain) {

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::{CloseReason, Config};
+use antiphon::CloseReason;
 use async_channel::Receiver;
 
 use super::child_output::ChildOutput;
@@ -23,7 +23,7 @@ use antiphon_shell::{
 
 /// How long after the exit of a child the end of its standard error is awaited, which a process that the
 /// child has started may hold open.
-pub const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
+const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How many bytes of the child's standard error are kept by default.
 const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;
@@ -40,19 +40,13 @@ pub struct ChildConfig {
     pub on_stderr: Option<OnStderr>,
 }
 
-impl From<ConnectionConfig> for ChildConfig {
-    fn from(connection: ConnectionConfig) -> Self {
+impl<C: Into<ConnectionConfig>> From<C> for ChildConfig {
+    fn from(connection: C) -> Self {
         Self {
-            connection,
+            connection: connection.into(),
             max_stderr_bytes: DEFAULT_MAX_STDERR_BYTES,
             on_stderr: None,
         }
-    }
-}
-
-impl From<Config> for ChildConfig {
-    fn from(config: Config) -> Self {
-        ConnectionConfig::from(config).into()
     }
 }
 

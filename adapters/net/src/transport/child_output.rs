@@ -1,8 +1,8 @@
 //! The standard output of a child process, up to its exit.
 //!
 //! ```text
-//!   reading ──the child exits──▶ what is in the pipe is read ──▶ ChildExited
-//!      └──the pipe ends──▶ the exit is awaited for a moment ──▶ ChildExited, or the end
+//!   reading ──the child exits──▶ what is in the pipe is read ──▶ the exit
+//!      └──the pipe ends──▶ the exit is awaited for a moment ──▶ the exit, or the end
 //! ```
 //!
 //! The output ends with the child, even if a process that the child has started holds the pipe open
@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures_io::AsyncRead;
 
 use crate::link::child_started::Exit;
-use antiphon_shell::{ChildExited, SharedRuntime, until};
+use antiphon_shell::{SharedRuntime, child_exited, until};
 
 /// How long after the end of its output the exit of a child is awaited, to be reported. It closes
 /// its output when it exits, shortly before its status is available.
@@ -29,7 +29,7 @@ pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 /// Is ready when the child has exited, with its status if that is known.
 type Ending = Pin<Box<dyn Future<Output = Option<ExitStatus>> + Send>>;
 
-/// The standard output of a child. After the child's exit reading fails with [`ChildExited`]. On systems
+/// The standard output of a child. After the child's exit reading fails with [`child_exited`]. On systems
 /// other than Unix, which do not tell how much is in a pipe, the output ends with the pipe.
 pub(crate) struct ChildOutput {
     stdout: Box<dyn AsyncRead + Send + Unpin>,
@@ -112,7 +112,7 @@ impl AsyncRead for ChildOutput {
                 // Without a status the child has closed its output and is still running.
                 return Poll::Ready(
                     this.status
-                        .map_or(Ok(0), |status| Err(ChildExited::error(status))),
+                        .map_or(Ok(0), |status| Err(child_exited(status))),
                 );
             }
             let most = usize::try_from(this.left)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
@@ -75,37 +75,14 @@ impl From<&String> for Address {
     }
 }
 
-impl From<(&str, u16)> for Address {
-    fn from((host, port): (&str, u16)) -> Self {
-        let known = host.parse::<IpAddr>();
-        Self(match known {
+/// A host, which is a name or an address, and a port.
+impl<H: ToString> From<(H, u16)> for Address {
+    fn from((host, port): (H, u16)) -> Self {
+        let host = host.to_string();
+        Self(match host.parse::<IpAddr>() {
             Ok(host) => Kind::Known((host, port).into()),
-            Err(_) => Kind::Host(host.to_owned(), port),
+            Err(_) => Kind::Host(host, port),
         })
-    }
-}
-
-impl From<(String, u16)> for Address {
-    fn from((host, port): (String, u16)) -> Self {
-        (host.as_str(), port).into()
-    }
-}
-
-impl From<(IpAddr, u16)> for Address {
-    fn from(address: (IpAddr, u16)) -> Self {
-        Self(Kind::Known(address.into()))
-    }
-}
-
-impl From<(Ipv4Addr, u16)> for Address {
-    fn from(address: (Ipv4Addr, u16)) -> Self {
-        Self(Kind::Known(address.into()))
-    }
-}
-
-impl From<(Ipv6Addr, u16)> for Address {
-    fn from(address: (Ipv6Addr, u16)) -> Self {
-        Self(Kind::Known(address.into()))
     }
 }
 
@@ -136,7 +113,7 @@ pub(crate) async fn connect_tcp(
 
 /// Returns the error of a failed attempt to connect to `address`. It has the kind and the text of `error`, and
 /// the address in front.
-pub fn cannot_connect(address: impl fmt::Display, error: &io::Error) -> io::Error {
+pub(crate) fn cannot_connect(address: impl fmt::Display, error: &io::Error) -> io::Error {
     let text = format!("cannot connect to {address}: {error}");
     io::Error::new(error.kind(), text)
 }

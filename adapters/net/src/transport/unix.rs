@@ -27,18 +27,13 @@ impl Link {
 
 /// A path to a socket. When this is dropped, the path is removed, if the socket is still there.
 #[derive(Debug)]
-pub struct UnixPath {
+pub(crate) struct UnixPath {
     path: PathBuf,
     /// The device and the inode of the socket. While the listener is open, no other file can have both.
     file: Option<(u64, u64)>,
 }
 
 impl UnixPath {
-    /// The path.
-    pub fn as_path(&self) -> &Path {
-        &self.path
-    }
-
     fn new(path: PathBuf) -> Self {
         let file = file_at(&path);
         Self { path, file }
@@ -66,7 +61,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 ///
 /// # Errors
 /// The path is taken or cannot be created; the error's text has the path.
-pub fn bind_unix(path: PathBuf) -> io::Result<(UnixListener, UnixPath)> {
+pub(crate) fn bind_unix(path: PathBuf) -> io::Result<(UnixListener, UnixPath)> {
     let listener = listen(&path).map_err(|error| {
         let path = path.display();
         io::Error::new(error.kind(), format!("cannot listen on {path}: {error}"))

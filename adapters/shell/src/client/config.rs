@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use antiphon::service::{BearerAuth, Interceptor};
 use antiphon::websocket::WebSocketRules;
-use antiphon::{Config, ConnectionState, ReconnectStrategy, Retry};
+use antiphon::{ConnectionState, ReconnectStrategy, Retry};
 
 use crate::context::Context;
 use crate::http::reply::HttpReply;
@@ -258,15 +258,9 @@ impl ClientConfig {
     }
 }
 
-impl From<ConnectionConfig> for ClientConfig {
-    fn from(connection: ConnectionConfig) -> Self {
+impl<C: Into<ConnectionConfig>> From<C> for ClientConfig {
+    fn from(connection: C) -> Self {
         Self::new(connection)
-    }
-}
-
-impl From<Config> for ClientConfig {
-    fn from(config: Config) -> Self {
-        Self::new(config)
     }
 }
 

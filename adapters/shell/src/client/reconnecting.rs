@@ -27,7 +27,6 @@ use crate::call::call_request::CallRequest;
 use crate::call::intercepted::Interception;
 use crate::call::pending::{PendingBatch, PendingCall};
 use crate::call::transmit::{Sending, Transmit};
-use crate::debug_fields;
 use crate::io::yield_now;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, until};
@@ -181,8 +180,6 @@ pub struct Made {
     /// What is dropped when the connection is not needed any more, such as the child process at the other end.
     pub held: Option<Box<dyn Any + Send + Sync>>,
 }
-
-debug_fields!(impl[] Made as "Made" { peer });
 
 /// The error of an attempt that did not end in time.
 pub(crate) fn too_long() -> io::Error {

@@ -5,13 +5,11 @@
 //! | `request` | a request, and its response |
 //! | `send` | sends requests, whatever the transport is |
 //! | `reply` | the status and headers of a reply |
-//! | `mock` | a transport without a network |
 //! | `url` | the URL of requests |
 //! | `error` | the ways in which HTTP fails |
 //! | `words` | text of the other side, for logs |
 
 pub(crate) mod error;
-pub(crate) mod mock;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod send;
@@ -19,8 +17,7 @@ pub(crate) mod url;
 pub(crate) mod words;
 
 pub use error::HttpError;
-pub use mock::HttpMock;
 pub use reply::HttpReply;
 pub use request::{HttpRequest, HttpResponse, SendProgress};
 pub use send::{HttpSend, HttpSending};
-pub use url::{HttpScheme, HttpUrl};
+pub use url::HttpUrl;

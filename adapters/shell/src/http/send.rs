@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::error::HttpError;
-use super::mock::HttpMock;
 use super::request::{HttpRequest, HttpResponse};
 
 /// A request that is being sent.
@@ -31,11 +30,5 @@ pub trait HttpSend: Send + Sync + 'static {
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         (**self).send(request)
-    }
-}
-
-impl HttpSend for HttpMock {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
-        Box::pin(std::future::ready(self.exchange(request)))
     }
 }

@@ -8,22 +8,13 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 
 use super::error::HttpError;
 
-/// With or without TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpScheme {
-    /// `http`: without TLS.
-    Http,
-    /// `https`: with TLS.
-    Https,
-}
-
 /// An absolute URL of HTTP: scheme, host, port, path and query. User and password are refused,
 /// because they belong in an `Authorization` header, which is not logged.
 ///
 /// ```
-/// use antiphon_shell::http::{HttpScheme, HttpUrl};
+/// use antiphon_shell::http::HttpUrl;
 /// let url: HttpUrl = "https://node.example/rpc?key=1".parse()?;
-/// assert_eq!((url.scheme(), url.host(), url.port()), (HttpScheme::Https, "node.example", 443));
+/// assert_eq!((url.is_tls(), url.host(), url.port()), (true, "node.example", 443));
 /// assert_eq!((url.authority(), url.target()), ("node.example", "/rpc?key=1"));
 /// # Ok::<(), antiphon_shell::http::HttpError>(())
 /// ```
@@ -31,12 +22,9 @@ pub enum HttpScheme {
 pub struct HttpUrl(Uri);
 
 impl HttpUrl {
-    /// With or without TLS.
-    pub fn scheme(&self) -> HttpScheme {
-        match self.0.scheme() == Some(&Scheme::HTTPS) {
-            true => HttpScheme::Https,
-            false => HttpScheme::Http,
-        }
+    /// Whether it is `https`: over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.0.scheme() == Some(&Scheme::HTTPS)
     }
 
     /// Host and port as written, for the `Host` header.
@@ -52,11 +40,8 @@ impl HttpUrl {
 
     /// The port: as written, or the scheme's own.
     pub fn port(&self) -> u16 {
-        let port = match self.scheme() {
-            HttpScheme::Http => 80,
-            HttpScheme::Https => 443,
-        };
-        self.0.port_u16().unwrap_or(port)
+        let port = self.0.port_u16();
+        port.unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
     /// Path and query.
@@ -110,13 +95,14 @@ impl fmt::Display for HttpUrl {
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (authority, path) = (self.authority(), self.0.path());
-        write!(f, "HttpUrl({:?} {authority}{path})", self.scheme())
+        let scheme = self.0.scheme_str().unwrap_or_default();
+        write!(f, "HttpUrl({scheme}://{authority}{path})")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HttpScheme, HttpUrl};
+    use super::HttpUrl;
 
     // HTP-05 SEC-15
     #[test]
@@ -140,7 +126,7 @@ mod tests {
                 (host, port, target),
                 "{text}"
             );
-            assert_eq!(url.scheme() == HttpScheme::Https, text.starts_with("https"));
+            assert_eq!(url.is_tls(), text.starts_with("https"));
         }
         for text in [
             "",

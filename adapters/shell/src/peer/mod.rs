@@ -4,6 +4,7 @@
 //! calls. If the output is full, calls and notifications wait in a line, in which answers never wait.
 //! Params are written to JSON before the session's lock is taken. Of a refused call nothing is sent.
 
+mod adapter;
 mod start;
 
 use std::borrow::Cow;
@@ -77,7 +78,7 @@ impl Peer {
     }
 
     /// The connection itself.
-    pub fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 

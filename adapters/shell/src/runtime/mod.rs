@@ -50,11 +50,6 @@ pub trait Timer: Send {
 /// A shared runtime.
 pub type SharedRuntime = Arc<dyn Runtime>;
 
-/// Waits until `at`, of the runtime's clock.
-pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
-    runtime.sleep_until(at).await;
-}
-
 /// Runs `future` until `at` at the latest; returns `None` if it took longer, and then it was
 /// dropped. A result that is ready at `at` is returned. If the clock has jumped past `at`, as it
 /// does when the process was stopped, the future gets extra time once: see [`grace`].

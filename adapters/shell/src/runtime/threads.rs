@@ -24,15 +24,11 @@ pub fn epoch() -> std::time::Instant {
     })
 }
 
-/// Runs each task on a thread of its own, with [`block_on`].
-#[derive(Clone, Copy, Debug)]
-pub struct Threads;
+struct Threads;
 
-impl Threads {
-    /// Returns threads as a shared runtime.
-    pub fn shared() -> SharedRuntime {
-        Arc::new(Self)
-    }
+/// Returns a runtime that runs each task on a thread of its own, with [`block_on`].
+pub fn threads() -> SharedRuntime {
+    Arc::new(Threads)
 }
 
 impl Runtime for Threads {
@@ -130,6 +126,9 @@ pub(crate) fn park_until(at: Instant) {
 
 /// Returns a future for [`block_on`], which runs `future` for `span` at most. Its output is `None` if
 /// `future` took longer.
-pub fn within<F: Future>(span: Duration, future: F) -> impl Future<Output = Option<F::Output>> {
+pub(crate) fn within<F: Future>(
+    span: Duration,
+    future: F,
+) -> impl Future<Output = Option<F::Output>> {
     until(&Threads, Threads.now() + span, future)
 }

@@ -18,7 +18,7 @@ pub struct Notification {
 
 impl Notification {
     /// Makes a notification from a session's work.
-    pub fn new(session: &Arc<Session>, message: OwnedNotification) -> Self {
+    pub(crate) fn new(session: &Arc<Session>, message: OwnedNotification) -> Self {
         let session = Arc::clone(session);
         Self { message, session }
     }

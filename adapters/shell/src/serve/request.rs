@@ -46,7 +46,7 @@ pub struct Request {
 
 impl Request {
     /// Makes a request from a session's work.
-    pub fn new(session: &Arc<Session>, message: OwnedNotification, ticket: Ticket) -> Self {
+    pub(crate) fn new(session: &Arc<Session>, message: OwnedNotification, ticket: Ticket) -> Self {
         Self::of(message, Responder::new(session, ticket))
     }
 
@@ -165,6 +165,20 @@ impl Request {
         let later = || self.later.get().cloned();
         let panicked = |payload| self.responder.split_off(later()).panicked(payload);
         ran.map_err(panicked).ok()
+    }
+
+    /// Serves the request on this thread, by a service whose methods run one after another, and answers it: the
+    /// messages after it wait, and it holds a permit of the server, which is given back while `serve` waits for its
+    /// own peer.
+    pub fn run_in_turn(self, serve: impl FnOnce(&Self) -> Result<Answer, OwnedError>) {
+        let session = Arc::clone(self.responder.session());
+        session.note_held(self.method(), self.key());
+        session.run_with_permit(|| {
+            if let Some(answer) = self.guard(|| serve(&self)) {
+                // If the connection has closed meanwhile, no answer is awaited.
+                let _ = self.answer(answer);
+            }
+        });
     }
 
     /// The params as the peer wrote them, or as an interceptor has changed them: an array or an

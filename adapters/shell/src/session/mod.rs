@@ -51,7 +51,7 @@ pub(crate) use turn::{Brought, Moved, Next, Sent, WorkBatch};
 use wiring::{session_config, wire};
 
 /// A connection that several threads or tasks share.
-pub struct Session {
+pub(crate) struct Session {
     state: Lock<State>,
     /// How often the lock was taken, for tests.
     #[cfg(debug_assertions)]
@@ -95,7 +95,7 @@ impl Session {
     /// number of `context`; if that is 0, the number of the configuration; and if that is 0 too, one of
     /// its own. If the transport `is_of_messages`, the framing is whole messages, whatever the options say.
     /// Over a stream it must not be whole messages: then the connection ends at once.
-    pub fn new(
+    pub(crate) fn new(
         options: impl Into<Arc<ConnectionConfig>>,
         is_of_messages: bool,
         mut context: Context,
@@ -144,12 +144,12 @@ impl Session {
     }
 
     /// The connection's options.
-    pub fn options(&self) -> &ConnectionConfig {
+    pub(crate) fn options(&self) -> &ConnectionConfig {
         &self.options
     }
 
     /// The dialect: the configured one, or that which was set since.
-    pub fn dialect(&self) -> &Dialect {
+    pub(crate) fn dialect(&self) -> &Dialect {
         self.dialect.get().unwrap_or(&self.options.config.dialect)
     }
 
@@ -169,23 +169,23 @@ impl Session {
 
     /// Values that interceptors and handlers store for later requests of the connection. They have a
     /// lock of their own, which is held until the guard is dropped.
-    pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
+    pub(crate) fn attributes(&self) -> MutexGuard<'_, Attributes> {
         self.attributes.lock()
     }
 
     /// Stores a value of an adapter for the connection, unless there is one.
-    pub fn set_adapter_value(&self, value: impl Any + Send + Sync) {
+    pub(crate) fn set_adapter_value(&self, value: impl Any + Send + Sync) {
         // The first one stays.
         let _ = self.adapter.set(Box::new(value));
     }
 
     /// The value that an adapter has stored, if it has this type.
-    pub fn adapter_value<T: Any>(&self) -> Option<&T> {
+    pub(crate) fn adapter_value<T: Any>(&self) -> Option<&T> {
         self.adapter.get()?.downcast_ref()
     }
 
     /// The runtime that makes the timers and tasks of the connection.
-    pub fn runtime(&self) -> &dyn Runtime {
+    pub(crate) fn runtime(&self) -> &dyn Runtime {
         &*self.runtime
     }
 
@@ -215,18 +215,8 @@ impl Session {
 
     /// How often the lock was taken so far.
     #[cfg(debug_assertions)]
-    pub fn locks(&self) -> usize {
+    pub(crate) fn locks(&self) -> usize {
         self.locks.load(Ordering::Relaxed)
-    }
-
-    /// How many of our calls are open.
-    pub fn calls_open(&self) -> usize {
-        self.lock().conn.calls_open()
-    }
-
-    /// How many bytes of output have been queued in all, and not been written.
-    pub fn transmit_queued(&self) -> u64 {
-        self.lock().conn.transmit_queued()
     }
 
     /// Runs `act` under the lock as one turn, and then wakes the threads and tasks that have
@@ -326,12 +316,12 @@ impl Session {
 
     /// Takes the details of the request whose handler has just panicked, for a report. `None` if the
     /// handler served no request.
-    pub fn take_panicked(&self) -> Option<RequestDetails> {
+    pub(crate) fn take_panicked(&self) -> Option<RequestDetails> {
         self.lock().take_panicked()
     }
 
     /// Adds a report to the service's work.
-    pub fn report(&self, report: antiphon::session::Report) {
+    pub(crate) fn report(&self, report: antiphon::session::Report) {
         self.act(|state| state.conn.report(report));
     }
 

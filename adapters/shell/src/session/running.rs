@@ -30,7 +30,7 @@ impl Session {
     }
 
     /// The connection's jobs, for [`Pool::run_for`](crate::Pool::run_for).
-    pub fn jobs(&self) -> &Arc<Jobs> {
+    pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         self.jobs.get_or_init(|| Jobs::new(self.address()))
     }
 
@@ -54,7 +54,7 @@ impl Session {
 
     /// Runs a handler on this thread, with a permit of the server, which is given back while the handler
     /// waits for its own peer.
-    pub fn run_with_permit<R>(&self, handler: impl FnOnce() -> R) -> R {
+    pub(crate) fn run_with_permit<R>(&self, handler: impl FnOnce() -> R) -> R {
         match self.dispatcher() {
             Some(dispatcher) => {
                 let seat = Arc::new(dispatcher.clone());
@@ -82,13 +82,13 @@ impl Session {
     }
 
     /// Notes that the handler of this request runs, and the messages after it wait for its end.
-    pub fn note_held(&self, method: &str, request: RequestKey) {
+    pub(crate) fn note_held(&self, method: &str, request: RequestKey) {
         self.act(|state| state.conn.handle_held(method, request));
     }
 
     /// Notes whether there was a thread for a notification of an HTTP exchange. If there was none for any of
     /// them, and the exchange has no reply, it is answered with status 503.
-    pub fn note_notification(&self, is_taken: bool) {
+    pub(crate) fn note_notification(&self, is_taken: bool) {
         let noted = match is_taken {
             true => &self.is_notified,
             false => &self.is_refused,

@@ -181,7 +181,7 @@ impl State {
             return self.conn.handle_read_failed(fault);
         };
         // The exit of a child process is a fault if the child reports a failure, or if a call is open.
-        let is_fault = !exited.status().success() || self.conn.calls_open() > 0;
+        let is_fault = !exited.0.success() || self.conn.calls_open() > 0;
         self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
 

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crate::session::Session;
 use crate::session::{Brought, Moved, Sent, WorkBatch};
-use crate::{Runtime, Session, Task, Timer};
+use crate::{Runtime, Task, Timer};
 use antiphon::Instant;
 
 /// A clock that is moved by hand, and counts how often it is looked at.

@@ -1,10 +1,10 @@
 //! A client over HTTP without a network: what its interceptors do to a request.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use crate::http::{HttpMock, HttpRequest};
+use crate::http::{HttpRequest, HttpSend, HttpSending};
 use crate::{CallError, Client, ClientConfig, Headers, SharedRuntime, block_on};
 use antiphon::Config;
 use antiphon::service::{
@@ -12,10 +12,17 @@ use antiphon::service::{
     Tracing,
 };
 
+use super::http_mock::HttpMock;
 use super::measured::measured;
 use super::support::Hand;
 
 const URL: &str = "http://a/rpc";
+
+impl HttpSend for HttpMock {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
+        Box::pin(ready(self.exchange(request)))
+    }
+}
 
 fn client(options: ClientConfig, mock: &Arc<HttpMock>) -> Client {
     let clock: SharedRuntime = Arc::new(Hand::default());

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::session::Session;
 use crate::session::{Brought, Moved, Next, Sent, Work, WorkBatch};
 use crate::{
-    BatchBuilder, ConnectionConfig, Peer, PendingBatch, PendingCall, Request, Responder, Session,
+    BatchBuilder, ConnectionConfig, Peer, PendingBatch, PendingCall, Request, Responder,
     SharedRuntime, block_on,
 };
 use antiphon::{Closed, Config, Instant, SendError};

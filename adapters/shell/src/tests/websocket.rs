@@ -9,10 +9,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::session::Session;
 use crate::session::Work;
 use crate::{
-    ConnectionConfig, Context, Peer, PendingCall, Report, Request, Responder, Session,
-    SharedRuntime, block_on,
+    ConnectionConfig, Context, Peer, PendingCall, Report, Request, Responder, SharedRuntime,
+    block_on,
 };
 use antiphon::websocket::CloseCode;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome};

@@ -66,11 +66,11 @@ struct State {
 }
 
 /// A job.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The jobs of one connection.
 #[derive(Debug)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     /// The address of the connection's session.
     session: usize,
     /// How many of them run.
@@ -138,20 +138,20 @@ impl Pool {
 
     /// Runs `job` on a thread, now or later. Returns it if too many jobs wait, or if the pool has no
     /// thread and the system refuses one.
-    pub fn run(&self, job: Job) -> Result<(), Job> {
+    pub(crate) fn run(&self, job: Job) -> Result<(), Job> {
         self.push(None, job, true)
     }
 
     /// Runs `job` of a connection as [`run`](Self::run) does. Its jobs are those of
-    /// [`Session::jobs`](crate::Session::jobs).
-    pub fn run_for(&self, jobs: &Arc<Jobs>, job: Job) -> Result<(), Job> {
+    /// [`Session::jobs`](crate::session::Session::jobs).
+    pub(crate) fn run_for(&self, jobs: &Arc<Jobs>, job: Job) -> Result<(), Job> {
         self.push(Some(Arc::clone(jobs)), job, true)
     }
 
     /// Runs `job` of a connection on a thread, now or later, however many jobs run and wait: on one of the
     /// further threads if need be. It does not count for [`run`](Self::run), so the caller must bound how
     /// many there are.
-    pub fn run_always(&self, jobs: &Arc<Jobs>, job: Job) {
+    pub(crate) fn run_always(&self, jobs: &Arc<Jobs>, job: Job) {
         // Without a thread it waits for the one of a later job.
         let _ = self.push(Some(Arc::clone(jobs)), job, false);
     }

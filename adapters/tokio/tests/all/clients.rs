@@ -13,7 +13,7 @@ use antiphon_net::{NetRuntime, connect_on, duplex};
 use antiphon_tokio::service::{Caller, Encoding};
 use antiphon_tokio::{
     BearerAuth, CallError, Client, ClientConfig, Config, ConnectError, Connecting, ConnectionState,
-    Link, ReconnectStrategy, Target, Tokio, VersionPolicy, connect, reconnect,
+    Link, ReconnectStrategy, Target, VersionPolicy, connect, current, reconnect,
 };
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
@@ -97,7 +97,7 @@ async fn a_close_ends_the_attempt_that_is_under_way() {
                 let _held = held;
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 let (near, far) = duplex(1 << 16);
-                give.send(far).map_err(io::Error::other)?;
+                give.send(far).map_err(|_| io::ErrorKind::BrokenPipe)?;
                 Ok(Link::new(near))
             })
         });
@@ -157,7 +157,7 @@ impl antiphon_net::Sockets for Slow {
 // CON-05
 #[tokio::test(start_paused = true)]
 async fn connecting_may_take_as_long_as_the_options_say() {
-    let runtime = NetRuntime::new(Slow(Tokio::current().into()));
+    let runtime = NetRuntime::new(Slow(current().into()));
     for (seconds, is_connected) in [(30, true), (19, false)] {
         let mut options = ClientConfig::from(Config::new());
         options.connect_timeout = Duration::from_secs(seconds);

@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::support::{Memory, Raw};
 use antiphon::{CancelStyle, CloseReason, Closed, Config, ReconnectStrategy, SendError};
 use antiphon_net::{
-    Connecting, ConnectionConfig, Duplex, Handshake, Io, Link, Listen, Secure, Server, duplex,
+    Connecting, ConnectionConfig, Handshake, Io, Link, Listen, Secure, Server, duplex,
 };
 use antiphon_tokio::{
     Answer, CallError, Client, ClientConfig, Driver, Notification, OwnedError, Peer, Request,
-    Service, Target, TcpServer, Tokio, drive, reconnect,
+    Service, Target, TcpServer, current, drive, reconnect,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -57,7 +57,7 @@ impl Service for Slow {
 
 /// A stream of which every other read and every other write is interrupted.
 struct Interrupted {
-    inner: Duplex,
+    inner: Box<dyn Io>,
     /// Whether the next read is interrupted.
     reads: AtomicBool,
     /// Whether the next write is interrupted.
@@ -310,7 +310,7 @@ async fn a_batch_that_is_dropped_gives_its_calls_up() {
     let (near, far) = duplex(4096);
     let near = spawn(near, config, ());
     let _far = spawn(far, Config::new(), Slow);
-    let open = || near.session().calls_open();
+    let open = || near.calls_open();
     let batch = near
         .batch(|batch| {
             batch.call::<()>("wait", ())?;
@@ -369,7 +369,7 @@ impl Secure for Never {
 #[tokio::test(start_paused = true)]
 async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
     let (links, incoming) = unbounded_channel();
-    let server = Server::new(Memory(incoming), Tokio::current())
+    let server = Server::new(Memory(incoming), current())
         .max_connections(1)
         .with_secure(Never);
     let running = server.start(Config::new(), |_| Slow);
@@ -392,7 +392,7 @@ async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
 #[tokio::test(start_paused = true)]
 async fn an_address_has_so_many_places_and_others_have_theirs() {
     let (links, incoming) = unbounded_channel();
-    let server = Server::new(Memory(incoming), Tokio::current()).max_connections_per_address(1);
+    let server = Server::new(Memory(incoming), current()).max_connections_per_address(1);
     let running = server.start(Config::new(), |_| Slow);
     let from = |address: Option<&str>| {
         let (near, far) = duplex(512);
@@ -427,7 +427,7 @@ async fn an_address_has_so_many_places_and_others_have_theirs() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
     let (links, incoming) = unbounded_channel();
-    let server = Server::new(Memory(incoming), Tokio::current());
+    let server = Server::new(Memory(incoming), current());
     let running = server.start(Config::new(), |_| Slow);
     let (near, far) = duplex(512);
     links.send(Link::new(far)).unwrap();
@@ -489,7 +489,7 @@ async fn a_listener_that_fails_is_tried_again_after_a_pause() {
         memory: Memory(incoming),
         tries: 0,
     };
-    let _running = Server::new(listener, Tokio::current()).start(Config::new(), |_| Slow);
+    let _running = Server::new(listener, current()).start(Config::new(), |_| Slow);
     let start = Instant::now();
     let (near, far) = duplex(512);
     links.send(Link::new(far)).unwrap();
@@ -500,7 +500,9 @@ async fn a_listener_that_fails_is_tried_again_after_a_pause() {
 }
 
 /// A client, and the other ends of its connections.
-async fn client(change: impl FnOnce(&mut ClientConfig)) -> (Client, UnboundedReceiver<Duplex>) {
+async fn client(
+    change: impl FnOnce(&mut ClientConfig),
+) -> (Client, UnboundedReceiver<Box<dyn Io>>) {
     let (made, accepted) = unbounded_channel();
     let connect = move || -> Connecting {
         let (near, far) = duplex(4096);
@@ -520,7 +522,7 @@ async fn client(change: impl FnOnce(&mut ClientConfig)) -> (Client, UnboundedRec
 }
 
 /// Reads a line, and then cuts the connection.
-async fn cut(mut far: Duplex) -> String {
+async fn cut(mut far: Box<dyn Io>) -> String {
     let mut line = Vec::new();
     while !line.ends_with(b"\n") {
         let mut byte = [0];

@@ -342,7 +342,7 @@ async fn nothing_is_sent_before_a_call_is_awaited() {
     let sides = sides(Config::new());
     drop(sides.near.call::<()>("add", &(1, 2)));
     drop(sides.near.batch(|batch| batch.call::<()>("add", &(1, 2))));
-    assert_eq!(sides.near.session().transmit_queued(), 0);
+    assert_eq!(sides.near.transmit_queued(), 0);
     // The next call is the first that has an id.
     assert_eq!(sides.near.call::<String>("id", ()).await.unwrap(), "1");
 }

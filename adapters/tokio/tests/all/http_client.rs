@@ -1,6 +1,7 @@
 //! An HTTP client against servers that misbehave.
 #![cfg(feature = "http")]
 
+use std::future::ready;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,16 +11,25 @@ use crate::support::{Echo, Memory, Raw};
 use antiphon::{Config, ErrorProfile, OwnedOutcome, Retry};
 use antiphon_net::{Connecting, Io, Link, NetRuntime, SharedRuntime, connect_on, duplex};
 use antiphon_tokio::http::{
-    HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, HttpSending, ReplyError, endpoint,
-    with_send,
+    HttpError, HttpRequest, HttpResponse, HttpSend, HttpSending, ReplyError, endpoint, with_send,
 };
 use antiphon_tokio::{
-    CallError, Client, ClientConfig, ConnectError, Target, TcpServer, Tokio, connect,
+    CallError, Client, ClientConfig, ConnectError, Target, TcpServer, connect, current,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
+#[path = "../../../shell/src/tests/http_mock.rs"]
+mod http_mock;
+use http_mock::HttpMock;
+
 const URL: &str = "http://test/rpc";
+
+impl HttpSend for HttpMock {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
+        Box::pin(ready(self.exchange(request)))
+    }
+}
 
 /// A connector, and the channel that gives the server's end of every connection it makes.
 fn connector() -> (
@@ -609,7 +619,7 @@ impl antiphon_net::Runtime for Holding {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_dropped_leaves_no_call_waiting() {
     let held = Arc::new(Holding {
-        inner: Tokio::current().into(),
+        inner: current().into(),
         tasks: Some(Mutex::default()),
     });
     let mut options = ClientConfig::from(Config::new());
@@ -641,7 +651,7 @@ async fn a_task_that_is_dropped_leaves_no_call_waiting() {
 
     // If no task runs, nothing is sent, and the client gives up after two attempts.
     let nothing = Arc::new(Holding {
-        inner: Tokio::current().into(),
+        inner: current().into(),
         tasks: None,
     });
     let (dial, mut accepted) = connector();
@@ -686,7 +696,7 @@ async fn a_thousand_calls_at_once_go_over_64_connections() {
         memory: Memory(accepted),
         count: Arc::clone(&count),
     };
-    let server = antiphon_net::Server::new(listener, Tokio::current());
+    let server = antiphon_net::Server::new(listener, current());
     let _running = server.start_protocol(endpoint(Config::new(), Echo::new().0));
     let client = connect(Target::http(URL, dial), Config::new(), ())
         .await

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use antiphon_net::{Duplex, Io, duplex};
+use antiphon_net::{Io, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Config, ConnectionConfig, Link, McpRevision, OutgoingCall, OwnedError, OwnedJson,
@@ -218,7 +218,7 @@ async fn who_does_not_ask_for_progress_hears_none() {
 
 /// The other side of a caller, in memory, which the test reads and writes line by line.
 struct Hand {
-    io: Duplex,
+    io: Box<dyn Io>,
     rest: Vec<u8>,
 }
 
@@ -436,7 +436,7 @@ async fn what_cannot_ask_for_progress_is_refused_and_sends_nothing() {
         let (peer, _hand) = Hand::of(config);
         let call = peer.call::<()>("m", &params).progress(|(): ()| {});
         let refused = call.await;
-        assert_eq!(peer.session().transmit_queued(), 0);
+        assert_eq!(peer.transmit_queued(), 0);
         match refused {
             Err(CallError::Rejected(SendError::Encode(error))) => error.to_string(),
             other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use antiphon_net::{Duplex, duplex};
+use antiphon_net::{Io, duplex};
 use antiphon_tokio::service::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use antiphon_tokio::{
     CallError, Client, ClientConfig, Config, ConnectError, Connecting, ConnectionChange,
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use crate::support::Raw;
 
 /// The far ends of the connections that a client makes.
-pub(crate) struct Server(UnboundedReceiver<Duplex>);
+pub(crate) struct Server(UnboundedReceiver<Box<dyn Io>>);
 
 impl Server {
-    pub(crate) async fn accept(&mut self) -> Raw<Duplex> {
+    pub(crate) async fn accept(&mut self) -> Raw<Box<dyn Io>> {
         Raw::new(self.0.recv().await.expect("a connection"))
     }
 }
@@ -70,7 +70,8 @@ pub(crate) fn target_of(bytes: usize) -> (Target, Server) {
         let (near, far) = duplex(bytes);
         let given = give.send(far);
         let link = given.map(|()| Link::new(near));
-        Box::pin(async { link.map_err(io::Error::other) })
+        let link = link.map_err(|_| io::ErrorKind::BrokenPipe.into());
+        Box::pin(async { link })
     });
     (target, Server(take))
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use antiphon_net::SharedRuntime;
-use antiphon_tokio::Tokio;
+use antiphon_tokio::current;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::time::{advance, timeout};
 
@@ -35,7 +35,7 @@ impl Count {
 fn waiting() -> (SharedRuntime, Arc<Count>, Waker) {
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
-    (Tokio::current().into(), count, waker)
+    (current().into(), count, waker)
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn a_timer_can_be_moved_before_and_after_it_has_gone_off() {
 /// and wake the task at once. A timer of ours that took this for its answer would never go off.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_is_first_asked_by_a_task_that_has_done_its_share_goes_off() {
-    let runtime = Tokio::current();
+    let runtime = current();
     let mut timer = runtime.timer();
     let at = runtime.now() + 10 * SECOND;
     let asked = poll_fn(|cx| {

@@ -2,7 +2,7 @@
 
 /// Names an adapter's transports.
 macro_rules! transports {
-    ($(#[$about:meta])* $module:ident, $adapter:ident, $current:path) => {
+    ($(#[$about:meta])* $module:ident, $adapter:ident) => {
         $(#[$about])*
         pub(super) mod $module {
             use crate::caller::Caller;
@@ -26,7 +26,7 @@ macro_rules! transports {
                 options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<(String, Running)> {
-                let service = router(contract, $current().into());
+                let service = router(contract, $adapter::current().into());
                 match place {
                     Place::Tcp(address) => {
                         let server = TcpServer::bind(address.as_str()).await?;
@@ -73,7 +73,7 @@ macro_rules! transports {
                 options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<Closed> {
-                $adapter::serve_stdio(options, router(contract, $current().into())).await
+                $adapter::serve_stdio(options, router(contract, $adapter::current().into())).await
             }
 
             pub(in crate::transports) async fn reach(
@@ -91,7 +91,7 @@ macro_rules! transports {
                         let options = http_client(web, tls, &options)?;
                         return Ok(Box::new(HttpTasks {
                             client: connect(web.url(), options, ()).await?,
-                            runtime: $current().into(),
+                            runtime: $adapter::current().into(),
                             executor,
                         }));
                     }
@@ -108,7 +108,7 @@ macro_rules! transports {
                 };
                 let peer = attach(link, options, desk);
                 peer.opened().await?;
-                Ok(Box::new(TaskCaller::new(peer, $current().into(), executor)))
+                Ok(Box::new(TaskCaller::new(peer, $adapter::current().into(), executor)))
             }
 
             pub(in crate::transports) fn start(
@@ -116,7 +116,7 @@ macro_rules! transports {
                 options: ChildConfig,
                 desk: Desk,
             ) -> io::Result<(Child, SharedRuntime)> {
-                Ok(($adapter::spawn(command, options, desk)?, $current().into()))
+                Ok(($adapter::spawn(command, options, desk)?, $adapter::current().into()))
             }
         }
     };
@@ -124,9 +124,9 @@ macro_rules! transports {
 
 transports! {
     /// The transports of the tokio adapter.
-    on_tokio, antiphon_tokio, antiphon_tokio::Tokio::current
+    on_tokio, antiphon_tokio
 }
 transports! {
     /// The transports of the adapter for smol and async-std.
-    on_futures, antiphon_async_std, antiphon_async_std::Futures::current
+    on_futures, antiphon_async_std
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, ReconnectStrategy};
-use antiphon_net::{CallError, ChildConfig, ClientConfig, STDERR_TIMEOUT};
+use antiphon_net::{CallError, ChildConfig, ClientConfig};
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
@@ -245,7 +245,7 @@ const LAST_WORDS: &str = "cat >/dev/null; echo why it ends >&2; exit 3";
 /// Options by which it is read a little after the child has exited.
 fn read_late() -> ChildConfig {
     let mut config = ChildConfig::from(Config::new());
-    config.on_stderr = Some(Box::new(|_| std::thread::sleep(STDERR_TIMEOUT / 4)));
+    config.on_stderr = Some(Box::new(|_| std::thread::sleep(Duration::from_millis(25))));
     config
 }
 

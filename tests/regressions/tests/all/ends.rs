@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use antiphon::OwnedError;
 use antiphon::{CloseReason, Config, Framing};
 use antiphon_net::{Answer, ConnectionConfig, Notification, Request};
-use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on, sleep_until};
+use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{self, Executor};
 use antiphon_peer::on_threads;
@@ -126,10 +126,7 @@ fn serve_small(runtime: &str, framing: Framing) -> u8 {
             running.expect("it runs").wait();
         }
         Some(executor) => executor.block_on(async {
-            let runtime = match &executor {
-                Executor::Tokio(_) => antiphon_tokio::Tokio::current().into(),
-                Executor::AsyncIo => antiphon_async_std::Futures::current().into(),
-            };
+            let runtime = antiphon_net::current().into();
             let service = on_tasks::router(Contract::default(), runtime);
             macro_rules! serve {
                 ($adapter:ident) => {{
@@ -401,9 +398,11 @@ fn serve_board(link: Link, board: &Board, runtime: &SharedRuntime) {
 /// Lets the handler go on, once it runs and the server has had time to see the end of its input.
 async fn open_behind_the_end(board: &Board, runtime: &SharedRuntime) {
     while !board.notes().iter().any(|note| note == "slow") {
-        sleep_until(&**runtime, runtime.now() + Duration::from_millis(1)).await;
+        runtime
+            .sleep_until(runtime.now() + Duration::from_millis(1))
+            .await;
     }
-    sleep_until(&**runtime, runtime.now() + A_WHILE).await;
+    runtime.sleep_until(runtime.now() + A_WHILE).await;
     board.open();
 }
 

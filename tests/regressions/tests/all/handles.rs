@@ -81,7 +81,7 @@ fn two_connections_of_one_client_both_had_the_number_0_on_threads() {
 fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
     for rt in RUNTIMES {
         let (tell, opened) = mpsc::channel();
-        let far = Arc::<Mutex<Vec<antiphon_net::Duplex>>>::default();
+        let far = Arc::<Mutex<Vec<Box<dyn antiphon_net::Io>>>>::default();
         let (stop, stopped) = mpsc::channel::<()>();
         let kept = Arc::clone(&far);
         let running = thread::spawn(move || {

@@ -15,7 +15,7 @@ use antiphon_lsp::types::{
 use antiphon_lsp::{LanguageServer, LspPeer, apply_changes};
 use antiphon_net::{
     Answer, CallError, ConnectionConfig, Link, Notification, Peer, Report, Request, Router,
-    Service, SharedRuntime, drive_on, sleep_until,
+    Service, SharedRuntime, drive_on,
 };
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
@@ -355,7 +355,7 @@ fn work_on_the_pool_had_no_context(rt: Rt) {
             if let Ok(worked) = ended.try_recv() {
                 break worked;
             }
-            sleep_until(&*runtime, runtime.now() + SOON / 10).await;
+            runtime.sleep_until(runtime.now() + SOON / 10).await;
         };
         assert!(worked < LONG / 2, "it was not told of the cancel");
     });

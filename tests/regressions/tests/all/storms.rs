@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use antiphon::service::{AnyRequest, CallEnd, Cx, Decision, Interceptor, Reply};
 use antiphon::{Config, OwnedError, State};
-use antiphon_net::{
-    Answer, ConnectionConfig, Context, Dispatcher, Request, Router, SharedRuntime, sleep_until,
-};
+use antiphon_net::{Answer, ConnectionConfig, Context, Dispatcher, Request, Router, SharedRuntime};
 use antiphon_regressions::raw::Raw;
 use antiphon_stress::{LONG, Rt};
 use antiphon_test_support::random::Random;
@@ -90,7 +88,7 @@ struct Shared {
 impl Shared {
     async fn sleep(&self, micros: u64) {
         let until = self.runtime.now() + Duration::from_micros(micros);
-        sleep_until(&*self.runtime, until).await;
+        self.runtime.sleep_until(until).await;
     }
 }
 

@@ -15,7 +15,7 @@ use antiphon::{
     UnknownParams,
 };
 use antiphon_blocking::{CallError, Link, Peer};
-use antiphon_net::{Answer, Request, sleep_until};
+use antiphon_net::{Answer, Request};
 use antiphon_regressions::served::{EVERYWHERE, On};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use antiphon_tokio::{RpcError, service};
@@ -256,7 +256,7 @@ impl Served {
                     stopped.try_recv(),
                     Err(std::sync::mpsc::TryRecvError::Empty)
                 ) {
-                    sleep_until(&*runtime, runtime.now() + step).await;
+                    runtime.sleep_until(runtime.now() + step).await;
                 }
                 drop(running);
             }),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use antiphon::{CancelStyle, Config, OwnedError};
 use antiphon_net::{
     Answer, CallError, ConnectionConfig, Link, Notification, Peer, Report, Request, Running,
-    Service, SharedRuntime, TcpServer, attach, sleep_until,
+    Service, SharedRuntime, TcpServer, attach,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
@@ -53,7 +53,7 @@ impl Service for Handlers {
         match request.method() {
             "wait" => {
                 let at = self.runtime.now() + Duration::from_secs(3);
-                sleep_until(&*self.runtime, at).await;
+                self.runtime.sleep_until(at).await;
             }
             "compute" => compute(100),
             "read" => {
@@ -110,7 +110,7 @@ fn spawning() -> ConnectionConfig {
 async fn until_running(handlers: &Handlers, count: usize) {
     while handlers.running.load(Ordering::SeqCst) != count {
         let soon = handlers.runtime.now() + Duration::from_millis(1);
-        sleep_until(&*handlers.runtime, soon).await;
+        handlers.runtime.sleep_until(soon).await;
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::smol::channel::{Receiver, Sender, unbounded};
 use antiphon_net::{
-    ConnectionConfig, Dispatcher, Duplex, Io, Link, Peer, Report, RequestContext, Router, RunToEnd,
+    ConnectionConfig, Dispatcher, Io, Link, Peer, Report, RequestContext, Router, RunToEnd,
     drive_on, duplex,
 };
 use antiphon_stress::{Rt, on_every_runtime};
@@ -122,7 +122,7 @@ fn router(desk: &Desk) -> Router<Desk> {
 /// A server of one connection, and the bytes of its client.
 struct Sides {
     server: Peer,
-    client: Duplex,
+    client: Box<dyn Io>,
     dispatcher: Dispatcher,
     gate: Sender<()>,
     heard: Receiver<&'static str>,

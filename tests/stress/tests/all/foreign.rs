@@ -12,7 +12,7 @@ use std::thread;
 use antiphon::OwnedError;
 use antiphon::{CloseReason, Config};
 use antiphon_net::{
-    Answer, ConnectionConfig, Duplex, Io, Link, Notification, Peer, Report, Request, Service,
+    Answer, ConnectionConfig, Io, Link, Notification, Peer, Report, Request, Service,
     SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
@@ -94,7 +94,7 @@ impl Serialize for Value {
 
 /// A stream that says something at every step.
 struct Talking {
-    io: Duplex,
+    io: Box<dyn Io>,
     talker: Talker,
 }
 
@@ -329,25 +329,24 @@ fn a_request_and_a_call_take_few_locks() {
         // As a server does.
         link.context.is_accepted = true;
         let (peer, mut driver) = drive_on(link, options, Arc::new(Plain), &runtime);
-        let session = Arc::clone(peer.session());
         // The first polls tell the service that the connection is open.
         for _ in 0..4 {
             assert!(poll(&mut driver).is_pending());
         }
-        let (before, dispatched) = (session.locks(), dispatcher.locks());
+        let (before, dispatched) = (peer.locks(), dispatcher.locks());
         let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}\n";
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(matches!(far.poll_write(cx, request), Poll::Ready(Ok(n)) if n == request.len()));
         assert!(poll(&mut driver).is_pending());
         let mut reply = [0; 512];
         assert!(matches!(far.poll_read(cx, &mut reply), Poll::Ready(Ok(n)) if n > 0));
-        let request_locks = session.locks() - before;
+        let request_locks = peer.locks() - before;
         let dispatcher_locks = dispatcher.locks() - dispatched;
 
         let mut call = Box::pin(peer.call::<u32>("m", ()));
-        let before = session.locks();
+        let before = peer.locks();
         assert!(poll(&mut call).is_pending());
-        let mut call_locks = session.locks() - before;
+        let mut call_locks = peer.locks() - before;
         // The first poll lets other tasks add their calls; the second writes.
         for _ in 0..2 {
             assert!(poll(&mut driver).is_pending());
@@ -355,9 +354,9 @@ fn a_request_and_a_call_take_few_locks() {
         let answer = b"{\"jsonrpc\":\"2.0\",\"result\":7,\"id\":1}\n";
         assert!(matches!(far.poll_write(cx, answer), Poll::Ready(Ok(n)) if n == answer.len()));
         assert!(poll(&mut driver).is_pending());
-        let before = session.locks();
+        let before = peer.locks();
         assert!(matches!(poll(&mut call), Poll::Ready(Ok(7))));
-        call_locks += session.locks() - before;
+        call_locks += peer.locks() - before;
         println!(
             "locks: {request_locks} a request and {dispatcher_locks} of the dispatcher, {call_locks} a call"
         );

@@ -10,7 +10,7 @@ use antiphon::OwnedError;
 use antiphon::{CloseReason, Closed, Config};
 use antiphon_net::{
     Answer, CallError, ConnectionConfig, Driver, Link, Notification, Peer, Report, Request,
-    Responder, Service, SharedRuntime, drive_on, duplex, sleep_until,
+    Responder, Service, SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join, join_all, join3};
@@ -34,7 +34,7 @@ on_every_runtime! {
 }
 
 async fn sleep(runtime: &SharedRuntime, span: Duration) {
-    sleep_until(&**runtime, runtime.now() + span).await;
+    runtime.sleep_until(runtime.now() + span).await;
 }
 
 /// Waits for something that must come.
@@ -536,7 +536,7 @@ fn the_peer_is_told_of_a_dropped_call(rt: Rt) {
         }
         eventually(&runtime, || service.running.load(Ordering::SeqCst) == 0).await;
         assert_eq!(service.most.load(Ordering::SeqCst), 1);
-        assert_eq!(near.session().calls_open(), 0);
+        assert_eq!(near.calls_open(), 0);
     });
 }
 

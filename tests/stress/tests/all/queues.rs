@@ -10,8 +10,7 @@ use std::time::Duration;
 use antiphon::OwnedError;
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
-    Answer, ConnectionConfig, Link, Peer, Queue, QueueTransport, Report, Request, Service,
-    drive_on, sleep_until,
+    Answer, ConnectionConfig, Link, Peer, Queue, QueueTransport, Report, Request, Service, drive_on,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
@@ -123,14 +122,14 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
             }
         }
         for (peer, _) in &peers {
-            assert_eq!(peer.session().calls_open(), 0);
+            assert_eq!(peer.calls_open(), 0);
             assert!(peer.closed().is_none(), "what is for others breaks nothing");
         }
         // Each client has been told of every answer to the other, and of nothing else.
         for ((_, reports), other) in peers.iter().zip(["b", "a"]) {
             while reports.0.lock().unwrap().len() < 50 {
                 let soon = runtime.now() + Duration::from_millis(1);
-                sleep_until(&*runtime, soon).await;
+                runtime.sleep_until(soon).await;
             }
             let reports = reports.0.lock().unwrap();
             assert_eq!(reports.len(), 50);

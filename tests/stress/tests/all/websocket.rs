@@ -10,7 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, ConnectionState, OwnedError, ReconnectStrategy};
-use antiphon_net::sleep_until;
 use antiphon_net::websocket::WebSocketConfig;
 use antiphon_net::{
     Answer, Client, ClientConfig, ConnectError, ConnectionConfig, Context, Request,
@@ -111,7 +110,9 @@ fn start(on: On, route: WebSocketConfig) -> Running {
                 }
             };
             while !inside.load(Ordering::SeqCst) {
-                sleep_until(&*runtime, runtime.now() + Duration::from_millis(2)).await;
+                runtime
+                    .sleep_until(runtime.now() + Duration::from_millis(2))
+                    .await;
             }
             assert!(running.shutdown(LONG).await);
         }),

@@ -13,7 +13,7 @@ use crate::client::config::ClientConfig;
 use crate::context::Context as Facts;
 use crate::options::ConnectionConfig;
 use crate::peer::Peer;
-use crate::runtime::threads::{Threads, block_on};
+use crate::runtime::threads::{block_on, threads};
 use crate::session::Session;
 
 /// One side of a connection that nobody runs.
@@ -22,12 +22,7 @@ struct Side(Arc<Session>);
 impl Default for Side {
     fn default() -> Self {
         let options = ConnectionConfig::new(Config::new());
-        Self(Session::new(
-            options,
-            false,
-            Facts::new(),
-            Threads::shared(),
-        ))
+        Self(Session::new(options, false, Facts::new(), threads()))
     }
 }
 

@@ -10,8 +10,8 @@ use std::io;
 use std::task::{Context, Poll};
 
 use antiphon::{Closed, ErrorObject};
-use antiphon_net::{Duplex, Io, Link, Listen, Server, duplex};
-use antiphon_tokio::{Answer, Notification, OwnedError, Peer, Request, Running, Service, Tokio};
+use antiphon_net::{Io, Link, Listen, Server, duplex};
+use antiphon_tokio::{Answer, Notification, OwnedError, Peer, Request, Running, Service, current};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A listener whose connections the test makes.
@@ -43,13 +43,13 @@ impl Served {
         change: impl FnOnce(Server) -> Server,
     ) -> Self {
         let (links, incoming) = unbounded_channel();
-        let server = change(Server::new(Memory(incoming), Tokio::current()));
+        let server = change(Server::new(Memory(incoming), current()));
         let running = server.start_protocol(protocol);
         Self { running, links }
     }
 
     /// Makes a connection of which each direction holds this many bytes.
-    pub(crate) fn connect(&self, bytes: usize) -> Raw<Duplex> {
+    pub(crate) fn connect(&self, bytes: usize) -> Raw<Box<dyn Io>> {
         let (near, far) = duplex(bytes);
         self.links.send(Link::new(far)).expect("the server runs");
         Raw::new(near)
