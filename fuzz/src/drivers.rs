@@ -12,10 +12,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use antiphon::{CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedOutcome};
-use antiphon_net::{
-    Answer, ConnectionConfig, Driver, Link, Notification, Order, Peer, PendingCall, Report,
-    Request, Service, SharedRuntime, UnmatchedDetails, drive_on,
-};
+use antiphon::session::{Order, Report, UnmatchedDetails};
+use antiphon_net::{Answer, ConnectionConfig, Driver, Link, Notification, Peer, PendingCall, Request, Service, SharedRuntime, drive_on};
 
 use crate::bytes::Bytes;
 use alone::Alone;

@@ -14,8 +14,9 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use antiphon::session::Report;
 use antiphon::{Closed, OwnedError, OwnedJson, OwnedOutcome, RequestKey};
-use antiphon_net::{Answer, Notification, Peer, Report, Request, Then, answerable, caught};
+use antiphon_net::{Answer, Notification, Peer, Request, Then, Turns, answerable, caught};
 use async_channel::Receiver;
 
 use crate::serve::Service;
@@ -193,7 +194,7 @@ pub(crate) fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnO
     }
 }
 
-impl<S: Service> antiphon_net::Service for InTurn<S> {
+impl<S: Service> Turns for InTurn<S> {
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let mut state = self.0.lock();
@@ -207,8 +208,14 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
         }
     }
 
-    fn is_in_turn(&self) -> bool {
-        true
+    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
+        self.push(peer, move |_, _| then(outcome));
+    }
+}
+
+impl<S: Service> antiphon_net::Service for InTurn<S> {
+    fn turns(&self) -> Option<&dyn Turns> {
+        Some(self)
     }
 
     async fn opened(&self, peer: &Peer) {
@@ -266,10 +273,6 @@ impl<S: Service> antiphon_net::Service for InTurn<S> {
             let reason = reason.as_ref().map(OwnedJson::as_json);
             service.cancelled(peer, request, reason);
         });
-    }
-
-    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
-        self.push(peer, move |_, _| then(outcome));
     }
 
     fn report(&self, peer: &Peer, report: Report) {

@@ -52,6 +52,7 @@ pub mod tls;
 pub mod websocket;
 
 pub use antiphon::service::BearerAuth;
+pub use antiphon::session::{Order, Report, Severity, UnmatchedDetails, WhenFull};
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as service};
@@ -59,9 +60,8 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
     DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Inbox, InboxEvent, NoConnection,
-    Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
-    ProgressCall, RateLimit, Report, Request, Responder, Routes, Severity, Target,
-    UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
+    RateLimit, Request, Responder, Routes, Target, Wait, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -1,7 +1,8 @@
 //! The [`Service`] that a program writes.
 
+use antiphon::session::Report;
 use antiphon::{Closed, Json, OwnedError, RequestKey};
-use antiphon_net::{Answer, Notification, OnThreads, Peer, Report, Request, Routes, block_on};
+use antiphon_net::{Answer, Notification, OnThreads, Peer, Request, Routes, block_on};
 
 /// Handles the messages of the peer.
 ///

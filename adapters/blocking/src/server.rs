@@ -127,7 +127,7 @@ impl TcpServer {
 /// A server on a Unix socket. The socket's path is removed when the server stops.
 #[cfg(unix)]
 #[derive(Debug)]
-pub struct UnixServer(antiphon_net::UnixServer);
+pub struct UnixServer(antiphon_net::Server);
 
 #[cfg(unix)]
 impl UnixServer {

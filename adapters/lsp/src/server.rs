@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use antiphon::session::Report;
 use antiphon::{CloseReason, Closed, ErrorObject, Json, OwnedError};
 use antiphon_net::{
-    Answer, MethodHandler, Notification, Peer, Report, Request, Router, Service, answerable,
+    Answer, MethodHandler, Notification, Peer, Request, Router, Service, answerable,
 };
 use gen_lsp_types::{
     ExitNotification, InitializeRequest, Notification as _, Request as _, SetTraceNotification,

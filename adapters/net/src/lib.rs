@@ -59,7 +59,7 @@ pub use runtime::futures::{Executor, set_executor};
 pub use server::tcp::TcpServer;
 #[cfg(all(unix, any(feature = "tokio", feature = "async-io")))]
 pub use server::unix::UnixServer;
-pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server};
+pub use server::{Ending, Handshake, Protocol, Running, Secure, Server};
 /// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
 pub use sockets::{NetRuntime, Prepare, Sockets};

@@ -83,7 +83,7 @@ impl NetRuntime {
     }
 
     /// The sockets.
-    pub fn sockets(&self) -> &dyn Sockets {
+    pub(crate) fn sockets(&self) -> &dyn Sockets {
         &*self.sockets
     }
 }

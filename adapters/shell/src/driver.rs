@@ -7,7 +7,7 @@
 //!
 //! A step of an open connection: read, one [turn](Session::turn) under the lock, run handlers,
 //! write. The driver reads and writes while handlers run, so a handler can wait for the peer. Which
-//! messages may begin while others are handled is set by the connection's [`Order`](crate::Order).
+//! messages may begin while others are handled is set by the connection's [`Order`](antiphon::session::Order).
 //! Output that is half written stays in the driver, so no byte is lost between two polls. An idle
 //! connection has no buffer for reading, and keeps one of 4 KiB at most for writing.
 

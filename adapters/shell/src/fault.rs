@@ -76,7 +76,8 @@ pub(crate) fn is_permanent(error: &io::Error) -> bool {
 /// [`io::Error`] with the kind, the text and the causes of that error.
 ///
 /// ```
-/// use antiphon_shell::{Report, to_error};
+/// use antiphon::session::Report;
+/// use antiphon_shell::{to_error};
 /// fn has_timed_out(report: &Report) -> bool {
 ///     let Report::Transport(fault) = report else { return false };
 ///     to_error(fault).kind() == std::io::ErrorKind::TimedOut

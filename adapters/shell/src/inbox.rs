@@ -11,7 +11,6 @@ use antiphon::{Closed, OwnedError};
 use async_channel::{Receiver, Sender, bounded};
 use futures_util::FutureExt;
 
-use crate::debug_fields;
 use crate::peer::Peer;
 use crate::serve::answer::Answer;
 use crate::serve::notification::Notification;
@@ -38,6 +37,7 @@ pub enum InboxEvent {
 
 /// The messages of a connection, in the order in which they arrived. Messages that were not
 /// received yet wait in the connection, within its limits.
+#[derive(Debug)]
 #[must_use = "what the peer says waits here"]
 pub struct Inbox {
     messages: Receiver<InboxEvent>,
@@ -47,7 +47,7 @@ pub struct Inbox {
 }
 
 /// How the connection ended, and how many reports were not received.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct End {
     why: OnceLock<Closed>,
     unreceived: AtomicU64,
@@ -121,8 +121,6 @@ impl Inbox {
         InboxEvent::Closed(self.end.why.get().cloned().unwrap_or(Closed::EndOfInput))
     }
 }
-
-debug_fields!(impl[] Inbox as "Inbox" {});
 
 /// The service that fills an [`Inbox`]. One message waits in the inbox at most, and one in its handler;
 /// the others wait in the connection, within its limits.

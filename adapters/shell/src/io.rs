@@ -53,33 +53,9 @@ pub trait MessageTransport: Send + Unpin + 'static {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-impl Io for Box<dyn Io> {
-    fn has_input(&self) -> bool {
-        (**self).has_input()
-    }
-
-    fn awaits_end(&self) -> bool {
-        (**self).awaits_end()
-    }
-
-    fn as_messages(&mut self) -> Option<&mut dyn MessageTransport> {
-        (**self).as_messages()
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        (**self).poll_read(cx, buf)
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        (**self).poll_write(cx, buf)
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        (**self).poll_flush(cx)
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        (**self).poll_close(cx)
+impl<T: Io> From<T> for Box<dyn Io> {
+    fn from(io: T) -> Self {
+        Box::new(io)
     }
 }
 

@@ -106,11 +106,11 @@ pub struct ConnectionConfig {
     /// does not read. Default 1 s.
     pub linger: Duration,
     /// Whether requests and notifications that nobody serves are reported to the service: see
-    /// [`Report::Unserved`](crate::Report::Unserved). Default on.
+    /// [`Report::Unserved`](antiphon::session::Report::Unserved). Default on.
     pub report_unserved: bool,
     /// Whether a connection that our listener has accepted is closed when it begins like an HTTP
     /// request, before anything of it runs: see
-    /// [`Report::HttpRequest`](crate::Report::HttpRequest). A web page can make a browser send such
+    /// [`Report::HttpRequest`](antiphon::session::Report::HttpRequest). A web page can make a browser send such
     /// a request to any port, with a body that would run. It has no effect over HTTP and WebSocket.
     /// Default on.
     pub refuse_http: bool,

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub use antiphon::service::BearerAuth;
+pub use antiphon::session::{Order, Report, UnmatchedDetails, WhenFull};
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorSmol as RpcError, service_smol as service};
@@ -42,11 +43,10 @@ pub use antiphon_net::{
     ChildConfig, Client, ClientConfig, Connect, ConnectError, Connecting, ConnectionChange,
     ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension,
     Headers, Inbox, InboxEvent, Link, Listen, MessageTransport, MethodHandler, NoConnection,
-    Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
-    ProgressCall, Protocol, Queue, QueueTransport, RateLimit, Report, Request, RequestContext,
-    Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service, Target, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, attach, connect, current, drive, inbox, reconnect, serve,
-    serve_stdio, spawn, to_error,
+    Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
+    Protocol, Queue, QueueTransport, RateLimit, Request, RequestContext, Responder, Router, Routes,
+    RunToEnd, Running, Secure, Server, Service, Target, TcpServer, Wait, attach, connect, current,
+    drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, set_executor};
 #[cfg(feature = "tracing")]

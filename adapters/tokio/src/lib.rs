@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub use antiphon::service::BearerAuth;
+pub use antiphon::session::{Order, Report, UnmatchedDetails, WhenFull};
 pub use antiphon::*;
 #[cfg(feature = "macros")]
 pub use antiphon_macros::{RpcErrorTokio as RpcError, service_tokio as service};
@@ -43,11 +44,10 @@ pub use antiphon_net::{
     ChildConfig, Client, ClientConfig, Connect, ConnectError, Connecting, ConnectionChange,
     ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension,
     Headers, Inbox, InboxEvent, Link, Listen, MessageTransport, MethodHandler, NoConnection,
-    Notification, Order, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress,
-    ProgressCall, Protocol, Queue, QueueTransport, RateLimit, Report, Request, RequestContext,
-    Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service, Target, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, attach, connect, current, drive, inbox, reconnect, serve,
-    serve_stdio, spawn, to_error,
+    Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
+    Protocol, Queue, QueueTransport, RateLimit, Request, RequestContext, Responder, Router, Routes,
+    RunToEnd, Running, Secure, Server, Service, Target, TcpServer, Wait, attach, connect, current,
+    drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -7,10 +7,11 @@ use std::time::Duration;
 use antiphon::service::{
     AsyncMethods, Failure, Implementation, ResultText, ServiceInfo, write_result,
 };
+use antiphon::session::Report;
 use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedOutcome};
 use antiphon_net::{
-    Answer, CallError, Notification, Peer, PendingCall, Report, Request, Router, Service,
-    SharedRuntime, until,
+    Answer, CallError, Notification, Peer, PendingCall, Request, Router, Service, SharedRuntime,
+    until,
 };
 
 use crate::caller::{

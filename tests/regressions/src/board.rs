@@ -249,7 +249,7 @@ impl antiphon_blocking::Service for Board {
         self.note(notification.method());
     }
 
-    fn report(&mut self, _: &antiphon_blocking::Peer, report: antiphon_net::Report) {
+    fn report(&mut self, _: &antiphon_blocking::Peer, report: antiphon::session::Report) {
         self.note(format!("report: {report}"));
     }
 
@@ -329,7 +329,7 @@ impl antiphon_net::Service for Board {
         self.note(notification.method());
     }
 
-    fn report(&self, _: &antiphon_net::Peer, report: antiphon_net::Report) {
+    fn report(&self, _: &antiphon_net::Peer, report: antiphon::session::Report) {
         self.note(format!("report: {report}"));
     }
 

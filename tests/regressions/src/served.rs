@@ -10,10 +10,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use antiphon::session::Report;
 use antiphon::{CloseReason, LimitReached, OwnedError};
 use antiphon_net::SharedRuntime;
 use antiphon_net::http::HttpConfig;
-use antiphon_net::{Answer, ConnectionConfig, Context, Notification, Report, Request};
+use antiphon_net::{Answer, ConnectionConfig, Context, Notification, Request};
 use antiphon_stress::{LONG, Rt};
 use async_io::Timer;
 

@@ -19,14 +19,14 @@ pub fn echo_on_threads(link: Link) -> io::Result<()> {
 ///
 /// # Errors
 /// The stream failed.
-pub async fn echo(mut io: impl Io) -> io::Result<()> {
+pub async fn echo(mut io: Box<dyn Io>) -> io::Result<()> {
     let (mut bytes, mut is_ended) = (Vec::new(), false);
-    std::future::poll_fn(|cx| poll_echo(cx, &mut io, &mut bytes, &mut is_ended)).await
+    std::future::poll_fn(|cx| poll_echo(cx, &mut *io, &mut bytes, &mut is_ended)).await
 }
 
 fn poll_echo(
     cx: &mut Context<'_>,
-    io: &mut impl Io,
+    io: &mut dyn Io,
     bytes: &mut Vec<u8>,
     is_ended: &mut bool,
 ) -> Poll<io::Result<()>> {

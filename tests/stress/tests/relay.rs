@@ -385,7 +385,7 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
                 .any(|state| *state != ConnectionState::Closed)
             {
                 let soon = runtime.now() + Duration::from_millis(1);
-                antiphon_net::sleep_until(&*runtime, soon).await;
+                runtime.sleep_until(soon).await;
             }
             Tally {
                 answered: tallies.iter().map(|one| one.answered).sum(),
@@ -403,7 +403,7 @@ fn main() {
     // Starts the reactor of smol and async-std, which keeps its descriptors until the process ends.
     Rt::Smol.run(|runtime| async move {
         let soon = runtime.now() + Duration::from_millis(1);
-        antiphon_net::sleep_until(&*runtime, soon).await;
+        runtime.sleep_until(soon).await;
     });
     for rt in [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd] {
         for harm in [Harm::Cut, Harm::Silence] {

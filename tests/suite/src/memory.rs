@@ -129,8 +129,6 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use antiphon_net::Io;
-
     use super::{Reader, Shared, Stream, Writer, of_threads};
 
     const LONG: Duration = Duration::from_secs(30);

@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
-use antiphon_net::{Answer, Context, Notification, Peer, Report, Request, answerable, caught};
+use antiphon_net::{Answer, Context, Notification, Peer, Request, answerable, caught};
 
 use crate::in_turn;
 use crate::serve::Service;

@@ -79,12 +79,8 @@ pub struct Link {
 
 impl Link {
     /// Makes a link with an empty context.
-    pub fn new(io: impl Io) -> Self {
-        Self::of_boxed(Box::new(io))
-    }
-
-    fn of_boxed(io: Box<dyn Io>) -> Self {
-        let context = Context::new();
+    pub fn new(io: impl Into<Box<dyn Io>>) -> Self {
+        let (io, context) = (io.into(), Context::new());
         Self { io, context }
     }
 
@@ -96,7 +92,7 @@ impl Link {
     /// Makes two ends of a stream in memory, for a client and a server in one process.
     pub fn pair() -> (Self, Self) {
         let (near, far) = duplex(PAIR_BYTES);
-        (Self::of_boxed(near), Self::of_boxed(far))
+        (Self::new(near), Self::new(far))
     }
 
     /// Sets the facts that the transport knows, for handlers.

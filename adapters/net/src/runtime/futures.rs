@@ -1,6 +1,5 @@
 //! The tasks of smol and of async-std, and the timers and sockets of async-io, as a [`Runtime`].
 
-use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -26,7 +25,7 @@ use antiphon_shell::{Runtime, Task, Timer, epoch};
 
 /// The executor of a program's tasks. Timers and sockets are async-io's with each of them, because
 /// smol and async-std use it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Executor {
     /// smol's global executor.
@@ -43,18 +42,6 @@ impl Executor {
     /// Returns a runtime on this executor, whichever the program's is.
     pub fn runtime(self) -> NetRuntime {
         NetRuntime::new(Futures { executor: self })
-    }
-}
-
-impl fmt::Debug for Executor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            #[cfg(feature = "smol")]
-            Self::Smol => "Smol",
-            #[cfg(feature = "async-std")]
-            Self::AsyncStd => "AsyncStd",
-            Self::Other(_) => "Other",
-        })
     }
 }
 

@@ -11,7 +11,7 @@ use futures_util::task::AtomicWaker;
 /// What a server, and each of its connections, has to do to end. Later signals replace earlier ones, in
 /// this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub(crate) enum End {
     /// Nothing: it goes on.
     No,
     /// Finish running requests, accept no new ones.
@@ -63,8 +63,14 @@ impl Ending {
         Self(Arc::default())
     }
 
+    /// Waits for the first signal: running requests may finish, and no new ones begin. The server drops what has
+    /// not ended in time.
+    pub async fn wait(&mut self) {
+        poll_fn(|cx| self.poll_beyond(End::No, cx)).await;
+    }
+
     /// Ready with the signal once it is a later one than `known`.
-    pub fn poll_beyond(&mut self, known: End, cx: &mut Context<'_>) -> Poll<End> {
+    pub(crate) fn poll_beyond(&mut self, known: End, cx: &mut Context<'_>) -> Poll<End> {
         if let Some(end) = self.0.beyond(known) {
             return Poll::Ready(end);
         }

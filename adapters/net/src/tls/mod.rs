@@ -180,8 +180,8 @@ impl StdError for TlsError {
     }
 }
 
-impl From<Error> for TlsError {
-    fn from(source: Error) -> Self {
+impl TlsError {
+    fn of(source: Error) -> Self {
         let (fault, text) = (TlsFault::of_rustls(&source), source.to_string());
         let source: Box<dyn StdError + Send + Sync> = match fault.is_permanent() {
             true => permanent(source).into(),
@@ -199,7 +199,7 @@ impl From<Error> for TlsError {
 pub(crate) fn explain(error: io::Error) -> io::Error {
     let kind = error.kind();
     match error.downcast::<Error>() {
-        Ok(error) => io::Error::new(kind, TlsError::from(error)),
+        Ok(error) => io::Error::new(kind, TlsError::of(error)),
         Err(error) => error,
     }
 }

@@ -22,7 +22,6 @@ pub struct Address(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Known(SocketAddr),
-    Host(String, u16),
     Text(String),
 }
 
@@ -31,9 +30,6 @@ impl Address {
     pub(crate) async fn resolve(self) -> io::Result<Vec<SocketAddr>> {
         let found = match self.0 {
             Kind::Known(address) => return Ok(vec![address]),
-            Kind::Host(host, port) => {
-                blocking::unblock(move || (&*host, port).to_socket_addrs()).await
-            }
             Kind::Text(text) => blocking::unblock(move || text.to_socket_addrs()).await,
         };
         Ok(found.map_err(lookup_error)?.collect())
@@ -44,7 +40,6 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Known(address) => address.fmt(f),
-            Kind::Host(host, port) => write!(f, "{host}:{port}"),
             Kind::Text(text) => f.write_str(text),
         }
     }
@@ -81,7 +76,7 @@ impl<H: ToString> From<(H, u16)> for Address {
         let host = host.to_string();
         Self(match host.parse::<IpAddr>() {
             Ok(host) => Kind::Known((host, port).into()),
-            Err(_) => Kind::Host(host, port),
+            Err(_) => Kind::Text(format!("{host}:{port}")),
         })
     }
 }

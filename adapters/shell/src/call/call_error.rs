@@ -133,6 +133,13 @@ impl CallError {
 }
 
 impl<E> CallError<E> {
+    pub(crate) fn of_http(error: HttpError) -> Self {
+        match error {
+            HttpError::TimedOut => Self::TimedOut,
+            other => Self::Http(other),
+        }
+    }
+
     /// The status and headers of an HTTP reply, if the reply was not a valid answer.
     pub fn reply(&self) -> Option<&HttpReply> {
         match self {
@@ -217,15 +224,6 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {
             Self::Interceptor(cause) => cause.source(),
             Self::Http(error) => error.source(),
             _ => None,
-        }
-    }
-}
-
-impl<E> From<HttpError> for CallError<E> {
-    fn from(error: HttpError) -> Self {
-        match error {
-            HttpError::TimedOut => Self::TimedOut,
-            other => Self::Http(other),
         }
     }
 }

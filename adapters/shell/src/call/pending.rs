@@ -22,10 +22,7 @@ use crate::work::seat::Away;
 /// A call that waits for its answer: a future of its outcome. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
 pub struct PendingCall {
-    session: Arc<Session>,
-    call: CallId,
-    /// `None` after the outcome was returned.
-    slot: Option<CallSlot>,
+    open: Open<[CallId; 1], CallSlot>,
     away: Option<Away>,
     /// `None` without interceptors.
     intercepted: Option<Box<Intercepted>>,
@@ -34,9 +31,11 @@ pub struct PendingCall {
 impl PendingCall {
     pub(crate) fn new(session: Arc<Session>, call: CallId, slot: CallSlot) -> Self {
         Self {
-            session,
-            call,
-            slot: Some(slot),
+            open: Open {
+                session,
+                calls: [call],
+                slot: Some(slot),
+            },
             away: None,
             intercepted: None,
         }
@@ -49,7 +48,7 @@ impl PendingCall {
 
     /// The call's id.
     pub fn id(&self) -> CallId {
-        self.call
+        self.open.calls[0]
     }
 
     /// Waits for the result.
@@ -71,7 +70,7 @@ impl PendingCall {
     /// Blocks this thread until the call ends, and returns its outcome.
     pub fn wait_outcome(mut self) -> OwnedOutcome {
         // The outcome is returned only once.
-        match self.slot {
+        match self.open.slot {
             Some(_) => block_on(&mut self),
             None => OwnedOutcome::Aborted,
         }
@@ -80,7 +79,7 @@ impl PendingCall {
     /// Blocks this thread until the call ends, for `span` at most. Returns `None` if the call has not
     /// ended by then, or if its outcome was returned before.
     pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        self.slot.as_ref()?;
+        self.open.slot.as_ref()?;
         block_on(within(span, self))
     }
 
@@ -90,7 +89,7 @@ impl PendingCall {
     /// # Errors
     /// [`SendError::NotOpen`] if the call has ended.
     pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
-        self.session.extend(self.call, timeout)
+        self.open.session.extend(self.open.calls[0], timeout)
     }
 
     /// Cancels the call, also at the peer if the dialect has a cancel. Dropping it does the same.
@@ -103,12 +102,12 @@ impl Future for PendingCall {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
         let this = &mut *self;
-        let Some(slot) = &this.slot else {
+        let Some(slot) = &this.open.slot else {
             return Poll::Pending;
         };
-        let (polled, address) = (slot.poll(cx.waker()), this.session.address());
+        let (polled, address) = (slot.poll(cx.waker()), this.open.session.address());
         let outcome = ready!(Away::track(&mut this.away, address, polled));
-        if let Some(slot) = self.slot.take() {
+        if let Some(slot) = self.open.slot.take() {
             give_back(slot);
         }
         Poll::Ready(match self.intercepted.take() {
@@ -118,17 +117,9 @@ impl Future for PendingCall {
     }
 }
 
-impl Drop for PendingCall {
-    fn drop(&mut self) {
-        if self.slot.is_some() {
-            self.session.cancel(self.call);
-        }
-    }
-}
-
 impl fmt::Debug for PendingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PendingCall({})", self.call.number())
+        write!(f, "PendingCall({})", self.open.calls[0].number())
     }
 }
 
@@ -136,10 +127,7 @@ impl fmt::Debug for PendingCall {
 /// have none.
 #[must_use = "dropping a pending batch cancels its calls"]
 pub struct PendingBatch {
-    session: Arc<Session>,
-    calls: Arc<[CallId]>,
-    /// `None` after the outcomes were returned.
-    slot: Option<Arc<Slot<Collector>>>,
+    open: Open<Arc<[CallId]>, Arc<Slot<Collector>>>,
     away: Option<Away>,
     /// `None` without interceptors.
     intercepted: Option<InterceptedBatch>,
@@ -152,9 +140,11 @@ impl PendingBatch {
         slot: Arc<Slot<Collector>>,
     ) -> Self {
         Self {
-            session,
-            calls,
-            slot: Some(slot),
+            open: Open {
+                session,
+                calls,
+                slot: Some(slot),
+            },
             away: None,
             intercepted: None,
         }
@@ -172,12 +162,12 @@ impl Future for PendingBatch {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Collector> {
         let this = &mut *self;
-        let Some(slot) = &this.slot else {
+        let Some(slot) = &this.open.slot else {
             return Poll::Pending;
         };
-        let (polled, address) = (slot.poll(cx.waker()), this.session.address());
+        let (polled, address) = (slot.poll(cx.waker()), this.open.session.address());
         let outcomes = ready!(Away::track(&mut this.away, address, polled));
-        self.slot = None;
+        self.open.slot = None;
         Poll::Ready(match self.intercepted.take() {
             None => outcomes,
             Some(intercepted) => intercepted.end(Ok(outcomes)).unwrap_or_default(),
@@ -185,10 +175,18 @@ impl Future for PendingBatch {
     }
 }
 
-impl Drop for PendingBatch {
+/// Calls whose outcome was not returned yet. Dropping it cancels them.
+struct Open<C: AsRef<[CallId]>, S> {
+    session: Arc<Session>,
+    calls: C,
+    /// `None` after the outcome was returned.
+    slot: Option<S>,
+}
+
+impl<C: AsRef<[CallId]>, S> Drop for Open<C, S> {
     fn drop(&mut self) {
         if self.slot.is_some() {
-            for call in &*self.calls {
+            for call in self.calls.as_ref() {
                 // If it has ended, this does nothing.
                 self.session.cancel(*call);
             }
@@ -199,7 +197,7 @@ impl Drop for PendingBatch {
 impl fmt::Debug for PendingBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingBatch")
-            .field("is_settled", &self.slot.is_none())
+            .field("is_settled", &self.open.slot.is_none())
             .finish_non_exhaustive()
     }
 }

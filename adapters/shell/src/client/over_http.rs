@@ -102,8 +102,9 @@ impl OverHttp {
         &self,
         mut started: Started,
         timeout: Option<Duration>,
-    ) -> Result<Collector, HttpError> {
-        let send = self.send.lock().clone().ok_or(HttpError::Closed)?;
+    ) -> Result<Collector, CallError> {
+        let send = self.send.lock().clone();
+        let send = send.ok_or(CallError::Http(HttpError::Closed))?;
         let runtime = &*self.runtime;
         let due = timeout.map_or(Instant::FAR_FUTURE, |span| runtime.now() + span);
         let exchanged = async {
@@ -118,13 +119,13 @@ impl OverHttp {
             }
         };
         match until(runtime, due, exchanged).await {
-            Some(exchanged) => exchanged,
+            Some(exchanged) => exchanged.map_err(CallError::of_http),
             None if started.is_unsent() => {
                 let why = "there was no connection in time";
                 let error = io::Error::new(io::ErrorKind::TimedOut, why);
-                Err(HttpError::Unsent(error))
+                Err(CallError::Http(HttpError::Unsent(error)))
             }
-            None => Err(HttpError::TimedOut),
+            None => Err(CallError::TimedOut),
         }
     }
 }
@@ -163,7 +164,7 @@ impl Transmit for OverHttp {
         Sending::Other(Box::pin(async move {
             let mut started = self.caller.batch(&batch)?;
             started.add_headers(&batch.take_headers());
-            Ok(self.exchange(started, timeout).await?)
+            self.exchange(started, timeout).await
         }))
     }
 

@@ -93,9 +93,7 @@ impl HttpResponse {
             body: body.into(),
         }
     }
-}
 
-impl HttpResponse {
     /// Returns the error for a sender that has read this much of a reply and finds that it is
     /// larger than `max_bytes`.
     pub fn too_large(self, max_bytes: usize) -> HttpError {

@@ -152,7 +152,10 @@ impl<S: Service> Serve for Serving<S> {
             Work::Cancelled(key, reason) => service.cancelled(peer, key, reason),
             Work::Settled(settled) => {
                 if let Tag::Then(then) = settled.waiter {
-                    service.settled(peer, then, settled.outcome);
+                    match service.turns() {
+                        Some(turns) => turns.settled(peer, then, settled.outcome),
+                        None => then(settled.outcome),
+                    }
                 }
             }
             Work::Report(report) => service.report(peer, report),
@@ -164,7 +167,8 @@ impl<S: Service> Serve for Serving<S> {
     }
 
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.service.poll_ready(cx)
+        let turns = self.0.service.turns();
+        turns.map_or(Poll::Ready(()), |turns| turns.poll_ready(cx))
     }
 
     fn closed(&self, why: Closed) {
@@ -186,7 +190,7 @@ impl Handlers {
         Self {
             permits: Permits::new(peer.session().dispatcher()),
             is_free: peer.session().options().order == Order::Free,
-            is_in_turn: service.is_in_turn(),
+            is_in_turn: service.turns().is_some(),
             session: Arc::clone(peer.session()),
             service: Contained::new(Box::new(Serving(Arc::new(Sides { service, peer }))), None),
             ordered: None,

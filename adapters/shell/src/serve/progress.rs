@@ -82,9 +82,7 @@ impl<T: Serialize> Progress<T> {
         self.peer
             .try_notify_about(self.request, style.method(), params.as_json())
     }
-}
 
-impl<T: Serialize> Progress<T> {
     /// Reports progress in a destructor: a panic of an interceptor is reported to the service.
     pub fn send_at_drop(&self, value: &T) {
         contained(Some(&**self.peer.session()), || {

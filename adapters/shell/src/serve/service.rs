@@ -92,24 +92,11 @@ pub trait Service: Send + Sync + 'static {
         let _ = (peer, request, reason);
     }
 
-    /// Whether the service takes more work; if it is pending, `cx` is woken when it does. Until then messages
-    /// wait in the session, and only cancels and the end reach the service. By default always ready.
-    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let _ = cx;
-        Poll::Ready(())
-    }
-
-    /// Whether requests run one after another: a few are begun together then, and take one place of the server.
-    /// By default they run side by side.
-    fn is_in_turn(&self) -> bool {
-        false
-    }
-
-    /// A call has ended that was sent with [`Call::then`](crate::Call::then). The default calls `then` with
-    /// its outcome here, on the connection's task.
-    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
-        let _ = peer;
-        then(outcome);
+    /// The queue in which the methods of the service wait, if they run one after another, as those of an adapter
+    /// for threads do: a few requests are begun together then, and take one place of the server. By default there
+    /// is none, and requests run side by side.
+    fn turns(&self) -> Option<&dyn Turns> {
+        None
     }
 
     /// Something went wrong of which the peer was told nothing, or only a part. The default ignores it.
@@ -121,6 +108,17 @@ pub trait Service: Send + Sync + 'static {
     fn closed(&self, peer: &Peer, why: Closed) {
         let _ = (peer, why);
     }
+}
+
+/// The queue of a service whose methods run one after another.
+pub trait Turns {
+    /// Whether the service takes more work; if it is pending, `cx` is woken when it does. Until then messages
+    /// wait in the session, and only cancels and the end reach the service.
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// A call has ended that was sent with [`Call::then`](crate::Call::then): runs `then` with its outcome when
+    /// its turn comes. Without a queue it runs on the connection's task.
+    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome);
 }
 
 impl Service for () {}
@@ -155,16 +153,8 @@ impl<S: Service> Service for std::sync::Arc<S> {
         (**self).cancelled(peer, request, reason);
     }
 
-    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
-        (**self).poll_ready(cx)
-    }
-
-    fn is_in_turn(&self) -> bool {
-        (**self).is_in_turn()
-    }
-
-    fn settled(&self, peer: &Peer, then: Then, outcome: OwnedOutcome) {
-        (**self).settled(peer, then, outcome);
+    fn turns(&self) -> Option<&dyn Turns> {
+        (**self).turns()
     }
 
     fn report(&self, peer: &Peer, report: Report) {

@@ -14,7 +14,8 @@ use antiphon::{CancelStyle, Config, OwnedOutcome, SendError};
 
 use crate::driver::drive_session;
 use crate::session::{Next, Work};
-use crate::{ConnectionConfig, Io, Pool, WhenFull, block_on};
+use crate::{ConnectionConfig, Io, Pool, block_on};
+use antiphon::session::WhenFull;
 
 use super::hand::ByHand;
 use super::support::{LONG, Side, poll_once, request};

@@ -12,9 +12,9 @@ use std::time::Duration;
 use crate::session::Session;
 use crate::session::Work;
 use crate::{
-    ConnectionConfig, Context, Peer, PendingCall, Report, Request, Responder, SharedRuntime,
-    block_on,
+    ConnectionConfig, Context, Peer, PendingCall, Request, Responder, SharedRuntime, block_on,
 };
+use antiphon::session::Report;
 use antiphon::websocket::CloseCode;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome};
 use antiphon_websocket::{WebSocketConfig, WebSocketEnd};

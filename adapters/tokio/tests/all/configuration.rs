@@ -40,10 +40,7 @@ impl<R: AnyRequest + ?Sized> Interceptor<R> for Loud {
 }
 
 /// A connection with these options, and its other end.
-fn both(
-    options: impl Into<ConnectionConfig>,
-    router: Router,
-) -> (Peer, Raw<Box<dyn antiphon_net::Io>>) {
+fn both(options: impl Into<ConnectionConfig>, router: Router) -> (Peer, Raw) {
     let (near, far) = duplex(1 << 16);
     let peer = attach(Link::new(near), options, router);
     (peer, Raw::new(far))

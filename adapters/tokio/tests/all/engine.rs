@@ -25,7 +25,11 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Runs a connection over `io` in the background.
-fn spawn(io: impl Io, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
+fn spawn(
+    io: impl Into<Box<dyn Io>>,
+    options: impl Into<ConnectionConfig>,
+    service: impl Service,
+) -> Peer {
     let (peer, driver): (Peer, Driver) = drive(antiphon_tokio::Link::new(io), options, service);
     tokio::spawn(driver);
     peer

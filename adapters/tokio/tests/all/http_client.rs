@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Echo, Memory, Raw};
 use antiphon::{Config, ErrorProfile, OwnedOutcome, Retry};
-use antiphon_net::{Connecting, Io, Link, NetRuntime, SharedRuntime, connect_on, duplex};
+use antiphon_net::{Connecting, Link, NetRuntime, SharedRuntime, connect_on, duplex};
 use antiphon_tokio::http::{
     HttpError, HttpRequest, HttpResponse, HttpSend, HttpSending, ReplyError, endpoint, with_send,
 };
@@ -55,7 +55,7 @@ async fn raw_client(options: impl Into<ClientConfig>) -> (Client, UnboundedRecei
 }
 
 /// The server's end of the next connection.
-async fn accept(accepted: &mut UnboundedReceiver<Link>) -> Raw<Box<dyn Io>> {
+async fn accept(accepted: &mut UnboundedReceiver<Link>) -> Raw {
     Raw::new(accepted.recv().await.expect("a connection").io)
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::support::{Echo, Raw, Served, call, post};
 use antiphon::{Config, http::HttpRules};
-use antiphon_net::Io;
 use antiphon_tokio::http::{Cors, HttpConfig, endpoint};
 use antiphon_tokio::{Answer, ConnectionConfig, OwnedError, Peer, Request, Service};
 use tokio::time::{Instant, sleep, timeout};
@@ -21,7 +20,7 @@ fn serve(options: HttpConfig) -> Served {
 }
 
 /// How long it takes until the server ends the connection.
-async fn cut_after(raw: &mut Raw<Box<dyn Io>>) -> Duration {
+async fn cut_after(raw: &mut Raw) -> Duration {
     let start = Instant::now();
     timeout(Duration::from_secs(3600), raw.end())
         .await

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::Raw;
 use antiphon::Config;
-use antiphon_net::{Io, Link, duplex};
+use antiphon_net::{Link, duplex};
 use antiphon_tokio::{
     Answer, ConnectionConfig, Order, OwnedError, Peer, Report, Request, Router, State, attach,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::Raw;
 use antiphon::Config;
 use antiphon::session::Report;
-use antiphon_net::{Io, Link, duplex};
+use antiphon_net::{Link, duplex};
 use antiphon_tokio::service::Prices;
 use antiphon_tokio::{Answer, CostLimit, OwnedError, Peer, Request, Router, attach};
 use tokio::time::{Instant, sleep, timeout};
@@ -109,7 +109,7 @@ fn router() -> Router {
 
 /// A client of a server in memory.
 struct Client {
-    raw: Raw<Box<dyn Io>>,
+    raw: Raw,
     _serving: Peer,
 }
 

@@ -21,7 +21,7 @@ use crate::support::Raw;
 pub(crate) struct Server(UnboundedReceiver<Box<dyn Io>>);
 
 impl Server {
-    pub(crate) async fn accept(&mut self) -> Raw<Box<dyn Io>> {
+    pub(crate) async fn accept(&mut self) -> Raw {
         Raw::new(self.0.recv().await.expect("a connection"))
     }
 }

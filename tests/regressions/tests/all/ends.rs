@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use antiphon::OwnedError;
 use antiphon::{CloseReason, Config, Framing};
 use antiphon_net::{Answer, ConnectionConfig, Notification, Request};
-use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on};
+use antiphon_net::{Link, Queue, QueueTransport, SharedRuntime, drive_on};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{self, Executor};
 use antiphon_peer::on_threads;

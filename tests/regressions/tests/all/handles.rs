@@ -96,7 +96,7 @@ fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
                 let client = client.unwrap();
                 while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
                     let soon = runtime.now() + Duration::from_millis(2);
-                    antiphon_net::sleep_until(&*runtime, soon).await;
+                    runtime.sleep_until(soon).await;
                 }
                 drop(client);
             });
@@ -336,7 +336,6 @@ fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
     for rt in RUNTIMES {
         let (tell, answered) = mpsc::channel();
         rt.run(|runtime| async move {
-            use antiphon_net::Io as _;
             let (mut near, far) = antiphon_net::duplex(4096);
             let link = antiphon_net::Link::new(far);
             let options = ConnectionConfig::from(Config::mcp(McpRevision::V2025_06_18));
@@ -351,7 +350,7 @@ fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
                         break told;
                     }
                     let soon = runtime.now() + Duration::from_millis(2);
-                    antiphon_net::sleep_until(&*runtime, soon).await;
+                    runtime.sleep_until(soon).await;
                 };
                 assert_eq!(told_by_it, told, "{rt:?}");
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use antiphon::session::Report;
 use antiphon::{AcpVersion, Config, Json, McpRevision, Method, OwnedError, OwnedOutcome};
 use antiphon_lsp::types::{
     ConfigurationParams, ConfigurationRequest, DidChangeTextDocumentNotification,
@@ -14,8 +15,8 @@ use antiphon_lsp::types::{
 };
 use antiphon_lsp::{LanguageServer, LspPeer, apply_changes};
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Link, Notification, Peer, Report, Request, Router,
-    Service, SharedRuntime, drive_on,
+    Answer, CallError, ConnectionConfig, Link, Notification, Peer, Request, Router, Service,
+    SharedRuntime, drive_on,
 };
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 

@@ -2,7 +2,8 @@
 //! assert that it is gone.
 
 use antiphon::Config;
-use antiphon_net::{ConnectionConfig, Order, Pool};
+use antiphon::session::Order;
+use antiphon_net::{ConnectionConfig, Pool};
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
 

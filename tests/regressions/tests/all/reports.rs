@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon::OwnedError;
-use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, Severity, WhenFull};
+use antiphon::session::{Report, Severity, WhenFull};
+use antiphon_net::{Answer, ConnectionConfig, Pool, Request};
 use antiphon_regressions::board::{Server, request};
 use antiphon_regressions::served::EVERYWHERE;
 use antiphon_regressions::{LONG, Rt, on_every_runtime};

@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::service::{AnyRequest, Cx, Decision, Interceptor};
+use antiphon::session::{Order, Report};
 use antiphon::{Config, ErrorObject, Framing, McpRevision, OwnedError, ProgressStyle, SendError};
-use antiphon_net::{
-    Answer, Cancellation, ConnectionConfig, Dispatcher, Order, Peer, Progress, Report, Request,
-};
+use antiphon_net::{Answer, Cancellation, ConnectionConfig, Dispatcher, Peer, Progress, Request};
 use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Board, Server, request};
 use antiphon_regressions::served::{EVERYWHERE, On};

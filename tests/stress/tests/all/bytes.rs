@@ -84,7 +84,7 @@ async fn beside(runtime: &SharedRuntime, work: impl FnOnce() + Send + 'static) {
     let working = thread::spawn(work);
     while !working.is_finished() {
         let soon = runtime.now() + std::time::Duration::from_millis(1);
-        antiphon_net::sleep_until(&**runtime, soon).await;
+        runtime.sleep_until(soon).await;
     }
     working.join().unwrap();
 }
@@ -132,7 +132,7 @@ fn unix_moves_any_bytes(rt: Rt) {
 }
 
 /// Does with an [`Io`], on a task, what [`talk`] does on threads.
-async fn talk_io(mut io: impl Io) -> Vec<u8> {
+async fn talk_io(mut io: Box<dyn Io>) -> Vec<u8> {
     let bytes = any_bytes();
     let (mut written, mut back) = (0, Vec::new());
     let mut is_closed = false;
@@ -184,7 +184,7 @@ fn memory_moves_any_bytes(rt: Rt) {
                 return ended.unwrap();
             }
             let soon = runtime.now() + std::time::Duration::from_millis(1);
-            antiphon_net::sleep_until(&*runtime, soon).await;
+            runtime.sleep_until(soon).await;
         }
     });
 }

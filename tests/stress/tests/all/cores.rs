@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use antiphon::session::Report;
 use antiphon::{CancelStyle, Config, OwnedError};
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Link, Notification, Peer, Report, Request, Running,
-    Service, SharedRuntime, TcpServer, attach,
+    Answer, CallError, ConnectionConfig, Link, Notification, Peer, Request, Running, Service,
+    SharedRuntime, TcpServer, attach,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 

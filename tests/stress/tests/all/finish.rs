@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::smol::channel::{Receiver, Sender, unbounded};
+use antiphon::session::Report;
 use antiphon_net::{
-    ConnectionConfig, Dispatcher, Io, Link, Peer, Report, RequestContext, Router, RunToEnd,
-    drive_on, duplex,
+    ConnectionConfig, Dispatcher, Io, Link, Peer, RequestContext, Router, RunToEnd, drive_on,
+    duplex,
 };
 use antiphon_stress::{Rt, on_every_runtime};
 use antiphon_tokio::{CloseReason, Config, Method, OwnedError, State, service};

@@ -10,10 +10,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use antiphon::OwnedError;
+use antiphon::session::Report;
 use antiphon::{CloseReason, Config};
 use antiphon_net::{
-    Answer, ConnectionConfig, Io, Link, Notification, Peer, Report, Request, Service,
-    SharedRuntime, drive_on, duplex,
+    Answer, ConnectionConfig, Io, Link, Notification, Peer, Request, Service, SharedRuntime,
+    drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use serde::{Serialize, Serializer};
@@ -169,7 +170,7 @@ impl Serialize for Bad {
     }
 }
 
-fn start<S: Service>(runtime: &SharedRuntime, io: impl Io, service: S) -> Peer {
+fn start<S: Service>(runtime: &SharedRuntime, io: impl Into<Box<dyn Io>>, service: S) -> Peer {
     let options = ConnectionConfig::new(Config::new());
     let (peer, driver) = drive_on(Link::new(io), options, Arc::new(service), runtime);
     runtime.spawn(Box::pin(async { drop(driver.await) }));

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antiphon::OwnedError;
+use antiphon::session::Report;
 use antiphon::{CloseReason, Closed, Config};
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Driver, Link, Notification, Peer, Report, Request,
-    Responder, Service, SharedRuntime, drive_on, duplex,
+    Answer, CallError, ConnectionConfig, Driver, Link, Notification, Peer, Request, Responder,
+    Service, SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join, join_all, join3};

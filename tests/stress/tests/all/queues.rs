@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::OwnedError;
+use antiphon::session::Report;
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
-    Answer, ConnectionConfig, Link, Peer, Queue, QueueTransport, Report, Request, Service, drive_on,
+    Answer, ConnectionConfig, Link, Peer, Queue, QueueTransport, Request, Service, drive_on,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 

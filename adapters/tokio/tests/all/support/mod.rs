@@ -49,7 +49,7 @@ impl Served {
     }
 
     /// Makes a connection of which each direction holds this many bytes.
-    pub(crate) fn connect(&self, bytes: usize) -> Raw<Box<dyn Io>> {
+    pub(crate) fn connect(&self, bytes: usize) -> Raw {
         let (near, far) = duplex(bytes);
         self.links.send(Link::new(far)).expect("the server runs");
         Raw::new(near)
@@ -57,8 +57,8 @@ impl Served {
 }
 
 /// The other end of a connection, byte by byte.
-pub(crate) struct Raw<T> {
-    io: T,
+pub(crate) struct Raw {
+    io: Box<dyn Io>,
     rest: Vec<u8>,
 }
 
@@ -80,8 +80,8 @@ impl Message {
     }
 }
 
-impl<T: Io> Raw<T> {
-    pub(crate) fn new(io: T) -> Self {
+impl Raw {
+    pub(crate) fn new(io: Box<dyn Io>) -> Self {
         Self {
             io,
             rest: Vec::new(),
@@ -268,7 +268,7 @@ impl Service for Echo {
 }
 
 /// The lines of a stream.
-impl<T: Io> Raw<T> {
+impl Raw {
     /// Reads the next line.
     pub(crate) async fn line(&mut self) -> String {
         self.line_or_end().await.expect("a line before the end")
