@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use antiphon_shell::{Runtime, SharedRuntime, debug_fields};
+use antiphon_shell::{Runtime, SharedRuntime};
 use socket2::SockRef;
 
 use crate::link::child_started::StartChild;
@@ -111,5 +111,3 @@ impl From<NetRuntime> for SharedRuntime {
         runtime.runtime
     }
 }
-
-debug_fields!(impl[] NetRuntime as "NetRuntime" {});

@@ -79,7 +79,7 @@ pub use router::{
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};
 pub use runtime::threads::{block_on, epoch, threads};
-pub use runtime::{Runtime, SharedRuntime, Task, Timer, until, within_on};
+pub use runtime::{Runtime, SharedRuntime, Task, Timer, until};
 pub use scratch::with_scratch;
 pub use serve::answer::Answer;
 pub use serve::cancellation::Cancellation;

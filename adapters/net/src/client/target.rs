@@ -47,12 +47,10 @@ impl Target {
     pub fn new(connect: impl Connect) -> Self {
         Self(Kind::Function(Arc::new(connect)))
     }
-}
 
-#[cfg(feature = "http")]
-impl Target {
     /// HTTP to `url`, over what `connect` connects to: a Unix socket, a proxy. With `https://` that must be
     /// TLS.
+    #[cfg(feature = "http")]
     pub fn http(url: impl Into<String>, connect: impl Connect) -> Self {
         Self(Kind::Http(url.into(), Arc::new(connect)))
     }

@@ -21,8 +21,7 @@ use hyper::{Request, Response, StatusCode, Version};
 use super::options::HttpConfig;
 use super::phases::Phases;
 use antiphon_shell::{
-    ConnectionConfig, Context, Lost, Service, SharedRuntime, caught, exchange, exchange_peer,
-    within_on,
+    ConnectionConfig, Context, Lost, Service, SharedRuntime, caught, exchange, exchange_peer, until,
 };
 
 /// A service over HTTP. Clones are the same endpoint.
@@ -179,7 +178,8 @@ impl<S: Service> Endpoint<S> {
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
                     polled => polled,
                 });
-                let body = within_on(&**self.runtime(), rules.body_timeout, body).await;
+                let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
+                let body = until(runtime, runtime.now() + timeout, body).await;
                 body.unwrap_or(Body::Late)
             }
         };

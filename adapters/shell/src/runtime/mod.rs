@@ -58,24 +58,6 @@ pub fn until<F: Future>(
     at: Instant,
     future: F,
 ) -> impl Future<Output = Option<F::Output>> {
-    until_due(runtime, move || at, future)
-}
-
-/// Runs `future` for `span` at most, as [`until`] does. The clock is read only if the future is not
-/// ready at once.
-pub fn within_on<F: Future>(
-    runtime: &dyn Runtime,
-    span: Duration,
-    future: F,
-) -> impl Future<Output = Option<F::Output>> {
-    until_due(runtime, move || runtime.now() + span, future)
-}
-
-fn until_due<F: Future, A: FnOnce() -> Instant>(
-    runtime: &dyn Runtime,
-    at: A,
-    future: F,
-) -> Until<'_, F, A> {
     Until {
         runtime,
         at: Some(at),
@@ -92,12 +74,12 @@ const YIELDS: u32 = 16;
 
 pin_project! {
     /// A future with a deadline. It is not an async function, because that would need more memory.
-    struct Until<'r, F, A> {
+    struct Until<'r, F> {
         runtime: &'r dyn Runtime,
-        // `None` after the time was read.
-        at: Option<A>,
+        // `None` after the timer was set.
+        at: Option<Instant>,
         due: Instant,
-        // The timer. `None` before the time was read, and after the time has come.
+        // The timer. `None` before it is needed, and after the time has come.
         asleep: Option<Task>,
         // Zero after the time has come and other tasks have run.
         yields: u32,
@@ -106,7 +88,7 @@ pin_project! {
     }
 }
 
-impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
+impl<F: Future> Future for Until<'_, F> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -115,7 +97,7 @@ impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
             return Poll::Ready(Some(output));
         }
         if let Some(at) = this.at.take() {
-            *this.due = at();
+            *this.due = at;
             *this.asleep = Some(this.runtime.sleep_until(*this.due));
         }
         if let Some(asleep) = this.asleep {
