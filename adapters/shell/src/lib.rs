@@ -59,7 +59,7 @@ pub use call::call_error::{CallError, CallRefused, NoConnection};
 pub use call::pending::{PendingBatch, PendingCall};
 pub use call::{BatchCall, Call};
 pub use client::Client;
-pub use client::config::{ClientConfig, ClientTls, ConnectionChange, Securing};
+pub use client::config::{ClientConfig, ClientTls, ConnectionChange, OnChange, OnReply, Securing};
 pub use client::connect_error::ConnectError;
 pub use client::reconnecting::{Made, Making};
 pub use context::{Context, Headers};

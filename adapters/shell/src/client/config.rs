@@ -64,7 +64,7 @@ pub struct ClientConfig {
     pub max_header_bytes: usize,
     /// Is called with the status and the headers of every HTTP reply, before the call ends, on the task or
     /// thread that waits for it: for session ids, cookies and rate limits. It must not block. Default none.
-    pub on_reply: Option<Arc<dyn Fn(&HttpReply) + Send + Sync>>,
+    pub on_reply: Option<Arc<OnReply>>,
     /// The number of connections that `reconnect` makes, at least one. Each has its own ids, and calls are
     /// spread over the open ones. Default 1.
     pub connections: usize,
@@ -85,7 +85,7 @@ pub struct ClientConfig {
     /// Is called at every change of the state of a connection of `reconnect`, with the error that caused
     /// it; but with [`ConnectionState::Closing`] only when the client is closed. It runs on the thread or
     /// task that made the change, so it must not block. Default none.
-    pub on_change: Option<Arc<dyn Fn(&ConnectionChange) + Send + Sync>>,
+    pub on_change: Option<Arc<OnChange>>,
     pub(crate) on_open: Option<Arc<OnOpen>>,
 }
 
@@ -113,7 +113,10 @@ pub(crate) type OnOpen = dyn Fn(Peer) -> OnOpening + Send + Sync;
 type OnOpening = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 
 /// Is called with the head of each reply: see [`ClientConfig::on_reply`].
-pub(crate) type OnReply = dyn Fn(&HttpReply) + Send + Sync;
+pub type OnReply = dyn Fn(&HttpReply) + Send + Sync;
+
+/// Is called at changes: see [`ClientConfig::on_change`].
+pub type OnChange = dyn Fn(&ConnectionChange) + Send + Sync;
 
 /// A change of the state of one of a client's connections.
 #[derive(Debug)]
