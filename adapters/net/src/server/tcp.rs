@@ -17,7 +17,9 @@ use antiphon_shell::{ConnectionConfig, Context, Service, caught, debug_fields};
 
 /// The hook of a server, which may be set after the listener was made.
 #[derive(Default)]
-struct Hook(OnceLock<Box<dyn Fn(&SockRef<'_>) + Send + Sync>>);
+struct Hook(OnceLock<Box<OnAccept>>);
+
+type OnAccept = dyn Fn(&SockRef<'_>) + Send + Sync;
 
 debug_fields!(impl[] Hook as "Hook" {});
 
