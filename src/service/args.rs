@@ -7,7 +7,7 @@ use super::missing::{absent, null};
 use super::trace_context::META;
 use crate::config::UnknownParams;
 use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind, JsonString, OwnedJson};
-use crate::subscription::Object;
+use crate::subscription::{Object, Style};
 
 impl UnknownParams {
     /// Returns the params without the members that none of these parameters has; `None` if there are
@@ -33,21 +33,51 @@ impl UnknownParams {
     }
 }
 
-/// The params of a call.
-pub(super) struct Given<'j> {
-    pub(super) params: Option<Json<'j>>,
-    pub(super) unknown: UnknownParams,
+/// The params of a call, and what its connection says about them.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenParams<'j> {
+    /// The params.
+    pub params: Option<Json<'j>>,
+    /// What happens to params by names that the method does not have.
+    pub unknown: UnknownParams,
+    /// How the peer asks for progress, if it can.
+    pub progress: Option<Style>,
 }
 
-impl Given<'_> {
-    /// Passes the params to `run`, without those that none of these parameters has, if they are ignored.
-    pub(super) fn known<'n, R>(
-        &self,
-        names: impl Iterator<Item = &'n str> + Clone,
-        run: impl FnOnce(Option<Json<'_>>) -> R,
-    ) -> R {
-        let known = self.unknown.without_unknown(self.params, names);
-        run(known.as_ref().map(OwnedJson::as_json).or(self.params))
+impl<'j> GivenParams<'j> {
+    pub(super) const fn new(params: Option<Json<'j>>, unknown: UnknownParams) -> Self {
+        Self {
+            params,
+            unknown,
+            progress: None,
+        }
+    }
+
+    /// Returns the params for a method that takes them one by one: without the member by which the peer asks for
+    /// progress, and without those by other names, if they are ignored.
+    pub(super) fn known<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> Known<'j> {
+        let params = self.params;
+        let rest = params.and_then(|params| self.progress.as_ref()?.without_token(params));
+        let given = rest.as_ref().map(OwnedJson::as_json).or(params);
+        let known = self.unknown.without_unknown(given, names);
+        known.or(rest).map_or(Known::All(params), Known::Rest)
+    }
+}
+
+/// Params that a method takes one by one.
+pub(super) enum Known<'j> {
+    /// All that were given.
+    All(Option<Json<'j>>),
+    /// Those that are left.
+    Rest(OwnedJson),
+}
+
+impl Known<'_> {
+    pub(super) fn json(&self) -> Option<Json<'_>> {
+        match self {
+            Self::All(params) => *params,
+            Self::Rest(rest) => Some(rest.as_json()),
+        }
     }
 }
 

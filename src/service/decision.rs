@@ -35,7 +35,8 @@ pub enum Decision {
 /// A decision that has to be awaited.
 pub struct Deferred(Pin<Box<dyn Future<Output = Resolve> + Send>>);
 
-type Resolve = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
+/// Makes a decision that was awaited.
+pub type Resolve = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
 
 impl Deferred {
     /// Decides by the result of `future`: with `Ok` the call goes on, and the value is added to its
@@ -68,7 +69,7 @@ impl Deferred {
 
 /// The output is the function that makes the decision.
 impl Future for Deferred {
-    type Output = Box<dyn FnOnce(&mut Cx) -> Decision + Send>;
+    type Output = Resolve;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.as_mut().poll(task)
@@ -79,6 +80,11 @@ impl fmt::Debug for Deferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Deferred")
     }
+}
+
+/// Returns the failure of a call that would have to wait where nothing can.
+pub(super) fn cannot_wait() -> Failure {
+    Failure::Interceptor("an interceptor decides later, where nothing can wait for it".into())
 }
 
 /// The result of calling the interceptors.

@@ -40,7 +40,7 @@ impl<R: ?Sized, S: Clone> FromCall<R, S> for State<S> {
     }
 }
 
-/// The ways to find an argument; the compiler infers which one is used.
+/// The ways to find an argument, and to answer; the compiler infers which one is used.
 pub mod marker {
     /// One parameter.
     #[derive(Debug)]
@@ -51,6 +51,15 @@ pub mod marker {
     /// A value of the request or the router.
     #[derive(Debug)]
     pub enum FromRequest {}
+    /// A handler that returns the answer.
+    #[derive(Debug)]
+    pub enum AtOnce {}
+    /// A handler that returns a future of the answer.
+    #[derive(Debug)]
+    pub enum Awaited {}
+    /// A handler that returns work which runs to its end.
+    #[derive(Debug)]
+    pub enum ToEnd {}
 }
 
 /// An argument of a handler: one parameter, all params as [`Params`], or a type that implements
@@ -239,7 +248,7 @@ pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
 
 /// Returns the names that a description has for the parameters that the handler takes one by one; none if
 /// the handler takes all params as one argument.
-pub fn names_of<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
+pub(super) fn names_of<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
     info: &MethodInfo,
 ) -> Vec<&'static str> {
     let params = info.params().iter().filter(|_| !H::IS_WHOLE);

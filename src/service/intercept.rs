@@ -104,7 +104,7 @@ impl Reply {
 }
 
 /// Returns the failure of a call for which [`Chain::enter`] returned false.
-pub fn left_group() -> Failure {
+pub(super) fn left_group() -> Failure {
     Failure::Interceptor("an interceptor has replaced the method by one outside its group".into())
 }
 
@@ -286,31 +286,8 @@ impl<R: ?Sized + 'static> Chain<R> {
         self.all.is_empty()
     }
 
-    /// Calls the interceptors in their order until one answers, and counts the called ones in
-    /// `asked`. Returns `None` if none answers. If one would decide later, the call fails.
-    pub fn request(
-        &self,
-        asked: &mut usize,
-        cx: &mut Cx,
-        request: &R,
-    ) -> Option<Result<ResultText, Failure>> {
-        match self.ask(asked, cx, request) {
-            Asked::Passed => None,
-            Asked::Answered(answer) => Some(answer),
-            Asked::Deferred(_) => {
-                let cause = "an interceptor decides later, where nothing can wait for it";
-                Some(Err(Failure::Interceptor(cause.into())))
-            }
-        }
-    }
-
-    /// Calls the remaining interceptors in their order, until one answers or decides later, and
-    /// counts the called ones in `asked`.
-    pub fn ask(&self, asked: &mut usize, cx: &mut Cx, request: &R) -> Asked {
-        self.decide(Decision::Continue, asked, cx, request)
-    }
-
-    /// Takes a decision that was made later, and goes on as [`ask`](Self::ask) does.
+    /// Takes a decision, and calls the remaining interceptors in their order until one answers or decides later.
+    /// Counts the called ones in `asked`. The first decision is [`Decision::Continue`].
     pub fn decide(
         &self,
         mut decision: Decision,
@@ -354,16 +331,9 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Reports to the first `asked` interceptors, in reverse order, that the call was cancelled or
-    /// its handler panicked, as [`given_up`](Interceptor::given_up) does.
-    pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
-        for place in (0..asked).rev() {
-            self.given_up_at(place, cx, request);
-        }
-    }
-
-    /// Reports to the interceptor at this place what [`given_up`](Self::given_up) reports to all: for a
-    /// caller that tells the others although one has panicked.
+    /// Reports to the interceptor at this place that the call was cancelled or its handler panicked, as
+    /// [`given_up`](Interceptor::given_up) does. One by one and in reverse order, so that the others hear of it
+    /// although one has panicked.
     pub fn given_up_at(&self, place: usize, cx: &Cx, request: &R) {
         if let Some(interceptor) = self.get(place) {
             interceptor.given_up(cx, request);
@@ -443,7 +413,7 @@ mod tests {
     use core::time::Duration;
     use std::sync::Mutex;
 
-    use super::{Chain, Cx, Decision, Interceptor, Reply};
+    use super::{Asked, Chain, Cx, Decision, Interceptor, Reply};
     use crate::service::Attributes;
     use crate::{Instant, OwnedError, OwnedJson};
 
@@ -491,7 +461,11 @@ mod tests {
         }
         let mut cx = Cx::new(Instant::ZERO, true);
         let mut asked = 0;
-        let answer = chain.request(&mut asked, &mut cx, &());
+        let Asked::Answered(answer) = chain.decide(Decision::Continue, &mut asked, &mut cx, &())
+        else {
+            panic!("the second answers");
+        };
+        let answer = Some(answer);
         assert_eq!(asked, 2);
         let mut reply = Reply::new(answer, Duration::from_secs(2));
         assert_eq!(reply.error().unwrap().code(), 7);

@@ -1,6 +1,7 @@
-//! Calls as the interceptors of a router without a runtime see them, and an interceptor that limits the
-//! rate of calls.
+//! The shell of a router without an adapter, calls as its interceptors see them, and an interceptor that
+//! limits the rate of calls.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{RefCell, RefMut};
@@ -12,13 +13,40 @@ use super::cx::{AnyRequest, Cx};
 use super::decision::Decision;
 use super::intercept::Interceptor;
 use super::limit::Bucket;
+use super::methods::ResultText;
+use super::shell::Shell;
 use crate::config::Config;
 use crate::event::Origin;
 use crate::id::OwnedId;
 use crate::json::{Json, Kept, OwnedJson};
 use crate::time::Instant;
 
-/// A request or a notification, as interceptors of a [`LocalRouter`](super::LocalRouter) see it.
+/// The shell of a router without an adapter: it serves a connection at once, and never waits.
+#[derive(Debug)]
+pub enum Local {}
+
+/// What a router without an adapter remembers.
+#[derive(Default)]
+pub struct LocalState {
+    /// The attributes that interceptors keep for each connection, by the connection's number.
+    pub(super) of_connections: BTreeMap<u32, Attributes>,
+    /// The attributes that interceptors keep for all connections.
+    pub(super) of_router: Attributes,
+    pub(super) clock: Option<fn() -> Instant>,
+    /// The result of the last request, whose memory the next one uses.
+    pub(super) result: ResultText,
+}
+
+impl Shell for Local {
+    type Request = LocalRequest;
+    type Call = ();
+    type Peer = ();
+    type Text = ResultText;
+    type Cell<T> = RefCell<T>;
+    type Own = LocalState;
+}
+
+/// A request or a notification, as interceptors of a router without an adapter see it.
 pub struct LocalRequest {
     pub(super) method: Kept<40>,
     pub(super) params: Option<OwnedJson>,
@@ -26,18 +54,11 @@ pub struct LocalRequest {
     pub(super) id: Option<OwnedId>,
     pub(super) origin: Origin,
     pub(super) config: Config,
-    pub(super) clock: Clock,
+    /// The connection's time, which does not change while the call is served.
+    pub(super) at: Instant,
+    pub(super) clock: Option<fn() -> Instant>,
     pub(super) of_connection: RefCell<Attributes>,
     pub(super) of_router: RefCell<Attributes>,
-}
-
-/// The clock of a call.
-#[derive(Clone, Copy)]
-pub(super) enum Clock {
-    /// The connection's time, which does not change while the call is served.
-    At(Instant),
-    /// The clock that the router was given.
-    Running(fn() -> Instant),
 }
 
 impl LocalRequest {
@@ -94,10 +115,7 @@ impl AnyRequest for LocalRequest {
     }
 
     fn now(&self) -> Instant {
-        match self.clock {
-            Clock::At(now) => now,
-            Clock::Running(now) => now(),
-        }
+        self.clock.map_or(self.at, |now| now())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Methods with names and types: converts params to arguments, and errors to enums and back, and
 //! describes a server.
 //!
-//! This module starts no task, never waits and reads no clock. [`LocalRouter`] serves a
-//! [`Connection`](crate::Connection) without an adapter, also on a microcontroller. The routers of
-//! the adapters, for tasks and threads, are built on the same [`Registry`] and [`Handler`].
+//! This module starts no task, never waits and reads no clock. There is one router, [`Routes`]: as [`LocalRouter`]
+//! it serves a [`Connection`](crate::Connection) without an adapter, also on a microcontroller; each adapter, for
+//! tasks or threads, has a `Router` that awaits what the same router hands out.
 //!
 //! | file | has |
 //! |---|---|
@@ -13,7 +13,9 @@
 //! | `handler` | functions as handlers |
 //! | `methods` | the methods of one value, which `#[service]` makes of a trait |
 //! | `prefix` | what stands before the names of methods |
-//! | `router`, `local` | the router without a runtime, and its calls |
+//! | `router`, `served` | the router, and its handlers |
+//! | `shell`, `local` | what a router needs of an adapter, and what it has without one |
+//! | `typed` | handlers of methods that a type describes |
 //! | **values** | |
 //! | `args`, `params` | params as arguments, and as one type |
 //! | `missing` | what types say of parameters that were left out |
@@ -62,33 +64,35 @@ mod router;
 mod routing_table;
 mod scheduler;
 mod schema;
+mod served;
+mod shell;
 mod trace_context;
 mod tracing;
+mod typed;
 
-pub use args::Arguments;
+pub use args::{Arguments, GivenParams};
 pub use attributes::Attributes;
 pub use auth::{Authorization, BearerAuth, InvalidToken};
 pub use call_end::CallEnd;
 pub use caller::{Caller, Encoding, Stub, Values};
 pub use cx::{AnyRequest, Cx};
-pub use decision::{Asked, Decision, Deferred};
+pub use decision::{Asked, Decision, Deferred, Resolve};
 #[doc(hidden)]
 pub use describe::Parameter;
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, NoAnswer};
 pub use extensions::Discovery;
-pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker, names_of};
-pub use intercept::{Chain, Interceptor, Reply, left_group};
+pub use handler::{Argument, CallParts, Handler, IntoResult, described, marker};
+pub use intercept::{Chain, Interceptor, Reply};
 pub use limit::{Bucket, KeyedBuckets, Prices};
-pub use local::{LocalRateLimit, LocalRequest};
+pub use local::{Local, LocalRateLimit, LocalRequest};
 pub use logging::{CallLog, FieldValue, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]
 pub use methods::{error_members, error_with, error_with_data, not_this_error};
 pub use prefix::Prefix;
 pub use registry::{Naming, RegisterError, Registry, ReservedNames};
-pub use router::LocalRouter;
-pub use routing_table::{Found, Route, RoutingTable};
+pub use router::{LocalRouter, Routes};
 pub use scheduler::{Member, Scheduler, share};
 pub use schema::SchemaOf;
 #[cfg(feature = "openrpc")]
@@ -96,5 +100,8 @@ pub use schema::SchemaOf;
 pub use schema::probe;
 #[doc(hidden)]
 pub use schema::schema_of;
+pub use served::{Answers, Invoked, Later, Served, ServiceMethods, written};
+pub use shell::{Adapter, Awaits, Incoming, Shared, Shell};
 pub use trace_context::TraceContext;
 pub use tracing::{SpanFields, Tracer, Tracing};
+pub use typed::MethodHandler;

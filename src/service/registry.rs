@@ -179,13 +179,6 @@ impl<H> Registry<H> {
         self.methods.remove(name).map(|(_, handler)| handler)
     }
 
-    /// Returns the description of a method, and its handler.
-    pub fn entry(&self, name: &str) -> Option<(&MethodInfo, &H)> {
-        self.methods
-            .get(name)
-            .map(|(info, handler)| (info, handler))
-    }
-
     /// Returns the handler of a method.
     pub fn get(&self, name: &str) -> Option<&H> {
         self.methods.get(name).map(|(_, handler)| handler)

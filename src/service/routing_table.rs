@@ -23,14 +23,16 @@ use super::registry::{Naming, RegisterError, Registry, ReservedNames};
 use crate::config::UnknownParams;
 
 /// The methods of a router by name, each with its handler, and what is said of all of them.
-pub struct RoutingTable<H, R: ?Sized> {
+pub(super) struct RoutingTable<H, R: ?Sized> {
     methods: Registry<Route<H, R>>,
     /// The extensions of each provider, by name.
     providers: Vec<Registry<Route<H, R>>>,
-    naming: Naming,
-    unknown_params: Option<UnknownParams>,
-    /// `None` if names that begin with `rpc.` are ordinary names.
-    discovery: Option<Discovery>,
+    /// How the names of services that are registered from now on are made.
+    pub(super) naming: Naming,
+    /// What happens to params by names that a method does not have.
+    pub(super) unknown_params: Option<UnknownParams>,
+    /// What answers the built-in methods; `None` if names that begin with `rpc.` are ordinary names.
+    pub(super) discovery: Option<Discovery>,
     /// Whether the program has asked for the built-in methods, so that they are on in every dialect.
     is_asked: bool,
     chain: Chain<R>,
@@ -39,36 +41,39 @@ pub struct RoutingTable<H, R: ?Sized> {
 }
 
 /// A method: its handler, and what is to be known before it runs.
-pub struct Route<H, R: ?Sized> {
+pub(super) struct Route<H, R: ?Sized> {
     /// What the router runs.
-    pub handler: H,
+    pub(super) handler: H,
     /// Whether its result is always `null`.
-    pub is_notification: bool,
+    pub(super) is_notification: bool,
     /// What happens to params by names that the method does not have, if it or its service says so.
-    pub unknown_params: Option<UnknownParams>,
+    pub(super) unknown_params: Option<UnknownParams>,
     /// The interceptors of its group.
     group: Option<Chain<R>>,
 }
 
 type Described<H, R> = (MethodInfo, Route<H, R>);
 
+/// The methods of a router under the names that another one gives them, and the interceptors of all of them.
+type Nested<H, R> = (Vec<Described<H, R>>, Chain<R>);
+
 /// What serves a method, in the order in which it is asked: extensions, the router itself, the program.
 #[derive(Debug)]
-pub struct Found<T> {
+pub(super) struct Found<T> {
     /// The extensions of its name. One that fails with *method not found* passes the call on.
-    pub extensions: Vec<T>,
+    pub(super) extensions: Vec<T>,
     /// Whether the router answers it, with [`RoutingTable::discovery`], if no extension does.
-    pub is_built_in: bool,
+    pub(super) is_built_in: bool,
     /// The method of the program.
-    pub method: Option<T>,
+    pub(super) method: Option<T>,
     /// What the router says about params by names that a method does not have.
-    pub unknown_params: Option<UnknownParams>,
+    pub(super) unknown_params: Option<UnknownParams>,
 }
 
 impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     /// Makes a table without methods. The built-in methods are on, except in dialects that have no
     /// [`system_extensions`](crate::Dialect::system_extensions).
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             methods: Registry::new(),
             providers: Vec::new(),
@@ -85,7 +90,7 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     ///
     /// # Errors
     /// The name or the names of its parameters cannot be used.
-    pub fn insert(&mut self, info: MethodInfo, handler: H) -> Result<(), RegisterError> {
+    pub(super) fn insert(&mut self, info: MethodInfo, handler: H) -> Result<(), RegisterError> {
         let route = Route::new(&info, handler);
         self.methods.insert(info, route)
     }
@@ -94,7 +99,7 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     ///
     /// # Errors
     /// As [`insert`](Self::insert), but the name may be taken.
-    pub fn replace(
+    pub(super) fn replace(
         &mut self,
         info: MethodInfo,
         handler: H,
@@ -104,12 +109,12 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     }
 
     /// Removes a method, and returns it.
-    pub fn remove(&mut self, name: &str) -> Option<Route<H, R>> {
+    pub(super) fn remove(&mut self, name: &str) -> Option<Route<H, R>> {
         self.methods.remove(name)
     }
 
     /// Whether a method is registered under a name.
-    pub fn serves(&self, name: &str) -> bool {
+    pub(super) fn serves(&self, name: &str) -> bool {
         self.methods.get(name).is_some()
     }
 
@@ -118,7 +123,7 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     ///
     /// # Errors
     /// A name is taken, blank or reserved.
-    pub fn insert_service<X, F: Fn(usize) -> H>(
+    pub(super) fn insert_service<X, F: Fn(usize) -> H>(
         &mut self,
         service: Implementation<X>,
         info: &ServiceInfo,
@@ -132,7 +137,7 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     ///
     /// # Errors
     /// A name does not begin with `rpc.`.
-    pub fn insert_provider<X, F: Fn(usize) -> H>(
+    pub(super) fn insert_provider<X, F: Fn(usize) -> H>(
         &mut self,
         service: Implementation<X>,
         info: &ServiceInfo,
@@ -146,65 +151,71 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     ///
     /// # Errors
     /// Its name does not begin with `rpc.`.
-    pub fn insert_extension(&mut self, info: MethodInfo, handler: H) -> Result<(), RegisterError> {
+    pub(super) fn insert_extension(
+        &mut self,
+        info: MethodInfo,
+        handler: H,
+    ) -> Result<(), RegisterError> {
         let route = Route::new(&info, handler);
         self.push_provider(Vec::from([(info, route)]))
     }
 
-    /// Adds the methods of another router under a prefix, with its interceptors, which are called after those
-    /// of this router and only for these methods. `handler` makes the handlers of this router of the others.
+    /// Returns the methods of this router as another one serves them under a prefix. `handler` makes the handlers of
+    /// the other router.
     ///
     /// # Errors
-    /// A name cannot be used, or the other router has extensions. Nothing is added then.
-    pub fn nest<G>(
-        &mut self,
-        prefix: Prefix,
-        inner: &RoutingTable<G, R>,
-        handler: impl Fn(&G) -> H,
-    ) -> Result<(), RegisterError> {
-        if !inner.providers.is_empty() {
+    /// This router has extensions, or the prefix is blank.
+    pub(super) fn nested<G>(
+        &self,
+        prefix: &Prefix,
+        handler: impl Fn(&H) -> G,
+    ) -> Result<Nested<G, R>, RegisterError> {
+        if !self.providers.is_empty() {
             return Err(RegisterError::NestedExtensions);
         }
         if prefix.is_blank() && !prefix.is_empty() {
             return Err(RegisterError::BlankPrefix);
         }
-        let nested = inner.methods.entries().map(|(info, route)| {
-            let mut group = inner.chain.clone();
+        let nested = self.methods.entries().map(|(info, route)| {
+            let mut group = self.chain.clone();
             if let Some(own) = &route.group {
                 group.extend(own);
             }
             let route = Route {
                 handler: handler(&route.handler),
                 is_notification: route.is_notification,
-                unknown_params: route.unknown_params.or(inner.unknown_params),
+                unknown_params: route.unknown_params.or(self.unknown_params),
                 group: (!group.is_empty()).then_some(group),
             };
             (info.clone().with_name(prefix.before(info.name())), route)
         });
-        self.methods.insert_all(nested.collect())?;
-        self.groups.extend(&inner.chain);
-        self.groups.extend(&inner.groups);
+        let mut groups = self.chain.clone();
+        groups.extend(&self.groups);
+        Ok((nested.collect(), groups))
+    }
+
+    /// Adds the methods of another router, with its interceptors, which are called after those of this router and
+    /// only for these methods.
+    ///
+    /// # Errors
+    /// A name cannot be used. Nothing is added then.
+    pub(super) fn insert_nested(
+        &mut self,
+        (routes, groups): Nested<H, R>,
+    ) -> Result<(), RegisterError> {
+        self.methods.insert_all(routes)?;
+        self.groups.extend(&groups);
         Ok(())
     }
 
     /// Adds an interceptor after the others. It sees every call.
-    pub fn intercept(&mut self, interceptor: impl Interceptor<R>) {
+    pub(super) fn intercept(&mut self, interceptor: impl Interceptor<R>) {
         self.chain.push(interceptor);
-    }
-
-    /// Sets how the names of services that are registered from now on are made.
-    pub fn set_naming(&mut self, naming: Naming) {
-        self.naming = naming;
-    }
-
-    /// Sets what happens to params by names that a method does not have.
-    pub fn set_unknown_params(&mut self, unknown_params: UnknownParams) {
-        self.unknown_params = Some(unknown_params);
     }
 
     /// Sets what answers the built-in methods, on in every dialect, and returns what did before. `None`
     /// switches all extensions off, and lets methods have names that begin with `rpc.`.
-    pub fn set_discovery(&mut self, discovery: Option<Discovery>) -> Option<Discovery> {
+    pub(super) fn set_discovery(&mut self, discovery: Option<Discovery>) -> Option<Discovery> {
         self.is_asked = true;
         if discovery.is_none() != self.discovery.is_none() {
             self.methods.take_reserved(discovery.is_none());
@@ -213,13 +224,13 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     }
 
     /// Sets whether methods may have names that begin with `rpc.` while there are extensions.
-    pub fn set_reserved_names(&mut self, reserved: ReservedNames) {
+    pub(super) fn set_reserved_names(&mut self, reserved: ReservedNames) {
         let takes = reserved == ReservedNames::Allow || self.discovery.is_none();
         self.methods.take_reserved(takes);
     }
 
     /// Finds what serves a method. `has_extensions` says whether the connection's dialect has extensions.
-    pub fn find(&self, method: &str, has_extensions: bool) -> Found<&Route<H, R>> {
+    pub(super) fn find(&self, method: &str, has_extensions: bool) -> Found<&Route<H, R>> {
         let mut found = Found {
             extensions: Vec::new(),
             is_built_in: false,
@@ -236,7 +247,7 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
 
     /// The interceptors that see a call first; `None` if no interceptor sees a call of what was found, or is
     /// asked which methods it shows.
-    pub fn chain(&self, found: &Found<&Route<H, R>>) -> Option<&Chain<R>> {
+    pub(super) fn chain(&self, found: &Found<&Route<H, R>>) -> Option<&Chain<R>> {
         let in_group = match found.is_built_in {
             true => !self.groups.is_empty(),
             false => found.method.is_some_and(|route| route.group.is_some()),
@@ -246,24 +257,19 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
 
     /// The interceptors that see connections begin and end: those of the router and of its groups. `None` if
     /// there are none.
-    pub fn everywhere(&self) -> Option<Chain<R>> {
+    pub(super) fn everywhere(&self) -> Option<Chain<R>> {
         let mut all = self.chain.clone();
         all.enter(Some(&self.groups));
         (!self.chain.is_empty() || !self.groups.is_empty()).then_some(all)
     }
 
-    /// What answers the built-in methods.
-    pub fn discovery(&self) -> Option<&Discovery> {
-        self.discovery.as_ref()
-    }
-
     /// The descriptions of all methods, sorted by name.
-    pub fn infos(&self) -> impl Iterator<Item = &MethodInfo> {
+    pub(super) fn infos(&self) -> impl Iterator<Item = &MethodInfo> {
         self.methods.infos()
     }
 
     /// The descriptions of all methods, sorted by name, each with the interceptors of its group.
-    pub fn listed(&self) -> impl Iterator<Item = (&MethodInfo, Option<&Chain<R>>)> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = (&MethodInfo, Option<&Chain<R>>)> {
         let entries = self.methods.entries();
         entries.map(|(info, route)| (info, route.group.as_ref()))
     }
@@ -295,26 +301,6 @@ impl<H, R: ?Sized + 'static> RoutingTable<H, R> {
     }
 }
 
-impl<H, R: ?Sized + 'static> Default for RoutingTable<H, R> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<H: Clone, R: ?Sized> Clone for RoutingTable<H, R> {
-    fn clone(&self) -> Self {
-        Self {
-            methods: self.methods.clone(),
-            providers: self.providers.clone(),
-            naming: self.naming.clone(),
-            discovery: self.discovery.clone(),
-            chain: self.chain.clone(),
-            groups: self.groups.clone(),
-            ..*self
-        }
-    }
-}
-
 impl<H, R: ?Sized> Route<H, R> {
     fn new(info: &MethodInfo, handler: H) -> Self {
         Self {
@@ -326,7 +312,7 @@ impl<H, R: ?Sized> Route<H, R> {
     }
 
     /// The interceptors of its group, for [`Chain::enter`].
-    pub fn group(&self) -> Option<&Chain<R>> {
+    pub(super) fn group(&self) -> Option<&Chain<R>> {
         self.group.as_ref()
     }
 }
@@ -343,14 +329,14 @@ impl<H: Clone, R: ?Sized> Clone for Route<H, R> {
 
 impl<T> Found<T> {
     /// Whether anything serves the method.
-    pub fn is_some(&self) -> bool {
+    pub(super) fn is_some(&self) -> bool {
         self.method.is_some() || self.is_built_in || !self.extensions.is_empty()
     }
 }
 
 impl<T: Clone> Found<&T> {
     /// Copies what was found, for a router that has a lock on the table.
-    pub fn cloned(self) -> Found<T> {
+    pub(super) fn cloned(self) -> Found<T> {
         Found {
             extensions: self.extensions.into_iter().cloned().collect(),
             is_built_in: self.is_built_in,

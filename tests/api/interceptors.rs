@@ -11,8 +11,8 @@ use std::time::Duration;
 use antiphon::service::conventions::protocol_version;
 use antiphon::service::{
     AnyRequest, Asked, Authorization, BearerAuth, CallEnd, CallLog, Chain, Cx, Decision, Deferred,
-    Failure, Interceptor, InvalidToken, LoggedCall, Logging, NoAnswer, Reply, SpanFields,
-    TraceContext, Tracer, Tracing,
+    Failure, Interceptor, InvalidToken, LoggedCall, Logging, NoAnswer, Reply, ResultText,
+    SpanFields, TraceContext, Tracer, Tracing,
 };
 use antiphon::{
     ErrorObject, Instant, Json, OwnedError, OwnedId, OwnedJson, SendError, VersionPolicy,
@@ -247,14 +247,15 @@ fn all_are_told_of_ends_and_connections_in_their_order() {
     chain.batch_received(7, 3);
     chain.batch_sent(7, 2);
     let (mut cx, mut asked) = (cx(), 0);
-    assert!(chain.request(&mut asked, &mut cx, &Plain).is_none());
+    assert!(asked_of(&chain, &mut asked, &mut cx, &Plain).is_none());
     assert_eq!(asked, 3);
     let end = CallEnd::new(Duration::from_secs(1), None, None);
     chain.answered(asked, &cx, &Plain, &end);
     // Only the first was asked about this call.
     chain.answered(1, &cx, &Plain, &end);
-    chain.given_up(asked, &cx, &Plain);
-    chain.given_up(1, &cx, &Plain);
+    for place in [2, 1, 0, 0] {
+        chain.given_up_at(place, &cx, &Plain);
+    }
     chain.response(&mut asked, &cx, &Plain, &mut result("1"));
     let mut steps = 0;
     chain.scope(&cx, &Plain, &mut || steps += 1);
@@ -292,11 +293,25 @@ impl<R: ?Sized> Interceptor<R> for Decides {
     }
 }
 
+/// The answer of interceptors that decide at once.
+fn asked_of<R: 'static>(
+    chain: &Chain<R>,
+    asked: &mut usize,
+    cx: &mut Cx,
+    request: &R,
+) -> Option<Result<ResultText, Failure>> {
+    match chain.decide(Decision::Continue, asked, cx, request) {
+        Asked::Passed => None,
+        Asked::Answered(answer) => Some(answer),
+        Asked::Deferred(_) => panic!("nobody decides later"),
+    }
+}
+
 // INT-01
 #[test]
 fn what_an_interceptor_decides_is_what_the_call_comes_to() {
     let asked = |decide| {
-        let outcome = only(Decides(decide)).request(&mut 0, &mut cx(), &Plain);
+        let outcome = asked_of(&only(Decides(decide)), &mut 0, &mut cx(), &Plain);
         outcome.map(|outcome| {
             let outcome = outcome.map(|text| String::from_utf8(text).unwrap());
             outcome.map_err(|failure| {
@@ -317,12 +332,6 @@ fn what_an_interceptor_decides_is_what_the_call_comes_to() {
     assert_eq!(
         asked(|_| Decision::Fail("disk full".into())),
         Some(Err((-32603, Some("disk full".into()))))
-    );
-    // Where nothing can wait, what decides later fails.
-    let cause = "an interceptor decides later, where nothing can wait for it";
-    assert_eq!(
-        asked(|_| Decision::Defer(Deferred::new(async { Ok(1_u8) }))),
-        Some(Err((-32603, Some(cause.into()))))
     );
 }
 
@@ -349,7 +358,9 @@ fn what_is_decided_later_lets_the_call_on_or_answers_it() {
         chain.push(Defers(deferred));
         chain.push(Noting(3, lines.clone()));
         let (mut cx, mut asked) = (cx(), 0);
-        let Asked::Deferred(deferred) = chain.ask(&mut asked, &mut cx, &Plain) else {
+        let Asked::Deferred(deferred) =
+            chain.decide(Decision::Continue, &mut asked, &mut cx, &Plain)
+        else {
             panic!("it decides later");
         };
         assert_eq!(format!("{deferred:?}"), "Deferred");
@@ -569,7 +580,7 @@ fn credentials_are_asked_for_at_each_call_and_shown_nowhere() {
     let chain = only(auth);
     let mut cx = cx();
     let mut ask = || {
-        let asked = chain.request(&mut 0, &mut cx, &Plain);
+        let asked = asked_of(&chain, &mut 0, &mut cx, &Plain);
         let sent = cx.attributes().get::<Authorization>();
         let sent = sent.map(|sent| sent.as_str().to_string());
         let failed = asked.map(|failed| failed.unwrap_err().cause().unwrap().to_string());
@@ -611,7 +622,9 @@ fn a_token_is_awaited_where_its_source_does_not_have_it() {
     let mut cx = cx();
     let mut ask = || {
         let mut asked = 0;
-        let Asked::Deferred(deferred) = chain.ask(&mut asked, &mut cx, &Plain) else {
+        let Asked::Deferred(deferred) =
+            chain.decide(Decision::Continue, &mut asked, &mut cx, &Plain)
+        else {
             panic!("it decides later");
         };
         let decision = now(deferred)(&mut cx);
@@ -649,9 +662,9 @@ fn a_logger_is_told_of_what_it_asks_for() {
     ];
     for mut reply in replies {
         let (mut cx, mut asked) = (cx(), 0);
-        assert!(chain.request(&mut asked, &mut cx, &Plain).is_none());
+        assert!(asked_of(&chain, &mut asked, &mut cx, &Plain).is_none());
         chain.response(&mut asked, &cx, &Plain, &mut reply);
-        chain.given_up(1, &cx, &Plain);
+        chain.given_up_at(0, &cx, &Plain);
     }
     assert_eq!(
         lines.take(),
@@ -742,7 +755,7 @@ fn a_logger_is_told_the_id_to_the_end_and_payloads_only_as_they_are_redacted() {
         let chain = only(logging);
         let begin = || {
             let (mut cx, call) = (cx(), Forgetful(Mutex::new(Some(id("1.0").into_owned()))));
-            assert!(chain.request(&mut 0, &mut cx, &call).is_none());
+            assert!(asked_of(&chain, &mut 0, &mut cx, &call).is_none());
             (cx, call)
         };
         for mut reply in [
@@ -763,7 +776,7 @@ fn a_logger_is_told_the_id_to_the_end_and_payloads_only_as_they_are_redacted() {
             chain.answered(1, &cx, &call, &end);
         }
         let (cx, call) = begin();
-        chain.given_up(1, &cx, &call);
+        chain.given_up_at(0, &cx, &call);
         lines.take()
     };
     let expected = |shown: &str, result: &str| {
@@ -851,7 +864,7 @@ fn a_tracer_that_only_makes_spans_lets_all_pass() {
             ..Known::default()
         };
         let (mut cx, mut steps) = (cx(), 0);
-        assert!(chain.request(&mut 0, &mut cx, &known).is_none());
+        assert!(asked_of(&chain, &mut 0, &mut cx, &known).is_none());
         chain.scope(&cx, &known, &mut || steps += 1);
         chain.response(&mut 1, &cx, &known, &mut result("1"));
         assert!(steps == 1 && cx.params().is_none());
@@ -873,7 +886,7 @@ fn a_call_of_the_peer_runs_in_a_span_that_ends_once_it_is_known_how() {
     };
     let begin = || {
         let mut cx = cx();
-        assert!(chain.request(&mut 0, &mut cx, &known).is_none());
+        assert!(asked_of(&chain, &mut 0, &mut cx, &known).is_none());
         // The state is among the headers, the rest in the params.
         assert_eq!(lines.take(), [r#"start known: Some("31 a=1")"#]);
         assert!(cx.params().is_none() && cx.attributes().get::<SpanFields>().is_none());
@@ -893,12 +906,12 @@ fn a_call_of_the_peer_runs_in_a_span_that_ends_once_it_is_known_how() {
     chain.answered(1, &cx, &known, &end);
     assert_eq!(lines.take(), ["end 5 known: None"]);
     let cx = begin();
-    chain.given_up(1, &cx, &known);
+    chain.given_up_at(0, &cx, &known);
     assert_eq!(lines.take(), [r#"end 5 known: Some("cancelled")"#]);
     // Without a span the step is done all the same.
     let cx = self::cx();
     chain.scope(&cx, &known, &mut || lines.say("step"));
-    chain.given_up(1, &cx, &known);
+    chain.given_up_at(0, &cx, &known);
     assert_eq!(lines.take(), ["step"]);
 }
 
@@ -916,7 +929,7 @@ fn the_peer_is_told_of_the_span_of_a_call() {
         if let Some(set) = set {
             cx.set_params(json(set).to_owned_json());
         }
-        assert!(only(tracing).request(&mut 0, &mut cx, &known).is_none());
+        assert!(asked_of(&only(tracing), &mut 0, &mut cx, &known).is_none());
         let fields = cx.attributes().get::<SpanFields>().unwrap();
         let fields: Vec<_> = fields
             .iter()

@@ -372,6 +372,21 @@ fn a_connection_with_a_fixed_configuration_is_served_too() {
     assert!(answer.contains(r#""data":"x""#), "{answer}");
 }
 
+// INT-01
+#[test]
+fn what_decides_later_fails_where_nothing_can_wait_for_it() {
+    let mut router = LocalRouter::new().intercept(Seen("two", Log::default()));
+    let mut conn: Connection = Connection::new(Config::new());
+    let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"method\":\"later\",\"id\":1}\n");
+    let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
+        panic!("it is a request");
+    };
+    let failure = router.respond(&mut conn, request).unwrap_err();
+    let cause = failure.cause().expect("it has one").to_string();
+    let expected = "an interceptor decides later, where nothing can wait for it";
+    assert_eq!(cause, expected);
+}
+
 // SEC-07
 #[test]
 fn a_local_router_names_an_unknown_method_only_where_it_may() {

@@ -78,18 +78,18 @@ impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
     }
 
     fn opened(&mut self, peer: &Peer) {
-        Routes::opened(self, peer);
+        Self::opened(self, peer);
     }
 
     fn batch(&mut self, peer: &Peer, items: usize) {
-        Routes::batch(self, peer, items);
+        Self::batch(self, peer, items);
     }
 
     fn report(&mut self, peer: &Peer, report: Report) {
-        Routes::report(self, peer, report);
+        Self::report(self, peer, report);
     }
 
     fn closed(&mut self, peer: &Peer, why: Closed) {
-        Routes::closed(self, peer, why);
+        Self::closed(self, peer, why);
     }
 }

@@ -99,11 +99,9 @@ impl TcpServer {
     pub fn start<S: Service>(
         self,
         options: impl Into<ConnectionConfig>,
-        mut make: impl FnMut(SocketAddr) -> S + Send + 'static,
+        make: impl FnMut(&Context) -> S + Send + 'static,
     ) -> io::Result<Running> {
-        let address = self.0.local_addr();
-        let make = on_pool(move |context| make(context.peer_addr.unwrap_or(address)));
-        Ok(Running::new(self.0.start(in_turn(options), make)))
+        Ok(Running::new(self.0.start(in_turn(options), on_pool(make))))
     }
 
     /// Serves over HTTP in the background until the returned value is stopped or dropped. Every

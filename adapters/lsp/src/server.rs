@@ -14,7 +14,7 @@ use std::time::Duration;
 use antiphon::session::Report;
 use antiphon::{CloseReason, Closed, ErrorObject, Json, OwnedError};
 use antiphon_net::{
-    Answer, MethodHandler, Notification, Peer, Request, Router, Service, answerable,
+    Answer, MethodHandler, Notification, Peer, Request, Router, Service, Tasks, answerable,
 };
 use gen_lsp_types::{
     ExitNotification, InitializeRequest, Notification as _, Request as _, SetTraceNotification,
@@ -99,7 +99,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     #[track_caller]
     pub fn on<R: gen_lsp_types::Request + 'static>(
         mut self,
-        handler: impl MethodHandler<LspRequest<R>, S>,
+        handler: impl MethodHandler<LspRequest<R>, S, Tasks>,
     ) -> Self {
         self.router = self.router.on::<LspRequest<R>>(handler);
         self
@@ -113,7 +113,7 @@ impl<S: Clone + Send + Sync + 'static> LanguageServer<S> {
     #[track_caller]
     pub fn on_notification<N: gen_lsp_types::Notification + 'static>(
         mut self,
-        handler: impl MethodHandler<LspNotification<N>, S>,
+        handler: impl MethodHandler<LspNotification<N>, S, Tasks>,
     ) -> Self {
         self.router = self.router.on_notification::<LspNotification<N>>(handler);
         self

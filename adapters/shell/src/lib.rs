@@ -54,6 +54,7 @@ mod text;
 mod wait;
 mod work;
 
+pub use antiphon::service::{MethodHandler, Routes};
 pub use call::batch::BatchBuilder;
 pub use call::call_error::{CallError, CallRefused, NoConnection};
 pub use call::pending::{PendingBatch, PendingCall};
@@ -72,10 +73,7 @@ pub use lock::Lock;
 pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
 pub use outgoing::OutgoingCall;
 pub use peer::Peer;
-pub use router::{
-    Answering, Answers, CostLimit, Extension, MethodHandler, OnThreads, RateLimit, RequestContext,
-    Router, Routes, ServiceMethods, Starting, Tasks, marker,
-};
+pub use router::{CostLimit, Extension, OnThreads, RateLimit, RequestContext, Router, Tasks};
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};
 pub use runtime::threads::{block_on, epoch, threads};

@@ -13,32 +13,20 @@ thread_local! {
 }
 
 /// Values written as JSON text, one after another.
-#[derive(Debug)]
-pub(crate) struct Text(Vec<u8>);
+#[derive(Debug, Default)]
+pub struct Text(Vec<u8>);
 
 impl Text {
-    pub(crate) fn new() -> Self {
-        // A thread that ends keeps no buffer.
-        let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
-        spare.clear();
-        Self(spare)
-    }
-
     /// Writes one value.
     pub(crate) fn of(value: impl Payload) -> Result<Self, SendError> {
-        let mut text = Self::new();
+        let mut text = Self::default();
         text.add(value)?;
         Ok(text)
     }
 
     /// Appends a value, and returns its position.
     pub(crate) fn add(&mut self, value: impl Payload) -> Result<Range<usize>, SendError> {
-        Encoded::write(value, &mut self.0).map_err(SendError::Encode)
-    }
-
-    /// Makes a text of bytes that are JSON already.
-    pub(crate) fn of_json(text: Vec<u8>) -> Self {
-        Self(text)
+        Encoded::write(value, self.as_mut()).map_err(SendError::Encode)
     }
 
     /// Returns a copy of the text as one value; `None` if it is empty.
@@ -46,26 +34,9 @@ impl Text {
         OwnedJson::of_parts(self.0.to_vec()).ok()
     }
 
-    /// Returns the text `null`.
-    pub(crate) fn null() -> Self {
-        let mut text = Self::new();
-        text.0.extend_from_slice(b"null");
-        text
-    }
-
     /// How many bytes there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// The text itself.
-    pub(crate) fn into_json(mut self) -> Vec<u8> {
-        std::mem::take(&mut self.0)
-    }
-
-    /// The buffer, for code that writes one value into it.
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.0
     }
 
     /// Returns the value at this position.
@@ -79,9 +50,34 @@ impl Text {
     }
 }
 
+/// Makes a text of bytes that are JSON already.
+impl From<Vec<u8>> for Text {
+    fn from(text: Vec<u8>) -> Self {
+        Self(text)
+    }
+}
+
+impl From<Text> for Vec<u8> {
+    fn from(mut text: Text) -> Self {
+        std::mem::take(&mut text.0)
+    }
+}
+
+/// The buffer, for code that writes one value into it.
+impl AsMut<Vec<u8>> for Text {
+    fn as_mut(&mut self) -> &mut Vec<u8> {
+        if self.0.capacity() == 0 {
+            // A thread that ends keeps no buffer.
+            self.0 = SPARE.try_with(Cell::take).unwrap_or_default();
+            self.0.clear();
+        }
+        &mut self.0
+    }
+}
+
 impl Drop for Text {
     fn drop(&mut self) {
-        if self.0.capacity() <= KEPT_BYTES {
+        if (1..=KEPT_BYTES).contains(&self.0.capacity()) {
             let spare = std::mem::take(&mut self.0);
             // A thread that ends keeps no buffer.
             let _ = SPARE.try_with(|kept| kept.set(spare));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{LONG, Scripted, echo, within};
 use antiphon::{Config, Framing, SendError};
-use antiphon_blocking::{CallError, Link, Peer, Request, Responder, TcpServer, attach};
+use antiphon_blocking::{CallError, Context, Link, Peer, Request, Responder, TcpServer, attach};
 
 /// In this time a message must have been handled. It is shorter than the timeouts of calls that are to be
 /// answered.
@@ -120,7 +120,7 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
         let server = TcpServer::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let (told, tells) = mpsc::channel();
-        let make = move |_| {
+        let make = move |_: &Context| {
             let told = told.clone();
             let serve = move |peer: &Peer, request: Request, reply: Responder| {
                 match request.method() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{LONG, Scripted, echo, within};
 use antiphon::{CloseReason, Closed, Config};
-use antiphon_blocking::{ConnectionConfig, Link, TcpServer, attach};
+use antiphon_blocking::{ConnectionConfig, Context, Link, TcpServer, attach};
 
 // SRV-32
 #[test]
@@ -15,7 +15,7 @@ fn both_sides_of_a_tcp_connection_call_each_other() {
     within(LONG, || {
         let server = TcpServer::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
-        let make = |_| {
+        let make = |_: &Context| {
             Scripted::new(|_, request, reply| {
                 let text = request.raw_params().unwrap().to_owned_json();
                 reply.spawn(move |reply| {
@@ -60,7 +60,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
             let address = server.local_addr().unwrap();
             let begun = begun.clone();
             let (gone, is_gone) = mpsc::channel::<()>();
-            let make = move |_| {
+            let make = move |_: &Context| {
                 let (begun, gone) = (begun.clone(), gone.clone());
                 let service = Scripted::new(move |_, request, reply| {
                     // Dropped with the service, when the connection is over.
@@ -190,7 +190,7 @@ fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
         let server = TcpServer::bind("127.0.0.1:0").unwrap().max_connections(1);
         let address = server.local_addr().unwrap();
         let (ended, ends) = mpsc::channel();
-        let make = move |_| {
+        let make = move |_: &Context| {
             let (service, log) = Scripted::new(echo);
             ended.send(log).unwrap();
             service

@@ -149,7 +149,7 @@ impl Entries {
         Self {
             number,
             calls: 0,
-            text: Text::new(),
+            text: Text::default(),
             methods: String::new(),
             entries: Vec::new(),
             headers: Vec::new(),

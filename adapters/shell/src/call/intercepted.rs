@@ -310,7 +310,7 @@ impl Intercepted {
             call.method = Cow::Owned(method.into());
         }
         if let Some(params) = self.cx.params() {
-            call.params = Ok(Text::of_json(params.as_bytes().to_vec()));
+            call.params = Ok(Text::from(params.as_bytes().to_vec()));
         }
         Shown::Passed(self)
     }

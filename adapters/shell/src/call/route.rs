@@ -87,7 +87,8 @@ impl CallProgress {
         let style = style.ok_or_else(no_progress).map_err(SendError::Encode)?;
         let route = Arc::new(Route::open(session, style, PROGRESS_BOUND)?);
         let asking = style.ask(params.all(), &route.id.token());
-        let params = Text::of_json(asking.map_err(SendError::Encode)?.into_string().into());
+        let asking = asking.map_err(SendError::Encode)?.into_string();
+        let params = Text::from(asking.into_bytes());
         let id = route.id;
         let before = self.heard.lock().route.replace(route);
         if let Some(before) = before {

@@ -1,28 +1,25 @@
 //! A request, as a handler gets it.
 
-use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, OnceLock};
-use std::time::Duration;
 
 use antiphon::service::{AnyRequest, Attributes, Cx, Failure, conventions};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     DecodeError, ErrorObject, ErrorProfile, Failures, Instant, Json, Origin, OwnedError, OwnedId,
-    OwnedNotification, RequestKey, SendError, Style, UnknownParams,
+    OwnedNotification, RequestKey, SendError, Style,
 };
 use serde::Deserialize;
 
-use crate::guard::{Contained, contained};
+use crate::guard::Contained;
 use crate::peer::Peer;
-use crate::runtime::until;
 use crate::serve::answer::Answer;
 use crate::serve::cancellation::Cancellation;
 use crate::serve::finish::ToEnd;
-use crate::serve::later::{Given, LaterAnswer};
+use crate::serve::later::LaterAnswer;
 use crate::serve::responder::{Answered, Responder, Unbegun};
 use crate::session::Session;
 use crate::work::on_pool::on_pool;
@@ -33,15 +30,13 @@ use crate::work::on_pool::on_pool;
 /// cancelled the request, that the request was cancelled.
 #[derive(Debug)]
 pub struct Request {
-    message: OwnedNotification,
-    responder: Responder,
+    pub(crate) message: OwnedNotification,
+    pub(crate) responder: Responder,
     /// The attributes of interceptors; empty without interceptors.
-    cx: OnceLock<Arc<Contained<Cx, Session>>>,
+    pub(crate) cx: OnceLock<Arc<Contained<Cx, Session>>>,
     /// The answer that comes later, for interceptors to observe; empty before
     /// [`defer`](Self::defer), and without interceptors.
-    later: OnceLock<Arc<LaterAnswer>>,
-    /// What happens to params by unknown names; empty if the configuration decides.
-    unknown_params: OnceLock<UnknownParams>,
+    pub(crate) later: OnceLock<Arc<LaterAnswer>>,
 }
 
 impl Request {
@@ -55,13 +50,12 @@ impl Request {
         Self::of(message, Responder::none(session))
     }
 
-    fn of(message: OwnedNotification, responder: Responder) -> Self {
+    pub(crate) fn of(message: OwnedNotification, responder: Responder) -> Self {
         Self {
             message,
             responder,
             cx: OnceLock::new(),
             later: OnceLock::new(),
-            unknown_params: OnceLock::new(),
         }
     }
 
@@ -73,45 +67,6 @@ impl Request {
     /// The time by the connection's clock.
     pub(crate) fn now(&self) -> Instant {
         self.responder.session().now()
-    }
-
-    /// Converts a failure of a method to what a handler returns for it. A cause that is not sent to the
-    /// peer is reported to the service.
-    pub(crate) fn failed(&self, failure: Failure) -> Result<Answer, OwnedError> {
-        match failure {
-            Failure::Params(error) => Err(self.invalid_params(error)),
-            Failure::Encode(error) => Ok(Answer(Some(Err(SendError::Encode(error))))),
-            Failure::Send(error) => Ok(Answer(Some(Err(error)))),
-            other => Err(other.into_error()),
-        }
-    }
-
-    /// Reports a failure whose error is not sent: that of a notification, or of a request to which an
-    /// interceptor has given another answer.
-    pub(crate) fn report(&self, failure: Failure) {
-        match failure {
-            Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
-            // It has been reported by `unknown_method`.
-            Failure::UnknownMethod(_) => {}
-            Failure::Encode(error) => self.report_failed(OwnedError::internal(error.into())),
-            Failure::Send(error) => self.report_failed(OwnedError::internal(error.into())),
-            Failure::Error(error) if self.is_notification() || error.source().is_some() => {
-                self.report_failed(error);
-            }
-            Failure::Interceptor(cause) => self.report_failed(OwnedError::internal(cause)),
-            _ => {}
-        }
-    }
-
-    fn report_failed(&self, error: OwnedError) {
-        match self.is_notification() {
-            true => {
-                let about = RequestDetails::of_notification(self.method());
-                let session = self.responder.session();
-                session.report(Report::Failed(about, error));
-            }
-            false => self.responder.report_failure(error),
-        }
     }
 
     /// The method.
@@ -131,7 +86,7 @@ impl Request {
     }
 
     /// Reports that the params do not fit, and returns the error that the peer is told.
-    fn invalid_params(&self, error: DecodeError) -> OwnedError {
+    pub(crate) fn invalid_params(&self, error: DecodeError) -> OwnedError {
         let told = Failure::Params(error.clone()).told(self.responder.failures());
         self.responder.report_invalid_params(self.method(), error);
         told
@@ -188,19 +143,6 @@ impl Request {
         set.or_else(|| self.message.params())
     }
 
-    /// Sets what happens to params by unknown names; `None` leaves it to the configuration.
-    pub(crate) fn set_unknown_params(&self, unknown_params: Option<UnknownParams>) {
-        if let Some(unknown_params) = unknown_params {
-            self.unknown_params.get_or_init(|| unknown_params);
-        }
-    }
-
-    /// What happens to params by unknown names.
-    pub(crate) fn unknown_params(&self) -> UnknownParams {
-        let set = self.unknown_params.get().copied();
-        set.unwrap_or_else(|| self.responder.session().dialect().unknown_params)
-    }
-
     /// The value of type `T` that an interceptor has added to the attributes of the request.
     pub fn attribute<T: 'static>(&self) -> Option<&T> {
         self.cx.get()?.attributes().get()
@@ -210,16 +152,6 @@ impl Request {
     /// dropped.
     pub fn connection_attributes(&self) -> MutexGuard<'_, Attributes> {
         self.responder.session().attributes()
-    }
-
-    /// Waits for a future for `span` at most, by the connection's clock. Returns `None` if it takes longer.
-    pub(crate) async fn within<T>(
-        &self,
-        span: Duration,
-        future: impl Future<Output = T>,
-    ) -> Option<T> {
-        let session = self.responder.session();
-        until(session.runtime(), session.now() + span, future).await
     }
 
     /// Waits for `future`, which decides when, or whether, the request begins. Meanwhile no notification
@@ -236,66 +168,19 @@ impl Request {
         .await
     }
 
-    /// Whether the connection is an HTTP request.
-    pub(crate) fn is_exchange(&self) -> bool {
-        self.responder.session().options().config.exchange
-    }
-
-    /// Returns the error with which a request is answered whose handler took too long, and reports it to
-    /// the service.
-    pub(crate) fn timed_out(&self) -> OwnedError {
-        let error = self.error_profile().timeout().into_owned();
-        self.responder.report_failure(error.clone());
-        error
-    }
-
-    /// The errors of the connection's dialect.
-    pub(crate) fn error_profile(&self) -> ErrorProfile {
-        self.responder.session().dialect().error_profile
-    }
-
-    /// Calls `told` with the answer to a request whose handler has returned without one, and with
-    /// this request.
-    pub(crate) fn when_answered(&self, told: impl FnOnce(&Self, Given) + Send + 'static) {
-        if self.is_notification() {
-            // Its handler has returned, and no answer comes.
-            return told(self, Given::Result(0));
-        }
-        let Some(later) = self.later.get() else {
-            // The handler has left no responder, so the request is answered *internal error*.
-            return told(self, Given::error(&self.responder.failures().error()));
-        };
-        let seen = self.clone();
-        later.tell(move |given| {
-            let session = Arc::clone(seen.responder.session());
-            contained(Some(&*session), move || told(&seen, given));
-        });
-    }
-
-    /// The context with the interceptors' attributes.
-    pub(crate) fn kept(&self) -> Option<&Cx> {
-        self.cx.get().map(|cx| &***cx)
-    }
-
-    /// Makes a context of the request for interceptors, whose values are dropped with care.
-    pub(crate) fn context(&self, is_known: bool) -> Contained<Cx, Session> {
-        let session = Arc::clone(self.responder.session());
-        Contained::new(Cx::new(self.now(), is_known), Some(session))
-    }
-
-    /// Runs code of interceptors in a destructor: see [`contained`].
-    pub(crate) fn contained(&self, run: impl FnOnce()) {
-        contained(Some(&**self.responder.session()), run);
-    }
-
     /// How the connection's dialect reports progress.
     pub(crate) fn progress_style(&self) -> Option<Style> {
         self.responder.session().dialect().progress.style()
     }
 
-    /// Stores the context with the interceptors' attributes, and returns it.
-    pub(crate) fn keep(&self, cx: Contained<Cx, Session>) -> &Cx {
-        self.cx.get_or_init(|| Arc::new(cx))
+    /// Whether the connection is an HTTP request.
+    pub(crate) fn is_exchange(&self) -> bool {
+        self.responder.session().options().config.exchange
+    }
+
+    /// The errors of the connection's dialect.
+    pub(crate) fn error_profile(&self) -> ErrorProfile {
+        self.responder.session().dialect().error_profile
     }
 
     /// The id as the peer wrote it. `None` if no answer is awaited.
@@ -398,19 +283,6 @@ impl Request {
         }
     }
 
-    /// Returns a copy of the request under another method, without the right to answer.
-    pub(crate) fn renamed(&self, method: &str) -> Self {
-        Self::of(
-            self.message.with_method(method),
-            self.responder.without_ticket(),
-        )
-    }
-
-    /// Whether the connection's dialect has the built-in extensions.
-    pub(crate) fn has_extensions(&self) -> bool {
-        self.responder.session().dialect().system_extensions
-    }
-
     /// Answers the request, if it was received from an inbox.
     ///
     /// # Errors
@@ -437,7 +309,6 @@ impl Clone for Request {
             responder: self.responder.without_ticket(),
             cx: self.cx.clone(),
             later: OnceLock::new(),
-            unknown_params: self.unknown_params.clone(),
         }
     }
 }
