@@ -23,13 +23,13 @@ pub struct MemoryWriter(Arc<Direction>);
 
 /// One direction of the stream: its bytes, and the signal that its state has changed.
 struct Direction {
-    state: Mutex<State>,
+    state: Mutex<PipeState>,
     changed: Condvar,
     max_bytes: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct PipeState {
     bytes: VecDeque<u8>,
     /// Whether nothing more will be written.
     is_ended: bool,
@@ -85,7 +85,7 @@ impl Duplex {
 
 impl Direction {
     /// Waits as long as `is_waiting` returns true, and returns the locked state.
-    fn wait(&self, is_waiting: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
+    fn wait(&self, is_waiting: impl FnMut(&mut PipeState) -> bool) -> MutexGuard<'_, PipeState> {
         let waited = self.changed.wait_while(lock(&self.state), is_waiting);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +99,7 @@ impl Direction {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<PipeState>) -> MutexGuard<'_, PipeState> {
     // No code that can panic runs under the lock.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -107,7 +107,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl Read for MemoryReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let Self(direction) = self;
-        let is_waiting = |state: &mut State| state.bytes.is_empty() && !state.is_ended;
+        let is_waiting = |state: &mut PipeState| state.bytes.is_empty() && !state.is_ended;
         let mut state = direction.wait(|state| !buf.is_empty() && is_waiting(state));
         direction.changed.notify_all();
         state.bytes.read(buf)
@@ -117,8 +117,8 @@ impl Read for MemoryReader {
 impl Write for MemoryWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let Self(direction) = self;
-        let capacity = |state: &State| direction.max_bytes - state.bytes.len();
-        let is_full = |state: &mut State| capacity(state) == 0 && !state.is_abandoned;
+        let capacity = |state: &PipeState| direction.max_bytes - state.bytes.len();
+        let is_full = |state: &mut PipeState| capacity(state) == 0 && !state.is_abandoned;
         let mut state = direction.wait(|state| !buf.is_empty() && is_full(state));
         if state.is_abandoned {
             return Err(io::ErrorKind::BrokenPipe.into());

@@ -41,9 +41,9 @@ struct Waiting<S> {
 pub(crate) struct InTurn<S: Service>(Arc<Queue<S>>);
 
 /// The jobs of one connection.
-struct Queue<S>(Mutex<State<S>>);
+struct Queue<S>(Mutex<QueueState<S>>);
 
-struct State<S> {
+struct QueueState<S> {
     jobs: VecDeque<Waiting<S>>,
     /// The requests that the service never sees, because they were cancelled first; a cancel takes its own out.
     unseen: Vec<RequestKey>,
@@ -65,7 +65,7 @@ impl<S: Service> InTurn<S> {
     /// Takes a service. The receiver is closed when the service was dropped, after its last method.
     pub(crate) fn new(service: S) -> (Self, Receiver<()>) {
         let (end, has_ended) = async_channel::bounded(1);
-        let state = State {
+        let state = QueueState {
             jobs: VecDeque::new(),
             unseen: Vec::new(),
             is_scheduled: false,
@@ -109,7 +109,7 @@ impl<S: Service> InTurn<S> {
     }
 }
 
-impl<S> State<S> {
+impl<S> QueueState<S> {
     /// Whether the service has never seen this request. It is not asked again.
     fn is_unseen(&mut self, request: RequestKey) -> bool {
         let at = self.unseen.iter().position(|unseen| *unseen == request);
@@ -118,14 +118,14 @@ impl<S> State<S> {
 }
 
 impl<S: Service> Queue<S> {
-    fn lock(&self) -> MutexGuard<'_, State<S>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<S>> {
         // No code that can panic runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a thread of the pool do what waits, unless one does or will. A connection wants one thread at a
     /// time, so the pool takes its job however many wait there.
-    fn schedule(this: &Arc<Self>, mut state: MutexGuard<'_, State<S>>) {
+    fn schedule(this: &Arc<Self>, mut state: MutexGuard<'_, QueueState<S>>) {
         if mem::replace(&mut state.is_scheduled, true) {
             return;
         }

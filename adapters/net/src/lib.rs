@@ -46,10 +46,10 @@ pub use client::target::Target;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{attach, connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use link::duplex::duplex;
-pub use link::later::write_out;
 pub use link::messages::{Queue, QueueTransport};
 pub use link::socket::TcpSocket;
 pub use link::stdio::{stdin, stdout_unbuffered};
+pub use link::would_block::write_out;
 pub use link::{Connect, Connecting, Link, Listen, drive_on};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;

@@ -88,26 +88,26 @@ pub fn to_error(fault: &Fault) -> io::Error {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return match error.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(error.kind(), Told(fault.clone())),
+            None => io::Error::new(error.kind(), SharedFault(fault.clone())),
         };
     }
     match error.downcast_ref::<ConnectionError>() {
         Some(error) => broken(*error),
-        None => io::Error::other(Told(fault.clone())),
+        None => io::Error::other(SharedFault(fault.clone())),
     }
 }
 
 /// An error that is returned more than once. Its source is the error of the transport.
 #[derive(Debug)]
-struct Told(Fault);
+struct SharedFault(Fault);
 
-impl fmt::Display for Told {
+impl fmt::Display for SharedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for Told {
+impl Error for SharedFault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(self.0.as_error())
     }

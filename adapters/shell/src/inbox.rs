@@ -42,13 +42,13 @@ pub enum InboxEvent {
 pub struct Inbox {
     messages: Receiver<InboxEvent>,
     reports: Receiver<Report>,
-    end: Arc<End>,
+    end: Arc<ConnectionEnd>,
     is_over: bool,
 }
 
 /// How the connection ended, and how many reports were not received.
 #[derive(Debug, Default)]
-struct End {
+struct ConnectionEnd {
     why: OnceLock<Closed>,
     unreceived: AtomicU64,
 }
@@ -56,9 +56,9 @@ struct End {
 impl Inbox {
     /// Makes an inbox, and the service that fills it.
     pub fn new() -> (impl Service, Self) {
-        let (told, messages) = bounded(1);
+        let (sender, messages) = bounded(1);
         let (reported, reports) = bounded(MAX_REPORTS);
-        let end = Arc::<End>::default();
+        let end = Arc::<ConnectionEnd>::default();
         let inbox = Self {
             messages,
             reports,
@@ -67,7 +67,7 @@ impl Inbox {
         };
         (
             ToInbox {
-                told,
+                sender,
                 reported,
                 end,
             },
@@ -125,16 +125,16 @@ impl Inbox {
 /// The service that fills an [`Inbox`]. One message waits in the inbox at most, and one in its handler;
 /// the others wait in the connection, within its limits.
 struct ToInbox {
-    told: Sender<InboxEvent>,
+    sender: Sender<InboxEvent>,
     reported: Sender<Report>,
-    end: Arc<End>,
+    end: Arc<ConnectionEnd>,
 }
 
 impl ToInbox {
     /// Puts an event into the inbox, as soon as the event before it was received.
     async fn put(&self, event: InboxEvent) {
         // If the inbox was dropped, the request is dropped too, which answers it.
-        let _ = self.told.send(event).await;
+        let _ = self.sender.send(event).await;
     }
 
     /// Puts a report into the inbox, or only counts it if 64 reports wait there.
@@ -148,7 +148,7 @@ impl ToInbox {
     fn close(&self, why: Closed) {
         // A connection ends only once.
         let _ = self.end.why.set(why);
-        self.told.close();
+        self.sender.close();
         self.reported.close();
     }
 }

@@ -8,30 +8,30 @@ use crate::debug_fields;
 use crate::runtime::threads::block_on;
 
 /// A future on the heap, because it is seldom needed or its type has no name.
-pub(crate) type Later<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
+pub(crate) type BoxFuture<'p, T> = Pin<Box<dyn Future<Output = T> + Send + 'p>>;
 
 /// A result that may have to be waited for: await it in a task, or [`wait`](Self::wait) for it on a
 /// thread.
 #[must_use = "await it, or call `wait`"]
 pub struct Wait<'p, T> {
-    end: End<'p, T>,
+    end: Waited<'p, T>,
 }
 
-enum End<'p, T> {
+enum Waited<'p, T> {
     Known(Option<T>),
-    Later(Later<'p, T>),
+    Later(BoxFuture<'p, T>),
 }
 
 impl<'p, T> Wait<'p, T> {
     /// Makes it of a future.
     pub(crate) fn on(future: impl Future<Output = T> + Send + 'p) -> Self {
-        let end = End::Later(Box::pin(future));
+        let end = Waited::Later(Box::pin(future));
         Self { end }
     }
 
     /// Makes it of a value that is known.
     pub(crate) fn known(value: T) -> Self {
-        let end = End::Known(Some(value));
+        let end = Waited::Known(Some(value));
         Self { end }
     }
 
@@ -41,8 +41,8 @@ impl<'p, T> Wait<'p, T> {
         T: 'p,
     {
         let end = match self.end {
-            End::Known(value) => End::Known(value.map(make)),
-            End::Later(future) => End::Later(Box::pin(async move { make(future.await) })),
+            Waited::Known(value) => Waited::Known(value.map(make)),
+            Waited::Later(future) => Waited::Later(Box::pin(async move { make(future.await) })),
         };
         Wait { end }
     }
@@ -50,7 +50,7 @@ impl<'p, T> Wait<'p, T> {
     /// Blocks this thread until the result is there. In a task of an async runtime await it
     /// instead: a task that blocks stops the others of its thread.
     pub fn wait(mut self) -> T {
-        if let End::Known(value) = &mut self.end {
+        if let Waited::Known(value) = &mut self.end {
             if let Some(value) = value.take() {
                 return value;
             }
@@ -67,8 +67,8 @@ impl<T> Future for Wait<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         match &mut self.end {
-            End::Known(value) => value.take().map_or(Poll::Pending, Poll::Ready),
-            End::Later(future) => future.as_mut().poll(cx),
+            Waited::Known(value) => value.take().map_or(Poll::Pending, Poll::Ready),
+            Waited::Later(future) => future.as_mut().poll(cx),
         }
     }
 }

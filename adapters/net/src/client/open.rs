@@ -8,9 +8,9 @@ use antiphon_shell::{
     Client, ClientConfig, ConnectError, ConnectionConfig, Lock, Made, Making, Service,
 };
 
-use super::target::{Kind, Target, refused};
+use super::target::{Target, TargetKind, refused};
 #[cfg(feature = "http")]
-use crate::http::connections::Connections;
+use crate::http::connections::HttpConnections;
 use crate::link::{Connect, Connecting, drive_on};
 use crate::sockets::NetRuntime;
 use crate::transport::child::{Child, starter};
@@ -28,7 +28,7 @@ pub async fn connect_on(
 ) -> Result<Client, ConnectError> {
     let (target, connection) = resolve(target, &options, runtime)?;
     #[cfg(feature = "http")]
-    if let Kind::Http(url, connect) = target {
+    if let TargetKind::Http(url, connect) = target {
         return over_http(&url, &options, connect, runtime);
     }
     let make = maker(target, connection, move || Arc::clone(&service), runtime)?;
@@ -49,12 +49,12 @@ pub async fn reconnect_on<S: Service>(
 ) -> Result<Client, ConnectError> {
     let (target, connection) = resolve(target, &options, runtime)?;
     #[cfg(feature = "http")]
-    if let Kind::Http(url, connect) = target {
+    if let TargetKind::Http(url, connect) = target {
         let mut options = options;
         options.connection.retry.get_or_insert_default();
         return over_http(&url, &options, connect, runtime);
     }
-    if let Kind::Link(_) = target {
+    if let TargetKind::Link(_) = target {
         return Err(ConnectError::Target("a link cannot be made again".into()));
     }
     let make = maker(target, connection, service, runtime)?;
@@ -68,7 +68,7 @@ fn over_http(
     connect: Arc<dyn Connect>,
     runtime: &NetRuntime,
 ) -> Result<Client, ConnectError> {
-    let send = Connections::new(options, connect, runtime.clone().into());
+    let send = HttpConnections::new(options, connect, runtime.clone().into());
     Client::with_send_on(url, options, send.map_err(ConnectError::Http)?, runtime)
 }
 
@@ -77,10 +77,10 @@ fn resolve(
     target: Target,
     options: &ClientConfig,
     runtime: &NetRuntime,
-) -> Result<(Kind, ConnectionConfig), ConnectError> {
+) -> Result<(TargetKind, ConnectionConfig), ConnectError> {
     let (kind, mut connection) = match target.0 {
         #[cfg(any(feature = "tokio", feature = "async-io"))]
-        Kind::Url(url) => super::url::resolve(&url, options, runtime)?,
+        TargetKind::Url(url) => super::url::resolve(&url, options, runtime)?,
         other => {
             let _ = runtime;
             (other, options.connection.clone())
@@ -91,7 +91,7 @@ fn resolve(
     };
     let is_sent = match &kind {
         #[cfg(feature = "http")]
-        Kind::Http(..) => true,
+        TargetKind::Http(..) => true,
         _ => connection.authorize(auth),
     };
     match is_sent {
@@ -104,22 +104,22 @@ fn resolve(
 
 /// Returns a function that makes connections to `target`.
 fn maker<S: Service>(
-    target: Kind,
+    target: TargetKind,
     options: ConnectionConfig,
     service: impl Fn() -> Arc<S> + Send + Sync + 'static,
     runtime: &NetRuntime,
 ) -> Result<Box<dyn Fn() -> Making + Send + Sync>, ConnectError> {
     let (service, runtime) = (Arc::new(service), NetRuntime::clone(runtime));
     let connect: Arc<dyn Connect> = match target {
-        Kind::Function(connect) => connect,
-        Kind::Link(link) => {
+        TargetKind::Function(connect) => connect,
+        TargetKind::Link(link) => {
             let link = Lock::new(Some(link));
             Arc::new(move || -> Connecting {
                 let link = link.lock().take();
                 Box::pin(ready(link.ok_or(io::ErrorKind::NotConnected.into())))
             })
         }
-        Kind::Command(command) => {
+        TargetKind::Command(command) => {
             let start = Lock::new(starter(command, &runtime));
             return Ok(Box::new(move || {
                 let started = start.lock()().map_err(lasting);
@@ -135,12 +135,12 @@ fn maker<S: Service>(
                 Box::pin(ready(made))
             }));
         }
-        Kind::Url(url) => {
+        TargetKind::Url(url) => {
             let why = "no runtime that connects is compiled in";
             return Err(refused(&url, why));
         }
         #[cfg(feature = "http")]
-        Kind::Http(url, _) => {
+        TargetKind::Http(url, _) => {
             let why = "connections over HTTP are made for calls";
             return Err(refused(&url, why));
         }

@@ -22,9 +22,9 @@ use crate::link::{Connect, Link};
 /// | `Target::http` | HTTP over that (feature `http`) |
 ///
 /// A text without one of these schemes is refused when the client is made.
-pub struct Target(pub(crate) Kind);
+pub struct Target(pub(crate) TargetKind);
 
-pub(crate) enum Kind {
+pub(crate) enum TargetKind {
     Url(String),
     Command(Command),
     Link(Link),
@@ -45,14 +45,14 @@ impl Target {
     /// # drop(target);
     /// ```
     pub fn new(connect: impl Connect) -> Self {
-        Self(Kind::Function(Arc::new(connect)))
+        Self(TargetKind::Function(Arc::new(connect)))
     }
 
     /// HTTP to `url`, over what `connect` connects to: a Unix socket, a proxy. With `https://` that must be
     /// TLS.
     #[cfg(feature = "http")]
     pub fn http(url: impl Into<String>, connect: impl Connect) -> Self {
-        Self(Kind::Http(url.into(), Arc::new(connect)))
+        Self(TargetKind::Http(url.into(), Arc::new(connect)))
     }
 }
 
@@ -64,7 +64,7 @@ impl From<&str> for Target {
 
 impl From<String> for Target {
     fn from(url: String) -> Self {
-        Self(Kind::Url(url))
+        Self(TargetKind::Url(url))
     }
 }
 
@@ -76,13 +76,13 @@ impl From<&String> for Target {
 
 impl From<Command> for Target {
     fn from(command: Command) -> Self {
-        Self(Kind::Command(command))
+        Self(TargetKind::Command(command))
     }
 }
 
 impl From<Link> for Target {
     fn from(link: Link) -> Self {
-        Self(Kind::Link(link))
+        Self(TargetKind::Link(link))
     }
 }
 
@@ -91,12 +91,12 @@ impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut target = f.debug_tuple("Target");
         match &self.0 {
-            Kind::Url(url) => target.field(&origin_of(url)),
+            TargetKind::Url(url) => target.field(&origin_of(url)),
             #[cfg(feature = "http")]
-            Kind::Http(url, _) => target.field(&origin_of(url)),
-            Kind::Command(command) => target.field(&command.get_program()),
-            Kind::Link(link) => target.field(link),
-            Kind::Function(_) => return target.finish_non_exhaustive(),
+            TargetKind::Http(url, _) => target.field(&origin_of(url)),
+            TargetKind::Command(command) => target.field(&command.get_program()),
+            TargetKind::Link(link) => target.field(link),
+            TargetKind::Function(_) => return target.finish_non_exhaustive(),
         };
         target.finish()
     }

@@ -12,7 +12,7 @@ use antiphon_shell::{ClientConfig, ConnectError, ConnectionConfig};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
 
-use super::target::{Kind, refused as refused_url};
+use super::target::{TargetKind, refused as refused_url};
 #[cfg(any(feature = "http", feature = "websocket"))]
 use crate::link::Link;
 use crate::link::{Connect, Connecting};
@@ -24,7 +24,7 @@ pub(super) fn resolve(
     url: &str,
     options: &ClientConfig,
     runtime: &NetRuntime,
-) -> Result<(Kind, ConnectionConfig), ConnectError> {
+) -> Result<(TargetKind, ConnectionConfig), ConnectError> {
     let refused = |why: &str| refused_url(url, why);
     let refuse = |why: &str| Err(refused(why));
     let connection = options.connection.clone();
@@ -40,13 +40,13 @@ pub(super) fn resolve(
                 return refuse("a host and a port must follow, as in tcp://localhost:7777");
             }
             let connect = over_tcp(address.into(), options, runtime);
-            Ok((Kind::Function(Arc::new(connect)), connection))
+            Ok((TargetKind::Function(Arc::new(connect)), connection))
         }
         #[cfg(unix)]
         "unix" => {
             let (path, runtime) = (std::path::PathBuf::from(rest), NetRuntime::clone(runtime));
             let connect = move || runtime.sockets().connect_unix(path.clone());
-            Ok((Kind::Function(Arc::new(connect)), connection))
+            Ok((TargetKind::Function(Arc::new(connect)), connection))
         }
         #[cfg(feature = "websocket")]
         "ws" | "wss" => {
@@ -58,7 +58,7 @@ pub(super) fn resolve(
             let connect =
                 over_tls(host, port, there.is_tls(), options, runtime).map_err(refused)?;
             Ok((
-                Kind::Function(connect),
+                TargetKind::Function(connect),
                 connection.with_websocket(websocket),
             ))
         }
@@ -68,7 +68,7 @@ pub(super) fn resolve(
             let (host, port) = (there.host().to_owned(), there.port());
             let connect =
                 over_tls(host, port, there.is_tls(), options, runtime).map_err(refused)?;
-            Ok((Kind::Http(url.to_owned(), connect), connection))
+            Ok((TargetKind::Http(url.to_owned(), connect), connection))
         }
         #[cfg(not(feature = "websocket"))]
         "ws" | "wss" => refuse("the feature `websocket` is off"),

@@ -50,7 +50,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Connections to one server, made when they are needed. Dropping it closes idle ones at once, and
 /// the others after their replies.
-pub(crate) struct Connections {
+pub(crate) struct HttpConnections {
     shared: Arc<Shared>,
     /// Sends a request over one connection of the pool. `None` if no byte of it was sent, so that it may
     /// be sent over another one.
@@ -70,7 +70,7 @@ struct Shared {
     permits: Arc<Semaphore>,
 }
 
-impl Connections {
+impl HttpConnections {
     /// Makes connections with `connect`, as many and for as long as `options` says.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Connections {
             permits: Arc::new(Semaphore::new(options.max_http_connections)),
             options,
         });
-        let pool = cache::builder().build(Connector::new(&shared));
+        let pool = cache::builder().build(HttpConnector::new(&shared));
         let attempt =
             move |request, max_bytes, progress: Arc<SendProgress>| -> BoxFuture<Attempt> {
                 let mut pool = pool.clone();
@@ -122,7 +122,7 @@ impl Connections {
     }
 }
 
-impl HttpSend for Connections {
+impl HttpSend for HttpConnections {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(async move {
             // Each idle connection may have ended; then a new one is made.
@@ -140,9 +140,9 @@ impl HttpSend for Connections {
     }
 }
 
-impl fmt::Debug for Connections {
+impl fmt::Debug for HttpConnections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connections")
+        f.debug_struct("HttpConnections")
             .field(
                 "max_http_connections",
                 &self.shared.options.max_http_connections,
@@ -152,13 +152,13 @@ impl fmt::Debug for Connections {
 }
 
 /// Makes connections, each with a permit.
-struct Connector {
+struct HttpConnector {
     shared: Arc<Shared>,
     waiting: Option<Pin<Box<dyn Future<Output = SemaphoreGuardArc> + Send + Sync>>>,
     permit: Option<SemaphoreGuardArc>,
 }
 
-impl Connector {
+impl HttpConnector {
     fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -168,13 +168,13 @@ impl Connector {
     }
 }
 
-impl Clone for Connector {
+impl Clone for HttpConnector {
     fn clone(&self) -> Self {
         Self::new(&self.shared)
     }
 }
 
-impl Service<()> for Connector {
+impl Service<()> for HttpConnector {
     type Response = Conn;
     type Error = HttpError;
     type Future = BoxFuture<Result<Conn, HttpError>>;
@@ -331,15 +331,15 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// Makes the request for hyper. Its body is shared, because it may have to be sent again.
 fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
-    struct Shared(Arc<Vec<u8>>);
+    struct SharedBody(Arc<Vec<u8>>);
 
-    impl AsRef<[u8]> for Shared {
+    impl AsRef<[u8]> for SharedBody {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
 
-    let body = Bytes::from_owner(Shared(Arc::clone(&asked.body)));
+    let body = Bytes::from_owner(SharedBody(Arc::clone(&asked.body)));
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
     let uri = asked.url.target().parse();

@@ -30,10 +30,10 @@ use antiphon_shell::{
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
 /// requests itself, [`answer_request`](Self::answer_request) is the body of a route.
 pub struct Endpoint<S> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<SharedEndpoint<S>>,
 }
 
-struct Shared<S> {
+struct SharedEndpoint<S> {
     options: HttpConfig,
     service: Arc<S>,
     runtime: SharedRuntime,
@@ -58,7 +58,7 @@ impl<S: Service> Endpoint<S> {
         // The code that writes the reply has its own time limit.
         exchange.config.timeouts.write_timeout = None;
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedEndpoint {
                 exchange: Arc::new(exchange),
                 options,
                 service: Arc::new(service),
@@ -114,7 +114,7 @@ impl<S: Service> Endpoint<S> {
 
     /// Passes the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
-        let Shared { service, .. } = &*self.shared;
+        let SharedEndpoint { service, .. } = &*self.shared;
         let peer = exchange_peer(&self.shared.exchange, context.clone(), self.runtime());
         caught(|| service.report(&peer, report));
     }
@@ -132,7 +132,7 @@ impl<S: Service> Endpoint<S> {
             Body::Late => return rules.timed_out(head),
             Body::Broken => return rules.broken(head),
         };
-        let Shared {
+        let SharedEndpoint {
             service, runtime, ..
         } = &*self.shared;
         let peer = exchange_peer(&self.shared.exchange, context, runtime);

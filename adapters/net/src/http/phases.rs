@@ -29,7 +29,7 @@ use antiphon_shell::{Io, Lock, SharedRuntime};
 /// The phase of a server's connection. Its stream, the loop that polls hyper and the code that
 /// serves its requests share it; all three run in one task.
 pub(super) struct Phases {
-    state: Lock<State>,
+    state: Lock<PhaseState>,
     runtime: SharedRuntime,
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -37,7 +37,7 @@ pub(super) struct Phases {
     half_close_timeout: Option<Duration>,
 }
 
-struct State {
+struct PhaseState {
     phase: Phase,
     since: Instant,
     /// Since when the client takes no output.
@@ -46,7 +46,7 @@ struct State {
     ended_at: Option<Instant>,
     /// Whether the connection was reset: nobody waits for the answer.
     is_reset: bool,
-    end: End,
+    end: EndOfInput,
     /// Counts the `Content-Length` lines of a head, because hyper drops some of them.
     scan: HeadScan,
 }
@@ -61,7 +61,7 @@ enum Phase {
 
 /// Whether the end of input is hidden from hyper.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+enum EndOfInput {
     /// The end was not read yet, or hyper saw it when it was read.
     NotHidden,
     /// hyper was told that no input is there yet: if it saw the end, it would drop the request that
@@ -71,7 +71,7 @@ enum End {
     Shown,
 }
 
-impl State {
+impl PhaseState {
     /// Whether a request is being handled, or its answer written.
     fn is_at_work(&self) -> bool {
         matches!(self.phase, Phase::Serving | Phase::Replying) || self.stuck_since.is_some()
@@ -85,13 +85,13 @@ impl State {
 impl Phases {
     /// Makes the state of a connection whose first byte has arrived.
     pub(super) fn new(options: &HttpConfig, runtime: &SharedRuntime) -> Arc<Self> {
-        let state = State {
+        let state = PhaseState {
             phase: Phase::Head,
             since: runtime.now(),
             stuck_since: None,
             ended_at: None,
             is_reset: false,
-            end: End::NotHidden,
+            end: EndOfInput::NotHidden,
             scan: HeadScan::new(),
         };
         let HttpConfig { connection, rules } = options;
@@ -108,7 +108,7 @@ impl Phases {
 
     /// Whether hyper was given all input up to its end: an incomplete body will never be complete.
     pub(super) fn has_ended(&self) -> bool {
-        self.state.lock().end != End::NotHidden
+        self.state.lock().end != EndOfInput::NotHidden
     }
 
     fn is_serving(&self) -> bool {
@@ -160,9 +160,9 @@ impl Phases {
     /// read again.
     pub(super) fn show_end_if_done(&self) -> bool {
         let mut state = self.state.lock();
-        let shows = state.end == End::Hidden && !state.is_at_work();
+        let shows = state.end == EndOfInput::Hidden && !state.is_at_work();
         if shows {
-            state.end = End::Shown;
+            state.end = EndOfInput::Shown;
         }
         shows
     }
@@ -172,7 +172,7 @@ impl Phases {
 const MAX_AHEAD_BYTES: usize = 16 << 10;
 
 /// The stream's side of [`Phases`].
-pub(super) struct Watched {
+pub(super) struct WatchedStream {
     phases: Arc<Phases>,
     /// Bytes that hyper has not read yet: the connection's first, and what [`look`](Watch::look) has
     /// read.
@@ -183,7 +183,7 @@ pub(super) struct Watched {
     is_waiting: bool,
 }
 
-impl Watched {
+impl WatchedStream {
     pub(super) fn new(phases: &Arc<Phases>, first: u8) -> Self {
         Self {
             phases: Arc::clone(phases),
@@ -222,7 +222,7 @@ impl Watched {
     }
 }
 
-impl Watch for Watched {
+impl Watch for WatchedStream {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -233,8 +233,8 @@ impl Watch for Watched {
         let now = self.phases.runtime.now();
         let mut state = self.phases.state.lock();
         if n == 0 {
-            if state.is_at_work() && state.end != End::Shown {
-                state.end = End::Hidden;
+            if state.is_at_work() && state.end != EndOfInput::Shown {
+                state.end = EndOfInput::Hidden;
                 return Poll::Pending;
             }
             return Poll::Ready(Ok(0));

@@ -20,7 +20,7 @@ use hyper::service::service_fn;
 
 use super::endpoint::{Endpoint, response};
 use super::io::{Alarm, HyperIo};
-use super::phases::{Phases, Watched};
+use super::phases::{Phases, WatchedStream};
 use crate::link::Link;
 use crate::server::{End, Ending, Protocol};
 use antiphon_shell::{Io, Service, SharedRuntime, Task, until};
@@ -73,7 +73,7 @@ async fn serve_connection<S: Service>(
         return;
     };
     let phases = Phases::new(options, runtime);
-    let watched = Watched::new(&phases, first);
+    let watched = WatchedStream::new(&phases, first);
     let service = service_fn(|request: Request<Incoming>| {
         let lengths = phases.serving();
         let (endpoint, context, phases) = (&endpoint, &context, &phases);

@@ -39,11 +39,11 @@ const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 /// The state of a client's connection, shared by its stream, its task and the request that it
 /// carries.
 pub(super) struct Stages {
-    state: Lock<State>,
+    state: Lock<StageState>,
     runtime: SharedRuntime,
 }
 
-struct State {
+struct StageState {
     stage: Stage,
     /// Whether the connection has carried a request before.
     is_reused: bool,
@@ -69,7 +69,7 @@ enum Stage {
 
 impl Stages {
     pub(super) fn new(runtime: &SharedRuntime) -> Arc<Self> {
-        let state = State {
+        let state = StageState {
             stage: Stage::Idle(Instant::FAR_FUTURE),
             is_reused: false,
             stuck_since: None,

@@ -23,19 +23,19 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<StartedChild> {
         stdin: Box::new(stdin),
         stdout: Box::new(stdout),
         stderr: Box::new(stderr),
-        process: Box::new(Watched {
+        process: Box::new(RunningChild {
             exit: Box::pin(child.status()),
             child,
         }),
     })
 }
 
-struct Watched {
+struct RunningChild {
     exit: Pin<Box<dyn Future<Output = io::Result<ExitStatus>> + Send>>,
     child: Child,
 }
 
-impl RunningProcess for Watched {
+impl RunningProcess for RunningChild {
     fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         self.exit.as_mut().poll(cx)
     }

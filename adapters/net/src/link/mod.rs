@@ -21,13 +21,13 @@ pub(crate) mod child_started;
 pub(crate) mod child_tokio;
 pub(crate) mod duplex;
 pub(crate) mod futures;
-pub(crate) mod later;
 pub(crate) mod messages;
 pub(crate) mod socket;
 pub(crate) mod stdio;
 pub(crate) mod threads;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
+pub(crate) mod would_block;
 
 use std::future::Future;
 use std::io;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-use super::later::Whole;
+use super::would_block::Whole;
 
 /// Standard input, and whether its end was read.
 #[derive(Debug)]

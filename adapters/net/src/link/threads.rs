@@ -11,8 +11,8 @@ use blocking::Unblock;
 
 use super::Link;
 use super::futures::FuturesPair;
-use super::later::{Later, Whole, is_later};
 use super::stdio::{stdin, stdout_unbuffered};
+use super::would_block::{Pauses, Whole, is_would_block};
 use antiphon_shell::{Io, caught};
 
 /// How many bytes are read, or taken to be written, in one piece.
@@ -48,8 +48,8 @@ fn on_threads(
     writer: impl Write + Send + 'static,
     awaits_end: bool,
 ) -> impl Io {
-    let later = Later::new();
-    let reader = Patient { reader, later };
+    let pauses = Pauses::new();
+    let reader = Patient { reader, pauses };
     FuturesPair {
         reader: Unblock::with_capacity(MAX_PIECE_BYTES, Caught(reader)),
         // `Unblock` loses the rest of a write that is interrupted.
@@ -64,19 +64,19 @@ fn on_threads(
 /// A reader that may return "would block": the system cannot wake the thread when there is input, so it pauses.
 struct Patient<R> {
     reader: R,
-    later: Later,
+    pauses: Pauses,
 }
 
 impl<R: Read> Read for Patient<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self.reader.read(buf) {
-            Err(error) if is_later(&error) => {
-                self.later.pause();
+            Err(error) if is_would_block(&error) => {
+                self.pauses.pause();
                 // Between two reads the thread looks whether it is still wanted.
                 Err(io::ErrorKind::Interrupted.into())
             }
             read => {
-                self.later.renew();
+                self.pauses.renew();
                 read
             }
         }

@@ -113,7 +113,7 @@ impl Sockets for Futures {
 
     fn listen_tcp(&self, listener: TcpListener, prepare: Prepare) -> io::Result<Box<dyn Listen>> {
         let listener = Async::new(listener)?;
-        Ok(Box::new(Tcp { listener, prepare }))
+        Ok(Box::new(FuturesTcp { listener, prepare }))
     }
 
     #[cfg(unix)]
@@ -126,7 +126,7 @@ impl Sockets for Futures {
 
     #[cfg(unix)]
     fn listen_unix(&self, listener: UnixListener) -> io::Result<Box<dyn Listen>> {
-        Ok(Box::new(Unix(Async::new(listener)?)))
+        Ok(Box::new(FuturesUnix(Async::new(listener)?)))
     }
 
     fn child_starter(&self, command: Command) -> StartChild {
@@ -135,12 +135,12 @@ impl Sockets for Futures {
     }
 }
 
-struct Tcp {
+struct FuturesTcp {
     listener: Async<TcpListener>,
     prepare: Prepare,
 }
 
-impl Listen for Tcp {
+impl Listen for FuturesTcp {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
         loop {
             match self.listener.get_ref().accept() {
@@ -157,10 +157,10 @@ impl Listen for Tcp {
 }
 
 #[cfg(unix)]
-struct Unix(Async<UnixListener>);
+struct FuturesUnix(Async<UnixListener>);
 
 #[cfg(unix)]
-impl Listen for Unix {
+impl Listen for FuturesUnix {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
         loop {
             match self.0.get_ref().accept() {

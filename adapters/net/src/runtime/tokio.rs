@@ -75,7 +75,7 @@ impl Sockets for Tokio {
     ) -> io::Result<Box<dyn Listen>> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Box::new(Tcp { listener, prepare }))
+        Ok(Box::new(TokioTcp { listener, prepare }))
     }
 
     #[cfg(unix)]
@@ -89,7 +89,7 @@ impl Sockets for Tokio {
         listener: std::os::unix::net::UnixListener,
     ) -> io::Result<Box<dyn Listen>> {
         listener.set_nonblocking(true)?;
-        Ok(Box::new(Unix(UnixListener::from_std(listener)?)))
+        Ok(Box::new(TokioUnix(UnixListener::from_std(listener)?)))
     }
 
     fn child_starter(&self, command: Command) -> StartChild {
@@ -101,12 +101,12 @@ impl Sockets for Tokio {
     }
 }
 
-struct Tcp {
+struct TokioTcp {
     listener: TcpListener,
     prepare: Prepare,
 }
 
-impl Listen for Tcp {
+impl Listen for TokioTcp {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
         let (stream, _) = ready!(self.listener.poll_accept(cx))?;
         (self.prepare)((&stream).into())?;
@@ -115,10 +115,10 @@ impl Listen for Tcp {
 }
 
 #[cfg(unix)]
-struct Unix(UnixListener);
+struct TokioUnix(UnixListener);
 
 #[cfg(unix)]
-impl Listen for Unix {
+impl Listen for TokioUnix {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
         let (stream, _) = ready!(self.0.poll_accept(cx))?;
         Poll::Ready(Ok(Link::from_tokio(stream)))

@@ -7,20 +7,20 @@ use std::task::{Context, Poll, Waker};
 
 use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached, Permit};
 
-use super::ending::{End, Ending, Told};
+use super::ending::{End, EndSignal, Ending};
 
 use antiphon_shell::Lock;
 
 /// The connections of a server, and the task that listens.
 #[derive(Debug)]
 pub(super) struct Connections {
-    listening: Arc<Told>,
+    listening: Arc<EndSignal>,
     inside: Lock<Inside>,
 }
 
 #[derive(Debug)]
 struct Inside {
-    open: HashMap<u32, (Arc<Told>, Permit<IpAddr>)>,
+    open: HashMap<u32, (Arc<EndSignal>, Permit<IpAddr>)>,
     admission: ConnectionLimiter<IpAddr>,
     has_stopped_listening: bool,
     watchers: Vec<Waker>,
@@ -57,9 +57,9 @@ impl Connections {
     ) -> Result<(Entered, Ending), LimitReached> {
         let mut inside = self.inside.lock();
         let place = inside.admission.enter(address)?;
-        let told = Arc::default();
-        let ending = Ending::new(&told);
-        inside.open.insert(number, (told, place));
+        let signal = Arc::default();
+        let ending = Ending::new(&signal);
+        inside.open.insert(number, (signal, place));
         Ok((Entered(Arc::clone(self), number), ending))
     }
 
@@ -67,9 +67,13 @@ impl Connections {
     pub(super) fn tell(&self, end: End) {
         self.listening.tell(end);
         let inside = self.inside.lock();
-        let open: Vec<_> = inside.open.values().map(|(told, _)| told.clone()).collect();
+        let open: Vec<_> = inside
+            .open
+            .values()
+            .map(|(signal, _)| signal.clone())
+            .collect();
         drop(inside);
-        open.iter().for_each(|told| told.tell(end));
+        open.iter().for_each(|signal| signal.tell(end));
     }
 
     fn change(&self, change: impl FnOnce(&mut Inside)) {

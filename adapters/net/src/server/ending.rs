@@ -25,16 +25,16 @@ pub(crate) enum End {
 /// Receives the signal to end, for one connection or for the task that accepts connections. Only one
 /// task can wait for it.
 #[derive(Debug)]
-pub struct Ending(Arc<Told>);
+pub struct Ending(Arc<EndSignal>);
 
 /// The signal to end, for one task.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct EndSignal {
     end: AtomicU8,
     waker: AtomicWaker,
 }
 
-impl Told {
+impl EndSignal {
     pub(super) fn tell(&self, end: End) {
         if self.end.fetch_max(end as u8, Ordering::SeqCst) < end as u8 {
             self.waker.wake();
@@ -53,8 +53,8 @@ impl Told {
 }
 
 impl Ending {
-    pub(super) fn new(told: &Arc<Told>) -> Self {
-        Self(Arc::clone(told))
+    pub(super) fn new(signal: &Arc<EndSignal>) -> Self {
+        Self(Arc::clone(signal))
     }
 
     /// Makes a signal for a connection that is never told to end.
@@ -96,7 +96,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Wake, Waker};
 
-    use super::{End, Ending, Told};
+    use super::{End, EndSignal, Ending};
 
     #[derive(Default)]
     struct Counted(AtomicUsize);
@@ -109,25 +109,25 @@ mod tests {
 
     #[test]
     fn a_task_is_woken_for_each_step_and_only_for_that() {
-        let told = Arc::new(Told::default());
-        let mut ending = Ending::new(&told);
+        let signal = Arc::new(EndSignal::default());
+        let mut ending = Ending::new(&signal);
         let counted = Arc::new(Counted::default());
         let waker = Waker::from(Arc::clone(&counted));
         let count = || counted.0.load(Ordering::SeqCst);
         let mut poll = |known, waker| ending.poll_beyond(known, &mut Context::from_waker(waker));
         assert_eq!(poll(End::No, &waker), Poll::Pending);
         assert_eq!(poll(End::No, &waker), Poll::Pending);
-        told.tell(End::No);
+        signal.tell(End::No);
         assert_eq!((count(), poll(End::No, &waker)), (0, Poll::Pending));
-        told.tell(End::Drain);
+        signal.tell(End::Drain);
         assert_eq!(count(), 1);
         assert_eq!(poll(End::No, &waker), Poll::Ready(End::Drain));
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);
         // The same signal comes again, and another task polls in between.
-        told.tell(End::Drain);
+        signal.tell(End::Drain);
         assert_eq!(poll(End::Drain, Waker::noop()), Poll::Pending);
         assert_eq!(poll(End::Drain, &waker), Poll::Pending);
-        told.tell(End::Now);
+        signal.tell(End::Now);
         assert_eq!(count(), 2);
         // The task gets the latest signal, whichever earlier one it names as known.
         assert_eq!(poll(End::Drain, &waker), Poll::Ready(End::Now));

@@ -12,7 +12,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use futures_rustls::{TlsAcceptor, TlsConnector};
 use rustls::{ClientConfig, ServerConfig};
 
-use super::{OnFailure, Watched, alpn_of, certificate_of, explain, server_name};
+use super::{OnFailure, WatchedHandshake, alpn_of, certificate_of, explain, server_name};
 use super::{spoken_by_client, spoken_by_server};
 use crate::link::Link;
 use crate::link::futures::FuturesIo;
@@ -144,7 +144,7 @@ impl From<Arc<ServerConfig>> for Acceptor {
 
 impl Secure for Acceptor {
     fn accept(&self, link: Link) -> Handshake {
-        let watched = Watched::new(self.on_failure.clone(), link.context);
+        let watched = WatchedHandshake::new(self.on_failure.clone(), link.context);
         let shaken = TlsAcceptor::from(Arc::clone(&self.config)).accept(Below(link.io));
         Box::pin(async move {
             let (shaken, left) = match shaken.into_fallible().await {

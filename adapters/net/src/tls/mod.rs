@@ -289,13 +289,13 @@ impl fmt::Debug for OnFailure {
 /// Observes a running handshake. If it is dropped before it is [`done`](Self::done), the deadline has
 /// passed or the server has stopped, and [`TimedOut`](io::ErrorKind::TimedOut) is reported.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedHandshake {
     on_failure: OnFailure,
     /// `None` after the handshake's end was reported.
     context: Option<Context>,
 }
 
-impl Watched {
+impl WatchedHandshake {
     /// Begins to observe a handshake.
     pub(crate) fn new(on_failure: OnFailure, context: Context) -> Self {
         Self {
@@ -321,7 +321,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedHandshake {
     fn drop(&mut self) {
         if let Some(context) = self.context.take() {
             let text = "the TLS handshake was not finished in time";

@@ -27,7 +27,7 @@ use antiphon_shell::{SharedRuntime, child_exited, until};
 pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Is ready when the child has exited, with its status if that is known.
-type Ending = Pin<Box<dyn Future<Output = Option<ExitStatus>> + Send>>;
+type Exiting = Pin<Box<dyn Future<Output = Option<ExitStatus>> + Send>>;
 
 /// The standard output of a child. After the child's exit reading fails with [`child_exited`]. On systems
 /// other than Unix, which do not tell how much is in a pipe, the output ends with the pipe.
@@ -39,7 +39,7 @@ pub(crate) struct ChildOutput {
     exit: Exit,
     runtime: SharedRuntime,
     /// Waits for the exit; after the end of the pipe not for long. `None` when it has ended.
-    ending: Option<Ending>,
+    ending: Option<Exiting>,
     /// How the child has exited. `None` if it is running.
     status: Option<ExitStatus>,
     /// At most so many bytes are still to be read: after the exit those that were in the pipe.
@@ -78,7 +78,7 @@ impl ChildOutput {
     }
 
     /// Waits for the exit, but not for long.
-    fn soon_ending(&self) -> Ending {
+    fn soon_ending(&self) -> Exiting {
         let (exit, runtime) = (self.exit.clone(), SharedRuntime::clone(&self.runtime));
         Box::pin(async move {
             let due = runtime.now() + EXIT_TIMEOUT;

@@ -17,10 +17,10 @@ const BACKLOG: i32 = 1024;
 
 /// A TCP address: a [`SocketAddr`], a host and a port, or text such as `localhost:80`.
 #[derive(Clone, Debug)]
-pub struct Address(Kind);
+pub struct Address(AddressKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum AddressKind {
     Known(SocketAddr),
     Text(String),
 }
@@ -29,8 +29,8 @@ impl Address {
     /// Returns all its socket addresses. A name is looked up on a thread.
     pub(crate) async fn resolve(self) -> io::Result<Vec<SocketAddr>> {
         let found = match self.0 {
-            Kind::Known(address) => return Ok(vec![address]),
-            Kind::Text(text) => blocking::unblock(move || text.to_socket_addrs()).await,
+            AddressKind::Known(address) => return Ok(vec![address]),
+            AddressKind::Text(text) => blocking::unblock(move || text.to_socket_addrs()).await,
         };
         Ok(found.map_err(lookup_error)?.collect())
     }
@@ -39,22 +39,22 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Known(address) => address.fmt(f),
-            Kind::Text(text) => f.write_str(text),
+            AddressKind::Known(address) => address.fmt(f),
+            AddressKind::Text(text) => f.write_str(text),
         }
     }
 }
 
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
-        Self(Kind::Known(address))
+        Self(AddressKind::Known(address))
     }
 }
 
 impl From<&str> for Address {
     fn from(text: &str) -> Self {
-        let known = text.parse().map(Kind::Known);
-        Self(known.unwrap_or_else(|_| Kind::Text(text.to_owned())))
+        let known = text.parse().map(AddressKind::Known);
+        Self(known.unwrap_or_else(|_| AddressKind::Text(text.to_owned())))
     }
 }
 
@@ -75,8 +75,8 @@ impl<H: ToString> From<(H, u16)> for Address {
     fn from((host, port): (H, u16)) -> Self {
         let host = host.to_string();
         Self(match host.parse::<IpAddr>() {
-            Ok(host) => Kind::Known((host, port).into()),
-            Err(_) => Kind::Text(format!("{host}:{port}")),
+            Ok(host) => AddressKind::Known((host, port).into()),
+            Err(_) => AddressKind::Text(format!("{host}:{port}")),
         })
     }
 }

@@ -28,13 +28,13 @@ pub(crate) struct Entries {
     text: Text,
     /// The methods, one after another.
     methods: String,
-    entries: Vec<Made>,
+    entries: Vec<StoredEntry>,
     /// Headers for the batch's request, over HTTP.
     headers: Vec<(String, String)>,
 }
 
 /// An entry: where its method is in `methods`, and where its params are in `text`.
-struct Made {
+struct StoredEntry {
     method: Range<usize>,
     params: Range<usize>,
     /// `None` for a notification.
@@ -166,7 +166,7 @@ impl Entries {
         let params = self.text.add(params)?;
         let start = self.methods.len();
         self.methods.push_str(method);
-        self.entries.push(Made {
+        self.entries.push(StoredEntry {
             method: start..self.methods.len(),
             params,
             name,

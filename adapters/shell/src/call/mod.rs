@@ -5,12 +5,12 @@
 pub(crate) mod batch;
 pub(crate) mod call_error;
 pub(crate) mod call_request;
-pub(crate) mod in_line;
 pub(crate) mod intercepted;
 pub(crate) mod pending;
 pub(crate) mod resend;
 pub(crate) mod route;
 pub(crate) mod transmit;
+pub(crate) mod waiting_sender;
 
 use std::borrow::Cow;
 use std::fmt;

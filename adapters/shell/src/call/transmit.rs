@@ -18,7 +18,7 @@ use crate::call::intercepted::Interception;
 use crate::call::pending::{PendingBatch, PendingCall};
 use crate::runtime::SharedRuntime;
 use crate::text::Text;
-use crate::wait::{Later, Wait};
+use crate::wait::{BoxFuture, Wait};
 
 /// Sends calls to a peer, each once.
 pub(crate) trait Transmit: Send + Sync {
@@ -62,7 +62,7 @@ pub(crate) enum Sending<'c, P, O> {
     /// It has been sent.
     Pending(P),
     /// A future of its outcome.
-    Other(Later<'c, Result<O, CallError>>),
+    Other(BoxFuture<'c, Result<O, CallError>>),
 }
 
 impl<P, O: Send + 'static> Sending<'_, P, O> {

@@ -10,11 +10,11 @@ use crate::call::call_error::CallError;
 use crate::call::call_request::put_headers;
 use crate::client::config::{ClientConfig, OnReply};
 use crate::context::Headers;
+use crate::http::body_text::first_bytes;
 use crate::http::error::HttpError;
 use crate::http::reply::HttpReply;
 use crate::http::request::{HttpRequest, HttpResponse};
 use crate::http::url::HttpUrl;
-use crate::http::words::first_bytes;
 use crate::lock::Lock;
 
 /// Returns a content coding other than `identity`: the client does not accept any, and cannot read

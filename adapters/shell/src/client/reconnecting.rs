@@ -57,7 +57,7 @@ impl Reconnecting {
         let options = Arc::new(options);
         let (roster, make) = (Arc::new(Roster::new(&options)?), Arc::new(make));
         for number in 0..options.connections.max(1) {
-            let member = Member {
+            let member = Attempts {
                 roster: Arc::clone(&roster),
                 number,
                 runtime: Arc::clone(runtime),
@@ -188,7 +188,7 @@ pub(crate) fn too_long() -> io::Error {
 }
 
 /// One of the client's connections. After it was dropped, there are no more attempts to make it.
-struct Member {
+struct Attempts {
     roster: Arc<Roster>,
     /// The index of the connection in the roster, from 0. This is not the connection's number
     /// ([`Context::connection`](crate::Context::connection)): a connection that replaces a lost one has the same index and a new
@@ -197,13 +197,13 @@ struct Member {
     runtime: SharedRuntime,
 }
 
-impl Drop for Member {
+impl Drop for Attempts {
     fn drop(&mut self) {
         self.roster.given_up(self.number);
     }
 }
 
-impl Member {
+impl Attempts {
     /// Makes the connection, and replaces it when it is lost, until there must be no more attempts.
     async fn keep(self, make: &(dyn Fn() -> Making + Send + Sync)) {
         let Self {

@@ -47,7 +47,7 @@ pub(crate) fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
 
 /// The connections of one client.
 pub(crate) struct Roster {
-    inside: Lock<Inside>,
+    places: Lock<Places>,
     options: Arc<ClientConfig>,
     entropy: Entropy,
     /// Whether the server has sent a message over any connection: then the client was configured right
@@ -55,8 +55,8 @@ pub(crate) struct Roster {
     was_heard: AtomicBool,
 }
 
-struct Inside {
-    members: Vec<Member>,
+struct Places {
+    members: Vec<Place>,
     waiting: usize,
     /// The tasks that wait for a change, by the number of their [`Watch`].
     watchers: BTreeMap<u64, Waker>,
@@ -70,7 +70,7 @@ struct Inside {
     last_error: Option<Fault>,
 }
 
-impl Inside {
+impl Places {
     /// The state of all connections together, for a caller that has found none open: `Connecting` as
     /// long as there may be another attempt.
     fn outlook(&self) -> ConnectionState {
@@ -89,7 +89,7 @@ impl Inside {
     }
 }
 
-struct Member {
+struct Place {
     lifecycle: Lifecycle,
     peer: Option<Peer>,
     reconnect: Reconnect,
@@ -97,7 +97,7 @@ struct Member {
     is_given_up: bool,
 }
 
-impl Member {
+impl Place {
     /// Its connection, if it is open.
     fn open(&self) -> Option<Peer> {
         self.peer.as_ref().map(Peer::to_unowned)
@@ -111,7 +111,7 @@ impl Roster {
     /// The strategy is not valid.
     pub(crate) fn new(options: &Arc<ClientConfig>) -> Result<Self, InvalidStrategy> {
         let reconnect = Reconnect::new(options.reconnect)?;
-        let member = || Member {
+        let member = || Place {
             lifecycle: Lifecycle::new(),
             peer: None,
             reconnect: reconnect.clone(),
@@ -123,7 +123,7 @@ impl Roster {
             .as_ref()
             .and_then(|retry| retry.seed);
         Ok(Self {
-            inside: Lock::new(Inside {
+            places: Lock::new(Places {
                 members: (0..options.connections.max(1)).map(|_| member()).collect(),
                 waiting: 0,
                 watchers: BTreeMap::new(),
@@ -149,20 +149,20 @@ impl Roster {
         &self,
         number: usize,
         error: Option<&Fault>,
-        change: impl FnOnce(&mut Member) -> R,
+        change: impl FnOnce(&mut Place) -> R,
     ) -> R {
-        let mut inside = self.inside.lock();
+        let mut places = self.places.lock();
         if let Some(error) = error {
-            inside.last_error = Some(error.clone());
+            places.last_error = Some(error.clone());
         }
-        let member = &mut inside.members[number];
+        let member = &mut places.members[number];
         let result = change(member);
         let mut changes = Vec::new();
         while let Some(state) = member.lifecycle.poll_change() {
             changes.push(state);
         }
-        let watchers = std::mem::take(&mut inside.watchers);
-        drop(inside);
+        let watchers = std::mem::take(&mut places.watchers);
+        drop(places);
         watchers.into_values().for_each(Waker::wake);
         for state in changes {
             self.tell(number, state, error);
@@ -184,7 +184,7 @@ impl Roster {
     /// Notes that an attempt at the connection with the index `number` begins. Returns false if the
     /// client has been closed, so that there must be no more attempts.
     pub(crate) fn connecting(&self, number: usize) -> bool {
-        if self.inside.lock().is_closed {
+        if self.places.lock().is_closed {
             return false;
         }
         self.change(number, None, |member| member.lifecycle = Lifecycle::new());
@@ -200,7 +200,7 @@ impl Roster {
             member.reconnect.handle_open(now);
             member.peer = Some(peer.clone());
         });
-        let is_closed = self.inside.lock().is_closed;
+        let is_closed = self.places.lock().is_closed;
         if is_closed {
             peer.close(CloseReason::Done);
         }
@@ -215,12 +215,12 @@ impl Roster {
         now: Instant,
         error: Option<io::Error>,
     ) -> Option<Instant> {
-        let is_closed = self.inside.lock().is_closed;
+        let is_closed = self.places.lock().is_closed;
         let is_permanent = error.as_ref().is_some_and(is_permanent);
         let error = error.filter(|_| !is_closed).map(Fault::from);
         // The lock of a session is taken without that of the roster, because its release wakes tasks. For
         // the same reason the peer is dropped without it: the last one closes the connection.
-        let peer = self.inside.lock().members[number].peer.take();
+        let peer = self.places.lock().members[number].peer.take();
         let is_heard = peer.is_some_and(|peer| peer.session().lock().conn.has_heard());
         self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(ConnectionState::Closed);
@@ -254,8 +254,8 @@ impl Roster {
 
     /// The state of each connection.
     pub(crate) fn states(&self) -> Vec<ConnectionState> {
-        let state = |member: &Member| (member.lifecycle.state(), member.open());
-        let states: Vec<_> = self.inside.lock().members.iter().map(state).collect();
+        let state = |member: &Place| (member.lifecycle.state(), member.open());
+        let states: Vec<_> = self.places.lock().members.iter().map(state).collect();
         let states = states.into_iter().map(|(state, peer)| match state {
             ConnectionState::Open if peer.is_some_and(|peer| peer.is_closing()) => {
                 ConnectionState::Closing
@@ -269,11 +269,11 @@ impl Roster {
     pub(crate) fn pick(&self) -> Option<Peer> {
         // They are asked without the lock, for the reason given in `lost`.
         let open: SmallVec<[Peer; 4]> = {
-            let mut inside = self.inside.lock();
-            let count = inside.members.len();
-            inside.turn = (inside.turn + 1) % count;
-            let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
-            members.filter_map(Member::open).collect()
+            let mut places = self.places.lock();
+            let count = places.members.len();
+            places.turn = (places.turn + 1) % count;
+            let members = (0..count).map(|at| &places.members[(places.turn + at) % count]);
+            members.filter_map(Place::open).collect()
         };
         // A connection that drains would refuse the call, and the next attempt would choose it
         // again.
@@ -284,9 +284,9 @@ impl Roster {
     /// Closes the client: no more attempts are made, and open connections drain.
     pub(crate) fn close(&self) {
         let peers: Vec<_> = {
-            let mut inside = self.inside.lock();
-            inside.is_closed = true;
-            let members = inside.members.iter_mut();
+            let mut places = self.places.lock();
+            places.is_closed = true;
+            let members = places.members.iter_mut();
             members.filter_map(|member| member.peer.clone()).collect()
         };
         for peer in peers {
@@ -301,12 +301,12 @@ impl Roster {
 
     /// Whether the client has been closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.inside.lock().is_closed
+        self.places.lock().is_closed
     }
 
     /// Why the last connection, or the last attempt at one, failed.
     pub(crate) fn last_error(&self) -> Option<io::Error> {
-        self.inside.lock().last_error.as_ref().map(to_error)
+        self.places.lock().last_error.as_ref().map(to_error)
     }
 
     /// Adds a caller that waits for a connection. `is_again` says that its call was sent before.
@@ -314,23 +314,23 @@ impl Roster {
     /// # Errors
     /// [`CallError::NoConnection`] if there will be no connection, [`CallError::Unsent`] if too
     /// many wait.
-    pub(crate) fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
-        let mut inside = self.inside.lock();
+    pub(crate) fn wait(self: &Arc<Self>, is_again: bool) -> Result<WaitingCaller, CallError> {
+        let mut places = self.places.lock();
         // A call that was sent before may always wait.
         let max_waiting_calls = if is_again {
             usize::MAX
         } else {
             self.options.max_waiting_calls
         };
-        if inside.outlook() == ConnectionState::Closed {
-            return Err(inside.no_connection());
+        if places.outlook() == ConnectionState::Closed {
+            return Err(places.no_connection());
         }
-        if inside.outlook().sending(inside.waiting, max_waiting_calls) != Sending::Waits {
+        if places.outlook().sending(places.waiting, max_waiting_calls) != Sending::Waits {
             return Err(CallError::Unsent);
         }
-        inside.waiting += 1;
-        drop(inside);
-        Ok(Waiting(self.watch()))
+        places.waiting += 1;
+        drop(places);
+        Ok(WaitingCaller(self.watch()))
     }
 
     /// Runs `future`. Returns `None`, and drops it, as soon as the client is closed.
@@ -347,11 +347,11 @@ impl Roster {
     }
 
     fn watch(self: &Arc<Self>) -> Watch {
-        let mut inside = self.inside.lock();
-        inside.next_watch += 1;
+        let mut places = self.places.lock();
+        places.next_watch += 1;
         Watch {
             roster: Arc::clone(self),
-            number: inside.next_watch,
+            number: places.next_watch,
         }
     }
 }
@@ -369,7 +369,7 @@ impl Watch {
         let waker = waker.clone();
         let before = self
             .roster
-            .inside
+            .places
             .lock()
             .watchers
             .insert(self.number, waker);
@@ -379,15 +379,15 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let waker = self.roster.inside.lock().watchers.remove(&self.number);
+        let waker = self.roster.places.lock().watchers.remove(&self.number);
         drop(waker);
     }
 }
 
 /// A caller that waits for a connection. Made by [`Roster::wait`].
-pub(crate) struct Waiting(Watch);
+pub(crate) struct WaitingCaller(Watch);
 
-impl Waiting {
+impl WaitingCaller {
     /// Returns an open connection, as soon as there is one.
     ///
     /// # Errors
@@ -399,20 +399,20 @@ impl Waiting {
 
     /// Returns the error for a caller whose time to wait is over.
     pub(crate) fn timed_out(&self) -> CallError {
-        self.0.roster.inside.lock().no_connection()
+        self.0.roster.places.lock().no_connection()
     }
 
     fn look(&self) -> Option<Result<Peer, CallError>> {
         if let Some(peer) = self.0.roster.pick() {
             return Some(Ok(peer));
         }
-        let inside = self.0.roster.inside.lock();
-        (inside.outlook() == ConnectionState::Closed).then(|| Err(inside.no_connection()))
+        let places = self.0.roster.places.lock();
+        (places.outlook() == ConnectionState::Closed).then(|| Err(places.no_connection()))
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingCaller {
     fn drop(&mut self) {
-        self.0.roster.inside.lock().waiting -= 1;
+        self.0.roster.places.lock().waiting -= 1;
     }
 }

@@ -9,12 +9,12 @@
 //! | `error` | the ways in which HTTP fails |
 //! | `words` | text of the other side, for logs |
 
+pub(crate) mod body_text;
 pub(crate) mod error;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod url;
-pub(crate) mod words;
 
 pub use error::HttpError;
 pub use reply::HttpReply;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use antiphon::http::ReplyError;
 
+use super::body_text::first_bytes;
 use super::error::HttpError;
 use super::reply::HttpReply;
 use super::url::HttpUrl;
-use super::words::first_bytes;
 use crate::context::Headers;
 
 /// A request to be sent: always a POST.

@@ -24,10 +24,10 @@ use serde::de::DeserializeOwned;
 use crate::call::batch::{BatchBuilder, Entries};
 use crate::call::call_error::{CallError, CallRefused};
 use crate::call::call_request::CallRequest;
-use crate::call::in_line::InLine;
 use crate::call::intercepted::{Intercepted, Interception, outcome_of, unsent};
 use crate::call::pending::{PendingBatch, PendingCall, due, send};
 use crate::call::transmit::{Sending, Transmit};
+use crate::call::waiting_sender::WaitingSender;
 use crate::call::{BatchCall, Call};
 use crate::context::Context;
 use crate::runtime::{SharedRuntime, until};
@@ -173,7 +173,7 @@ impl Peer {
             Some(Err(answered)) => return unsent(answered),
         };
         let sent = call.params.and_then(|params| {
-            let mut place = InLine::new(&self.session);
+            let mut place = WaitingSender::new(&self.session);
             let mut send = |state: &mut State| {
                 let is_over = |request| state.conn.request_id(request).is_none();
                 match request.is_some_and(is_over) {
@@ -452,7 +452,7 @@ impl Peer {
         deadline: Instant,
         mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 's,
     ) -> Wait<'s, Result<R, SendError>> {
-        match InLine::new(&self.session).try_send(&mut send) {
+        match WaitingSender::new(&self.session).try_send(&mut send) {
             Err(SendError::Full) => Wait::on(with_room(Arc::clone(&self.session), deadline, send)),
             sent => Wait::known(sent),
         }
@@ -466,7 +466,7 @@ async fn with_room<R>(
     deadline: Instant,
     mut send: impl FnMut(&mut State) -> Result<R, SendError>,
 ) -> Result<R, SendError> {
-    let mut place = InLine::new(&session);
+    let mut place = WaitingSender::new(&session);
     let sent = poll_fn(|cx| place.poll_send(cx.waker(), &mut send));
     let sent = until(session.runtime(), deadline, sent).await;
     sent.unwrap_or(Err(SendError::Full))

@@ -12,7 +12,7 @@ use antiphon::{OwnedError, SendError};
 use crate::guard::{Contained, contained};
 use crate::runtime::until;
 use crate::serve::answer::Answer;
-use crate::serve::later::Given;
+use crate::serve::later_answer::Given;
 use crate::serve::request::Request;
 
 impl Incoming for Request {

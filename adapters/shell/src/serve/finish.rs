@@ -33,13 +33,13 @@ use crate::session::Session;
 pub struct RunToEnd<F>(pub F);
 
 /// Work that goes on as a task of its own if it is dropped before its end.
-pub(crate) struct ToEnd<T: Send + 'static> {
+pub(crate) struct WorkToEnd<T: Send + 'static> {
     session: Arc<Session>,
     /// `None` at its end, and after a panic.
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
 }
 
-impl<T: Send> ToEnd<T> {
+impl<T: Send> WorkToEnd<T> {
     pub(crate) fn new(
         session: &Arc<Session>,
         work: impl Future<Output = T> + Send + 'static,
@@ -51,7 +51,7 @@ impl<T: Send> ToEnd<T> {
     }
 }
 
-impl<T: Send> Future for ToEnd<T> {
+impl<T: Send> Future for WorkToEnd<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -67,13 +67,13 @@ impl<T: Send> Future for ToEnd<T> {
     }
 }
 
-impl<T: Send> Drop for ToEnd<T> {
+impl<T: Send> Drop for WorkToEnd<T> {
     fn drop(&mut self) {
         let Some(mut work) = self.work.take() else {
             return;
         };
         let session = Arc::clone(&self.session);
-        let running = Running::new(&session);
+        let running = Unawaited::new(&session);
         let task = Box::pin(async move {
             let mut step = |cx: &mut Context<'_>| work.as_mut().poll(cx).map(drop);
             poll_fn(|cx| {
@@ -88,16 +88,16 @@ impl<T: Send> Drop for ToEnd<T> {
 }
 
 /// Makes the work count as a request that runs, until this is dropped.
-struct Running(Arc<Session>);
+struct Unawaited(Arc<Session>);
 
-impl Running {
+impl Unawaited {
     fn new(session: &Arc<Session>) -> Self {
         session.begin_unawaited();
         Self(Arc::clone(session))
     }
 }
 
-impl Drop for Running {
+impl Drop for Unawaited {
     fn drop(&mut self) {
         self.0.end_unawaited();
     }

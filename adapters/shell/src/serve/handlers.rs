@@ -26,14 +26,14 @@ use crate::serve::notification::Notification;
 use crate::serve::request::Request;
 use crate::serve::responder::Answered;
 use crate::serve::service::Service;
-use crate::serve::spawned::{Answering, Queue, Spawned};
+use crate::serve::spawned::{Queue, RunningRequest, Spawned};
 use crate::session::{Conn, Session, Tag, Work, WorkBatch};
 use crate::work::dispatcher::Permits;
 use crate::work::seat::{Waits, is_away, seated_on_task};
 
 /// The service of one session, and its running handlers.
 pub(crate) struct Handlers {
-    service: Contained<Box<dyn Serve>, Session>,
+    service: Contained<Box<dyn ErasedService>, Session>,
     session: Arc<Session>,
     /// The handler that must end before anything else begins.
     ordered: Option<Task>,
@@ -73,7 +73,7 @@ struct Handler {
 
 enum Run {
     /// On the connection's task.
-    Here(Answering),
+    Here(RunningRequest),
     Spawned(Spawned),
 }
 
@@ -99,8 +99,8 @@ impl Future for Handler {
 }
 
 /// A [`Service`] with its type erased, and the peer that it gets.
-trait Serve: Send + Reports {
-    fn request(&self, request: Request) -> Answering;
+trait ErasedService: Send + Reports {
+    fn request(&self, request: Request) -> RunningRequest;
     /// Does any work except a request. Returns the handler that must be polled for it, if there is one:
     /// that of a notification or of [`Service::opened`].
     fn serve(&self, work: Work) -> Option<Task>;
@@ -116,8 +116,8 @@ struct Sides<S> {
 
 struct Serving<S>(Arc<Sides<S>>);
 
-impl<S: Service> Serve for Serving<S> {
-    fn request(&self, request: Request) -> Answering {
+impl<S: Service> ErasedService for Serving<S> {
+    fn request(&self, request: Request) -> RunningRequest {
         let sides = Arc::clone(&self.0);
         Box::pin(async move {
             let answer = {
@@ -430,7 +430,7 @@ impl Handlers {
 }
 
 /// Drops the handlers one by one.
-fn drop_all<F: Unpin>(all: &mut Option<FuturesUnordered<F>>, service: &dyn Serve) {
+fn drop_all<F: Unpin>(all: &mut Option<FuturesUnordered<F>>, service: &dyn ErasedService) {
     for handler in all.take().into_iter().flatten() {
         contained(Some(service), || drop(handler));
     }
@@ -439,7 +439,7 @@ fn drop_all<F: Unpin>(all: &mut Option<FuturesUnordered<F>>, service: &dyn Serve
 /// Polls the handlers that have something to do, and passes the output of each that ends to `end`.
 fn poll_all<F: Future>(
     all: &mut Option<FuturesUnordered<F>>,
-    service: &dyn Serve,
+    service: &dyn ErasedService,
     cx: &mut Context<'_>,
     mut end: impl FnMut(F::Output),
 ) {

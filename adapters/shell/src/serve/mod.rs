@@ -5,7 +5,7 @@ pub(crate) mod cancellation;
 pub(crate) mod exchange;
 pub(crate) mod finish;
 pub(crate) mod handlers;
-pub(crate) mod later;
+pub(crate) mod later_answer;
 pub(crate) mod notification;
 pub(crate) mod progress;
 pub(crate) mod request;

@@ -18,8 +18,8 @@ use crate::guard::Contained;
 use crate::peer::Peer;
 use crate::serve::answer::Answer;
 use crate::serve::cancellation::Cancellation;
-use crate::serve::finish::ToEnd;
-use crate::serve::later::LaterAnswer;
+use crate::serve::finish::WorkToEnd;
+use crate::serve::later_answer::LaterAnswer;
 use crate::serve::responder::{Answered, Responder, Unbegun};
 use crate::session::Session;
 use crate::work::on_pool::on_pool;
@@ -243,7 +243,7 @@ impl Request {
         T: Send + 'static,
         W: Future<Output = T> + Send + 'static,
     {
-        ToEnd::new(self.responder.session(), work)
+        WorkToEnd::new(self.responder.session(), work)
     }
 
     /// Runs `work` on a thread of the connection's [`Pool`](crate::Pool), where it may compute for long

@@ -22,7 +22,7 @@ use crate::lock::Lock;
 use crate::peer::Peer;
 use crate::serve::answer::Answer;
 use crate::serve::cancellation::Cancellation;
-use crate::serve::later::{Given, LaterAnswer};
+use crate::serve::later_answer::{Given, LaterAnswer};
 use crate::session::{CancelFlag, Conn, Session};
 
 const CANCELLED: &str = "cancelled";

@@ -24,11 +24,11 @@ use crate::session::Session;
 use crate::work::seat::{Waits, is_away, seated_on_task};
 
 /// The handler of a request.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
+pub(crate) type RunningRequest = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
 /// The spawned handlers of a connection that have not begun, in the order of their requests.
 #[derive(Default)]
-pub(crate) struct Queue(Lock<VecDeque<Arc<Shared>>>);
+pub(crate) struct Queue(Lock<VecDeque<Arc<SharedHandler>>>);
 
 impl Queue {
     /// Has the runtime take a handler after those that were spawned before. Notifications wait until it has
@@ -37,15 +37,15 @@ impl Queue {
         self: &Arc<Self>,
         session: &Arc<Session>,
         request: RequestKey,
-        handler: Answering,
+        handler: RunningRequest,
     ) -> Spawned {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedHandler {
             request,
             session: Arc::clone(session),
             waits: Some(Arc::default()),
-            state: Lock::new(State {
+            state: Lock::new(HandlerState {
                 handler: Some(handler),
-                stage: Stage::Running,
+                stage: HandlerStage::Running,
             }),
             task: AtomicWaker::new(),
             connection: AtomicWaker::new(),
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// Takes the first handler that has not been dropped.
-    fn next(&self) -> Option<Arc<Shared>> {
+    fn next(&self) -> Option<Arc<SharedHandler>> {
         loop {
             let next = self.0.lock().pop_front()?;
             if next.state.lock().handler.is_some() {
@@ -73,7 +73,7 @@ impl Queue {
 
 /// A spawned handler, as the connection's task has it. Dropping it drops the handler: at once, or, if that is
 /// being polled, at the end of the poll.
-pub(crate) struct Spawned(Arc<Shared>);
+pub(crate) struct Spawned(Arc<SharedHandler>);
 
 impl Spawned {
     /// What the handler waits for its own peer.
@@ -85,7 +85,7 @@ impl Spawned {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answered>> {
         self.0.connection.register(cx.waker());
         match &mut self.0.state.lock().stage {
-            Stage::Ended(answered) => Poll::Ready(answered.take()),
+            HandlerStage::Ended(answered) => Poll::Ready(answered.take()),
             _ => Poll::Pending,
         }
     }
@@ -93,8 +93,8 @@ impl Spawned {
     /// Drops the handler after one more poll, in which it may still answer.
     pub(crate) fn cancel(&self) {
         let mut state = self.0.state.lock();
-        if let Stage::Running = state.stage {
-            state.stage = Stage::Cancelled;
+        if let HandlerStage::Running = state.stage {
+            state.stage = HandlerStage::Cancelled;
         }
         drop(state);
         self.0.task.wake();
@@ -105,7 +105,7 @@ impl Drop for Spawned {
     fn drop(&mut self) {
         let makes_way = self.0.session.makes_way();
         let mut state = self.0.state.lock();
-        let _stage = mem::replace(&mut state.stage, Stage::Dropped { makes_way });
+        let _stage = mem::replace(&mut state.stage, HandlerStage::Dropped { makes_way });
         let _handler = state.handler.take();
         drop(state);
         self.0.task.wake();
@@ -113,24 +113,24 @@ impl Drop for Spawned {
 }
 
 /// A spawned handler, as both tasks have it.
-struct Shared {
+struct SharedHandler {
     request: RequestKey,
     session: Arc<Session>,
     waits: Waits,
-    state: Lock<State>,
+    state: Lock<HandlerState>,
     /// Wakes the handler's task.
     task: AtomicWaker,
     /// Wakes the connection's task.
     connection: AtomicWaker,
 }
 
-struct State {
+struct HandlerState {
     /// `None` while it is polled, and after its end.
-    handler: Option<Answering>,
-    stage: Stage,
+    handler: Option<RunningRequest>,
+    stage: HandlerStage,
 }
 
-enum Stage {
+enum HandlerStage {
     Running,
     /// The peer has cancelled the request.
     Cancelled,
@@ -142,7 +142,7 @@ enum Stage {
     Ended(Option<Answered>),
 }
 
-impl Shared {
+impl SharedHandler {
     /// Polls the handler. `unbegun` is dropped as soon as it has begun.
     fn poll(&self, cx: &mut Context<'_>, unbegun: &mut Option<Unbegun>) -> Poll<()> {
         // A request that is cancelled, or whose connection closes, before its handler has begun never
@@ -153,7 +153,7 @@ impl Shared {
         let Some(mut handler) = state.handler.take() else {
             return Poll::Ready(());
         };
-        let is_last = never_begins || matches!(state.stage, Stage::Cancelled);
+        let is_last = never_begins || matches!(state.stage, HandlerStage::Cancelled);
         drop(state);
         let (mut waits, was_away) = (self.waits.clone(), is_away(&self.waits));
         let poll = || {
@@ -167,7 +167,7 @@ impl Shared {
         };
         let begins = unbegun.take().is_some();
         let mut state = self.state.lock();
-        let is_dropped = matches!(state.stage, Stage::Dropped { .. });
+        let is_dropped = matches!(state.stage, HandlerStage::Dropped { .. });
         if matches!(polled, Some(Poll::Pending)) && !is_last && !is_dropped {
             state.handler = Some(handler);
             drop(state);
@@ -177,7 +177,7 @@ impl Shared {
             }
             return Poll::Pending;
         }
-        let makes_way = matches!(state.stage, Stage::Dropped { makes_way: true });
+        let makes_way = matches!(state.stage, HandlerStage::Dropped { makes_way: true });
         drop(state);
         let drop_handler = || {
             contained(Some(&*self.session), || drop(handler));
@@ -196,8 +196,8 @@ impl Shared {
     /// Passes the answer of the handler, which was dropped, to the connection's task.
     fn end(&self, mut answered: Option<Answered>) {
         let mut state = self.state.lock();
-        if !matches!(state.stage, Stage::Dropped { .. }) {
-            state.stage = Stage::Ended(answered.take());
+        if !matches!(state.stage, HandlerStage::Dropped { .. }) {
+            state.stage = HandlerStage::Ended(answered.take());
         }
         drop(state);
         // The connection's task does not await it any more.
@@ -213,7 +213,7 @@ struct HandlerTask {
     /// `None` after the handler was taken out of it.
     queue: Option<Arc<Queue>>,
     unbegun: Option<Unbegun>,
-    handler: Option<Arc<Shared>>,
+    handler: Option<Arc<SharedHandler>>,
 }
 
 impl Future for HandlerTask {

@@ -16,8 +16,8 @@
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
 
-mod line;
 mod running;
+mod sender_queue;
 mod state;
 mod turn;
 mod wake;
@@ -268,8 +268,8 @@ impl Session {
         {
             state.rouse();
         }
-        if !state.line.is_empty() && !state.conn.is_full() {
-            let next = state.line.call_first();
+        if !state.senders.is_empty() && !state.conn.is_full() {
+            let next = state.senders.call_first();
             state.wakes.extend(next);
         }
     }

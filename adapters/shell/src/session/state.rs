@@ -12,7 +12,7 @@ use antiphon::session::{Phase, RequestDetails, RouteId, Settled};
 use antiphon::{CallId, Closed, Instant, OwnedOutcome, RequestKey};
 use smallvec::SmallVec;
 
-use super::line::Line;
+use super::sender_queue::SenderQueue;
 use crate::debug_fields;
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, batch_name};
@@ -58,9 +58,9 @@ pub(crate) struct State {
     /// The connection's share in the dispatcher of its server; `None` if no server accepted it, and after
     /// its end.
     pub(super) membership: Option<Arc<Membership>>,
-    pub(super) permits: Permits,
+    pub(super) permits: PermitCounts,
     /// The senders that wait for space.
-    pub(crate) line: Line,
+    pub(crate) senders: SenderQueue,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
     /// Tasks and threads that wait for events of a route.
@@ -91,8 +91,8 @@ impl State {
             was_paused: !conn.wants_input(),
             conn,
             membership,
-            permits: Permits::default(),
-            line: Line::default(),
+            permits: PermitCounts::default(),
+            senders: SenderQueue::default(),
             batches: Vec::new(),
             readers: BTreeMap::new(),
             flags: Vec::new(),
@@ -263,7 +263,7 @@ impl State {
     pub(super) fn rouse_all(&mut self) {
         self.rouse();
         self.rouse_watchers();
-        self.wakes.extend(self.line.call_all());
+        self.wakes.extend(self.senders.call_all());
     }
 
     /// Wakes, after the turn, every thread and task that waits for a change: of the phase, a cancel,
@@ -288,10 +288,10 @@ debug_fields!(impl[] State as "State" { conn });
 
 /// What a session has from the dispatcher of its server, and what it wants.
 #[derive(Debug, Default)]
-pub(super) struct Permits {
-    /// Permits for requests that have not begun.
+pub(super) struct PermitCounts {
+    /// PermitCounts for requests that have not begun.
     pub(super) granted: usize,
-    /// Permits that are to be given back when the lock is free.
+    /// PermitCounts that are to be given back when the lock is free.
     pub(super) returned: Returned,
     /// How many requests want to begin and got no permit.
     pub(super) wanted: usize,
@@ -301,7 +301,7 @@ pub(super) struct Permits {
     pub(super) is_gone: bool,
 }
 
-impl Permits {
+impl PermitCounts {
     /// Takes all permits that requests do not need.
     pub(super) fn take_all(&mut self) -> Returned {
         let mut all = mem::take(&mut self.returned);

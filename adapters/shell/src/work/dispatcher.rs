@@ -42,15 +42,15 @@ pub struct Dispatcher {
 /// The permits of a server: for connections whose peer may still send, and for those whose peer has ended
 /// its direction, or is gone.
 struct Pools {
-    live: Pool,
-    gone: Pool,
+    live: PermitPool,
+    gone: PermitPool,
     max_waiting: usize,
     /// How many requests wait.
     waiting: AtomicUsize,
 }
 
 impl Pools {
-    fn of(&self, is_gone: bool) -> &Pool {
+    fn of(&self, is_gone: bool) -> &PermitPool {
         match is_gone {
             true => &self.gone,
             false => &self.live,
@@ -60,7 +60,7 @@ impl Pools {
     /// Counts `waiting` requests of a connection in place of `before`, as many of them as may wait, and
     /// returns how many. While there is room in `pool` all may: they wait for their own connection only, and
     /// those of another connection begin at once.
-    fn set_waiting(&self, pool: &Pool, before: usize, waiting: usize) -> usize {
+    fn set_waiting(&self, pool: &PermitPool, before: usize, waiting: usize) -> usize {
         let is_free = pool.running.load(Acquire) < pool.max_running;
         let kept = |all: usize| match is_free {
             true => waiting,
@@ -95,7 +95,7 @@ pub(crate) fn call(mut called: Called) {
 const SCHEDULED: usize = usize::MAX;
 
 /// Some permits of a server.
-struct Pool {
+struct PermitPool {
     max_running: usize,
     /// How many requests run, or [`SCHEDULED`].
     running: AtomicUsize,
@@ -105,7 +105,7 @@ struct Pool {
     asked: AtomicUsize,
 }
 
-impl Pool {
+impl PermitPool {
     fn new(max_running: usize) -> Self {
         // The largest number says that the scheduler counts.
         let max_running = max_running.clamp(1, SCHEDULED - 1);
@@ -199,8 +199,8 @@ impl Dispatcher {
     /// while that many run; further requests are answered *busy*, with the dialect's error.
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
         let pools = Pools {
-            live: Pool::new(max_running),
-            gone: Pool::new(max_running),
+            live: PermitPool::new(max_running),
+            gone: PermitPool::new(max_running),
             max_waiting,
             waiting: AtomicUsize::new(0),
         };
@@ -272,7 +272,7 @@ impl fmt::Debug for Dispatcher {
 pub(crate) struct Membership {
     pools: Arc<Pools>,
     session: Weak<dyn Begins>,
-    place: Lock<Place>,
+    place: Lock<Standing>,
     /// How many requests the session wants to begin for which it has no permit.
     wanted: AtomicUsize,
     is_in_line: AtomicBool,
@@ -281,7 +281,7 @@ pub(crate) struct Membership {
 }
 
 /// Where a connection stands in line, and has its permits from.
-struct Place {
+struct Standing {
     is_gone: bool,
     member: Member,
 }
@@ -293,7 +293,7 @@ impl Membership {
         Self {
             pools,
             session,
-            place: Lock::new(Place {
+            place: Lock::new(Standing {
                 is_gone: false,
                 member,
             }),
@@ -304,7 +304,7 @@ impl Membership {
     }
 
     /// The permits with which requests begin now.
-    fn pool(&self) -> &Pool {
+    fn pool(&self) -> &PermitPool {
         self.pools.of(self.is_gone.load(Acquire))
     }
 

@@ -31,34 +31,34 @@ const MAX_MORE: usize = 192;
 ///
 /// A thread without a job ends after 5 s, or at once when the last clone of the pool was dropped.
 #[derive(Clone)]
-pub struct Pool(Arc<Owner>);
+pub struct Pool(Arc<LastOwner>);
 
 /// Ends the idle threads when it is dropped.
-struct Owner(Arc<Inner>);
+struct LastOwner(Arc<PoolThreads>);
 
-impl Drop for Owner {
+impl Drop for LastOwner {
     fn drop(&mut self) {
         self.0.state.lock().is_ownerless = true;
         self.0.work.notify_all();
     }
 }
 
-struct Inner {
+struct PoolThreads {
     max_running: usize,
     max_waiting: usize,
     /// Whether a connection that runs no job may begin one although `max_running` jobs run.
     is_shared: bool,
-    state: Lock<State>,
+    state: Lock<PoolState>,
     work: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Jobs of [`Pool::run_always`] that no thread has taken yet. They begin before all others.
-    always: VecDeque<(Job, Arc<Place>)>,
+    always: VecDeque<(Job, Arc<JobPlace>)>,
     /// The other jobs that no thread has taken yet.
-    queue: VecDeque<(Job, Arc<Place>)>,
-    running: Vec<Arc<Place>>,
+    queue: VecDeque<(Job, Arc<JobPlace>)>,
+    running: Vec<Arc<JobPlace>>,
     threads: usize,
     idle: usize,
     /// Whether nobody can add a job any more.
@@ -86,8 +86,8 @@ impl Jobs {
 }
 
 /// A job that waits or runs.
-struct Place {
-    pool: Arc<Inner>,
+struct JobPlace {
+    pool: Arc<PoolThreads>,
     /// The jobs of its connection; `None` if it belongs to none.
     jobs: Option<Arc<Jobs>>,
     /// Whether it counts among the jobs that run and wait.
@@ -96,7 +96,7 @@ struct Place {
     away: AtomicUsize,
 }
 
-impl Place {
+impl JobPlace {
     fn is_active(&self) -> bool {
         self.away.load(Ordering::Relaxed) == 0
     }
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-impl Seat for Place {
+impl Seat for JobPlace {
     fn leave(&self) {
         self.away.fetch_add(1, Ordering::Relaxed);
         self.pool.rouse(&mut self.pool.state.lock());
@@ -127,7 +127,7 @@ impl Pool {
     }
 
     fn with(max_running: usize, max_waiting: usize, is_shared: bool) -> Self {
-        Self(Arc::new(Owner(Arc::new(Inner {
+        Self(Arc::new(LastOwner(Arc::new(PoolThreads {
             max_running: max_running.max(1),
             max_waiting,
             is_shared,
@@ -158,7 +158,7 @@ impl Pool {
 
     fn push(&self, jobs: Option<Arc<Jobs>>, job: Job, is_counted: bool) -> Result<(), Job> {
         let inner = &self.0.0;
-        let place = Arc::new(Place {
+        let place = Arc::new(JobPlace {
             pool: Arc::clone(inner),
             jobs,
             is_counted,
@@ -173,7 +173,8 @@ impl Pool {
         let is_full = state.counted() + state.queue.len()
             >= inner.max_running.saturating_add(inner.max_waiting);
         state.queue.push_back((job, place));
-        let is_refused = is_full && inner.next(&state) != Some(Next::Queued(state.queue.len() - 1));
+        let is_refused =
+            is_full && inner.next(&state) != Some(NextJob::Queued(state.queue.len() - 1));
         match is_refused || !inner.rouse(&mut state) {
             true => state.queue.pop_back().map_or(Ok(()), |(job, _)| Err(job)),
             false => Ok(()),
@@ -183,37 +184,37 @@ impl Pool {
 
 /// Which job begins next.
 #[derive(PartialEq)]
-enum Next {
+enum NextJob {
     Always,
     /// The one at this index of the queue.
     Queued(usize),
 }
 
-impl State {
+impl PoolState {
     /// How many of the jobs run that count, and do not wait for their peer.
     fn counted(&self) -> usize {
-        let counts = |place: &&Arc<Place>| place.is_counted && place.is_active();
+        let counts = |place: &&Arc<JobPlace>| place.is_counted && place.is_active();
         self.running.iter().filter(counts).count()
     }
 
-    fn take(&mut self, next: &Next) -> Option<(Job, Arc<Place>)> {
+    fn take(&mut self, next: &NextJob) -> Option<(Job, Arc<JobPlace>)> {
         match next {
-            Next::Always => self.always.pop_front(),
-            Next::Queued(at) => self.queue.remove(*at),
+            NextJob::Always => self.always.pop_front(),
+            NextJob::Queued(at) => self.queue.remove(*at),
         }
     }
 }
 
-impl Inner {
+impl PoolThreads {
     /// The job that may begin now: of those in the queue that of the connection that runs the fewest.
-    fn next(&self, state: &State) -> Option<Next> {
+    fn next(&self, state: &PoolState) -> Option<NextJob> {
         let busy = state.running.len();
         let free = self
             .max_threads()
             .checked_sub(busy)
             .filter(|free| *free > 0)?;
         if !state.always.is_empty() {
-            return Some(Next::Always);
+            return Some(NextJob::Always);
         }
         if state.queue.is_empty() {
             return None;
@@ -226,7 +227,7 @@ impl Inner {
         let queue = state.queue.iter().enumerate();
         let held = queue.map(|(at, (_, place))| (place.held(), at));
         let next = held.filter(|(held, _)| may_begin(*held)).min();
-        next.map(|(_, at)| Next::Queued(at))
+        next.map(|(_, at)| NextJob::Queued(at))
     }
 
     fn max_threads(&self) -> usize {
@@ -234,7 +235,7 @@ impl Inner {
     }
 
     /// Wakes or starts a thread if a job may begin. Returns false if there is no thread at all.
-    fn rouse(self: &Arc<Self>, state: &mut State) -> bool {
+    fn rouse(self: &Arc<Self>, state: &mut PoolState) -> bool {
         if self.next(state).is_some() {
             if state.idle > 0 {
                 self.work.notify_one();

@@ -30,19 +30,19 @@ pub(crate) fn is_away(waits: &Waits) -> bool {
 }
 
 /// The handler that this thread runs: the address of its session, and its seat.
-struct Running(usize, Kind);
+struct RunningHandler(usize, SeatKind);
 
-enum Kind {
+enum SeatKind {
     OnTask(Waits),
     OnThread(Arc<dyn Seat>),
 }
 
 thread_local! {
-    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
+    static RUNNING: Cell<Option<RunningHandler>> = const { Cell::new(None) };
 }
 
 /// Notes again what this thread ran before.
-struct Restore(Option<Running>);
+struct Restore(Option<RunningHandler>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
@@ -52,10 +52,10 @@ impl Drop for Restore {
 
 /// Polls a handler of a session, whose address is given, on a task.
 pub(crate) fn seated_on_task<R>(session: usize, waits: &mut Waits, poll: impl FnOnce() -> R) -> R {
-    let running = Running(session, Kind::OnTask(waits.take()));
+    let running = RunningHandler(session, SeatKind::OnTask(waits.take()));
     let _before = Restore(RUNNING.replace(Some(running)));
     let polled = poll();
-    if let Some(Running(_, Kind::OnTask(left))) = RUNNING.take() {
+    if let Some(RunningHandler(_, SeatKind::OnTask(left))) = RUNNING.take() {
         *waits = left;
     }
     polled
@@ -67,7 +67,7 @@ pub(crate) fn seated_on_thread<R>(
     seat: Arc<dyn Seat>,
     run: impl FnOnce() -> R,
 ) -> R {
-    let running = Running(session, Kind::OnThread(seat));
+    let running = RunningHandler(session, SeatKind::OnThread(seat));
     let _before = Restore(RUNNING.replace(Some(running)));
     run()
 }
@@ -77,7 +77,9 @@ pub(crate) fn seated_on_thread<R>(
 pub(crate) fn seated_twice<R>(session: usize, seat: Arc<dyn Seat>, run: impl FnOnce() -> R) -> R {
     let running = RUNNING.take();
     let outer = match &running {
-        Some(Running(known, Kind::OnThread(outer))) if *known == session => Some(Arc::clone(outer)),
+        Some(RunningHandler(known, SeatKind::OnThread(outer))) if *known == session => {
+            Some(Arc::clone(outer))
+        }
         _ => None,
     };
     RUNNING.set(running);
@@ -104,7 +106,7 @@ impl Seat for Both {
 }
 
 /// A wait of a handler for its own peer. While there is one, the handler's seat is free.
-pub(crate) struct Away(Kind);
+pub(crate) struct Away(SeatKind);
 
 impl Away {
     /// Begins a wait for the peer of a session, whose address is given, unless this thread runs no handler
@@ -113,15 +115,15 @@ impl Away {
         // A thread that ends runs no handler.
         let mut running = RUNNING.try_with(Cell::take).ok().flatten()?;
         let kind = (running.0 == session).then(|| match &mut running.1 {
-            Kind::OnTask(waits) => {
+            SeatKind::OnTask(waits) => {
                 let waits = waits.get_or_insert_default();
                 waits.fetch_add(1, Ordering::Relaxed);
-                Kind::OnTask(Some(Arc::clone(waits)))
+                SeatKind::OnTask(Some(Arc::clone(waits)))
             }
-            Kind::OnThread(seat) => Kind::OnThread(Arc::clone(seat)),
+            SeatKind::OnThread(seat) => SeatKind::OnThread(Arc::clone(seat)),
         });
         RUNNING.set(Some(running));
-        if let Some(Kind::OnThread(seat)) = &kind {
+        if let Some(SeatKind::OnThread(seat)) = &kind {
             seat.leave();
         }
         kind.map(Self)
@@ -147,9 +149,9 @@ pub(crate) async fn away_during<F: Future>(session: usize, future: F) -> F::Outp
 impl Drop for Away {
     fn drop(&mut self) {
         match &self.0 {
-            Kind::OnTask(Some(waits)) => drop(waits.fetch_sub(1, Ordering::Relaxed)),
-            Kind::OnTask(None) => {}
-            Kind::OnThread(seat) => seat.come_back(),
+            SeatKind::OnTask(Some(waits)) => drop(waits.fetch_sub(1, Ordering::Relaxed)),
+            SeatKind::OnTask(None) => {}
+            SeatKind::OnThread(seat) => seat.come_back(),
         }
     }
 }

@@ -251,13 +251,13 @@ async fn methods_come_and_go_while_connections_are_open() {
     assert_eq!(raw.ask("n", "").await, r#""result":1"#);
     let n = MethodInfo::request("n", &[]);
     router
-        .replace(n.clone(), &[], || Ok::<_, OwnedError>(2))
+        .replace(n.clone(), [], || Ok::<_, OwnedError>(2))
         .unwrap();
     assert_eq!(raw.ask("n", "").await, r#""result":2"#);
     assert!(router.remove("n") && !router.remove("n"));
     assert_eq!(raw.ask("n", "").await, NOT_FOUND);
     router
-        .try_method(n, &[], async || Ok::<_, OwnedError>(3))
+        .try_method(n, [], async || Ok::<_, OwnedError>(3))
         .unwrap();
     assert_eq!(raw.ask("n", "").await, r#""result":3"#);
 }

@@ -9,14 +9,14 @@ use crate::session::{Session, State};
 use crate::work::seat::Away;
 
 /// A sender in the line of a session. Dropping it leaves the line.
-pub(crate) struct InLine {
+pub(crate) struct WaitingSender {
     session: Arc<Session>,
     /// The sender's number in the line; `None` if it does not wait there.
     place: Option<u64>,
     away: Option<Away>,
 }
 
-impl InLine {
+impl WaitingSender {
     /// Makes a sender that is not in the line yet.
     pub(crate) fn new(session: &Arc<Session>) -> Self {
         let session = Arc::clone(session);
@@ -35,13 +35,13 @@ impl InLine {
     ) -> Result<R, SendError> {
         let mut state = self.session.lock();
         state.conn.handle_time(self.session.now());
-        let may_send = state.line.is_turn_of(self.place) || state.is_closing();
+        let may_send = state.senders.is_turn_of(self.place) || state.is_closing();
         let sent = match may_send {
             true => send(&mut state),
             false => Err(SendError::Full),
         };
         if !matches!(sent, Err(SendError::Full)) {
-            let known = state.line.leave(&mut self.place);
+            let known = state.senders.leave(&mut self.place);
             state.dismiss(known);
         }
         sent
@@ -74,24 +74,24 @@ impl InLine {
     /// Joins the line, unless the sender may try again now. Returns whether it did.
     fn stand(&mut self, waker: Waker) -> bool {
         let mut state = self.session.lock();
-        let may_send = state.line.is_turn_of(self.place) && !state.conn.is_full();
+        let may_send = state.senders.is_turn_of(self.place) && !state.conn.is_full();
         if may_send || state.is_closing() {
             return false;
         }
-        let before = state.line.wait(&mut self.place, waker);
+        let before = state.senders.wait(&mut self.place, waker);
         drop(state);
         drop(before);
         true
     }
 }
 
-impl Drop for InLine {
+impl Drop for WaitingSender {
     fn drop(&mut self) {
         if self.place.is_none() {
             return;
         }
         let mut state = self.session.lock();
-        let waker = state.line.leave(&mut self.place);
+        let waker = state.senders.leave(&mut self.place);
         drop(state);
         drop(waker);
     }

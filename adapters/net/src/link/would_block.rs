@@ -10,7 +10,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// Whether an error only means that there is nothing to read, or no space to write, yet. A stream
 /// in non-blocking mode returns it, and a socket whose read or write timeout has passed. Windows
 /// then returns `TimedOut`; on other systems `TimedOut` means that the other side is gone.
-pub(crate) fn is_later(error: &io::Error) -> bool {
+pub(crate) fn is_would_block(error: &io::Error) -> bool {
     let kind = error.kind();
     kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
 }
@@ -18,11 +18,11 @@ pub(crate) fn is_later(error: &io::Error) -> bool {
 /// The pauses between attempts to read from a stream, or to write to it, when the system cannot
 /// wake the thread.
 #[derive(Debug, Default)]
-pub(crate) struct Later {
+pub(crate) struct Pauses {
     last: Duration,
 }
 
-impl Later {
+impl Pauses {
     /// Begins with the shortest pause.
     pub(crate) fn new() -> Self {
         Self::default()
@@ -50,7 +50,7 @@ impl Later {
 /// # Errors
 /// The writer accepts no more bytes.
 pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
-    let mut later = Later::new();
+    let mut pauses = Pauses::new();
     loop {
         let moved = match bytes {
             [] => writer.flush().map(|()| 0),
@@ -60,11 +60,11 @@ pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
             Ok(_) if bytes.is_empty() => return Ok(()),
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => {
-                later.renew();
+                pauses.renew();
                 bytes = &bytes[n.min(bytes.len())..];
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if is_later(&error) => later.pause(),
+            Err(error) if is_would_block(&error) => pauses.pause(),
             Err(error) => return Err(error),
         }
     }

@@ -1,11 +1,11 @@
-//! The line of senders that wait for space: first come, first served.
+//! The queue of senders that wait for space: first come, first served.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// The line of one session.
+/// The queue of one session.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct SenderQueue {
     /// The number of each waiting sender, and its waker; `None` if the sender was woken and has not tried
     /// to send since.
     waiting: VecDeque<(u64, Option<Waker>)>,
@@ -13,19 +13,19 @@ pub(crate) struct Line {
     next: u64,
 }
 
-impl Line {
+impl SenderQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether the sender with this number may send: it is the first in the line, or the line is empty.
-    /// `None` is a sender that is not in the line.
+    /// Whether the sender with this number may send: it is the first in the queue, or the queue is empty.
+    /// `None` is a sender that is not in the queue.
     pub(crate) fn is_turn_of(&self, place: Option<u64>) -> bool {
         let first = self.waiting.front();
         first.is_none_or(|(number, _)| place == Some(*number))
     }
 
-    /// Makes the sender with this number wait; if it is new, at the end of the line. Returns the
+    /// Makes the sender with this number wait; if it is new, at the end of the queue. Returns the
     /// waker that it had before.
     pub(crate) fn wait(&mut self, place: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let known = place.and_then(|place| {

@@ -46,10 +46,10 @@ type OnGiven = Box<dyn FnOnce(Given) + Send>;
 
 /// An answer that comes later.
 #[derive(Default)]
-pub(crate) struct LaterAnswer(Lock<State>);
+pub(crate) struct LaterAnswer(Lock<AnswerState>);
 
 #[derive(Default)]
-struct State {
+struct AnswerState {
     /// The answer, once there is one.
     given: Option<Given>,
     /// The observers that wait for the answer: one for each router that the request has passed.
