@@ -15,7 +15,7 @@ use super::describe::{MethodInfo, ParamInfo, ServiceInfo};
 use super::errors::Failure;
 use super::handler::{Handler, IntoResult, marker};
 use super::methods::{AsyncMethods, Methods, write_result};
-use super::shell::{Adapter, Awaits, Incoming, Shell};
+use super::shell::{Adapter, Awaits, RoutedRequest, Shell};
 use super::typed::MethodHandler;
 use crate::error_object::OwnedError;
 use crate::json::Json;

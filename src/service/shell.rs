@@ -33,7 +33,7 @@ pub trait Shell: Sized + 'static {
 }
 
 /// A request or a notification of the peer, as a router in an adapter serves it.
-pub trait Incoming: AnyRequest + 'static {
+pub trait RoutedRequest: AnyRequest + 'static {
     /// What a handler or a service returns.
     type Answer;
 
@@ -92,7 +92,7 @@ pub trait Incoming: AnyRequest + 'static {
 
 /// The shell of an adapter: its requests have a peer, and can be answered later.
 pub trait Adapter:
-    Shell<Call = <Self as Shell>::Request, Request: Incoming<Answer = Self::Answer>>
+    Shell<Call = <Self as Shell>::Request, Request: RoutedRequest<Answer = Self::Answer>>
 {
     /// What a handler or a service returns.
     type Answer;

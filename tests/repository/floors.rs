@@ -131,7 +131,7 @@ const SHELL: [&[&str]; 10] = [
 /// The rooms of `adapters/net`: an open transport, the interface to sockets, the runtimes, what connects and
 /// listens, servers, what is spoken over a stream, and targets.
 const NET: [&[&str]; 9] = [
-    &["link", "websocket"],
+    &["link"],
     &["sockets"],
     &["runtime"],
     &["transport"],

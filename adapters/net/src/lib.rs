@@ -13,7 +13,7 @@
 //! | `runtime` | tokio's, async-io's |
 //! | `transport` | connects and listens: TCP, Unix sockets, child processes |
 //! | `server` | accepts connections and ends them |
-//! | `tls` `http` `websocket` | what is spoken over a stream |
+//! | `tls` `http` | what is spoken over a stream |
 //! | `client` `connect` | targets, and what they are connected to |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -47,6 +47,7 @@ pub use client::target::Target;
 pub use connect::{attach, connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use link::duplex::duplex;
 pub use link::messages::{Queue, QueueTransport};
+#[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use link::socket::TcpSocket;
 pub use link::stdio::{stdin, stdout_unbuffered};
 pub use link::would_block::write_out;

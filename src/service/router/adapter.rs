@@ -20,7 +20,7 @@ use crate::service::handler::{Handler, described};
 use crate::service::intercept::{Chain, Interceptor};
 use crate::service::methods::Implementation;
 use crate::service::served::{Answers, Method, ServiceMethods, function, raw, typed};
-use crate::service::shell::{Adapter, Awaits, Incoming, Shared};
+use crate::service::shell::{Adapter, Awaits, RoutedRequest, Shared};
 use crate::service::typed::MethodHandler;
 use crate::session::Report;
 

@@ -14,7 +14,7 @@ use crate::service::errors::Failure;
 use crate::service::intercept::{Chain, Reply};
 use crate::service::routing_table::{Found, Route};
 use crate::service::served::{Invoked, Later, Method, Served};
-use crate::service::shell::{Adapter, Incoming, Shared, Shell};
+use crate::service::shell::{Adapter, RoutedRequest, Shared, Shell};
 
 /// What the table has for a method.
 type Entry<S, K> = Route<Method<S, K>, <K as Shell>::Request>;

@@ -22,6 +22,7 @@ pub(crate) mod child_tokio;
 pub(crate) mod duplex;
 pub(crate) mod futures;
 pub(crate) mod messages;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
 pub(crate) mod socket;
 pub(crate) mod stdio;
 pub(crate) mod threads;

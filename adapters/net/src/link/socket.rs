@@ -1,7 +1,6 @@
 //! Options of every TCP socket.
 
 use std::io;
-#[cfg(any(feature = "tokio", feature = "async-io"))]
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
@@ -71,7 +70,6 @@ pub(crate) fn prepare(socket: &SockRef<'_>) -> io::Result<()> {
 }
 
 /// Whether there is something to be read: bytes, the end, or an error.
-#[cfg(any(feature = "tokio", feature = "async-io"))]
 pub(crate) fn has_input(socket: SockRef<'_>) -> bool {
     match socket.peek(&mut [MaybeUninit::uninit()]) {
         // Zero bytes are the end, which can be read too.

@@ -7,6 +7,9 @@
 //!
 //! rustls supports TLS 1.2 and 1.3 and nothing older, whatever its configuration is.
 
+// Without a runtime there are no handshakes.
+#![cfg_attr(not(any(feature = "tokio", feature = "async-io")), expect(dead_code))]
+
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod handshake;
 
@@ -55,10 +58,10 @@ impl TlsFault {
     /// Returns the meaning of `error`, if it came from TLS, however deeply it is wrapped.
     ///
     /// ```
-    /// use antiphon_net::tls::{TlsFault, explain, rustls};
+    /// use antiphon_net::tls::{TlsFault, rustls};
     /// use std::io;
     /// let error = rustls::Error::NoCertificatesPresented;
-    /// let error = explain(io::Error::new(io::ErrorKind::InvalidData, error));
+    /// let error = io::Error::new(io::ErrorKind::InvalidData, error);
     /// assert_eq!(TlsFault::of(&error), Some(TlsFault::ClientCertificateMissing));
     /// assert_eq!(TlsFault::of(&io::ErrorKind::TimedOut.into()), None);
     /// ```

@@ -11,5 +11,5 @@ pub(crate) mod child_output;
 pub(crate) mod child_stderr;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub(crate) mod tcp;
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "tokio", feature = "async-io")))]
 pub(crate) mod unix;

@@ -8,10 +8,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-#[cfg(any(feature = "tokio", feature = "async-io"))]
-use crate::{link::Link, runtime::current};
+use crate::link::Link;
+use crate::runtime::current;
 
-#[cfg(any(feature = "tokio", feature = "async-io"))]
 impl Link {
     /// Connects to a Unix socket.
     ///

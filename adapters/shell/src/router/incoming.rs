@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::service::{CallEnd, Cx, Deferred, Failure, GivenParams, Incoming, Resolve};
+use antiphon::service::{CallEnd, Cx, Deferred, Failure, GivenParams, Resolve, RoutedRequest};
 use antiphon::session::{Report, RequestDetails};
 use antiphon::{OwnedError, SendError};
 
@@ -15,7 +15,7 @@ use crate::serve::answer::Answer;
 use crate::serve::later_answer::Given;
 use crate::serve::request::Request;
 
-impl Incoming for Request {
+impl RoutedRequest for Request {
     type Answer = Answer;
 
     fn given(&self) -> GivenParams<'_> {

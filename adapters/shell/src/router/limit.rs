@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use antiphon::service::{
-    Bucket, CallEnd, Cx, Decision, Failure, Incoming, Interceptor, KeyedBuckets, Prices, Reply,
+    Bucket, CallEnd, Cx, Decision, Failure, Interceptor, KeyedBuckets, Prices, Reply, RoutedRequest,
 };
 
 use crate::debug_fields;
