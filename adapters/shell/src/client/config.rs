@@ -21,7 +21,7 @@ use crate::peer::Peer;
 use crate::runtime::SharedRuntime;
 
 /// Options of a client: of each of its connections, of how these are made and replaced, and of HTTP and
-/// WebSocket. It can be made from a [`Config`] or a [`ConnectionConfig`], with defaults for the rest.
+/// WebSocket. It can be made from a [`Config`](antiphon::Config) or a [`ConnectionConfig`], with defaults for the rest.
 ///
 /// ```
 /// use antiphon::Config;
