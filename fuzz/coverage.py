@@ -29,10 +29,15 @@ def known():
     return wanted["toolchain"], int(wanted["max_uncovered"])
 
 
+# Not counted: headers of HTTP, which no target reads. How many of its functions are linked is up to the compiler.
+NOT_FUZZED = {"origin"}
+
+
 def floors():
-    """The floor of each module, from the table that the core is held to."""
+    """The floor of each module that is counted, from the table that the core is held to."""
     table = (engine.HERE.parent / "tests/repository/floors.rs").read_text()
-    return {name: int(floor) for floor, name in re.findall(r'room\(\s*(\d+),\s*"(\w+)"', table)}
+    rooms = re.findall(r'room\(\s*(\d+),\s*"(\w+)"', table)
+    return {name: int(floor) for floor, name in rooms if name not in NOT_FUZZED}
 
 
 def tools(toolchain):

@@ -17,6 +17,8 @@ pub(crate) fn tell(event: &Event<'_, u64>) -> String {
             assert_eq!(owned.method(), told.method);
             assert_eq!(owned.params(), told.params);
             assert_eq!(owned.origin(), told.origin);
+            let renamed = owned.with_method("m");
+            assert_eq!((renamed.method(), renamed.params()), ("m", told.params));
             said += &format!("{owned:?}");
         }
         Event::Response(response) => said += &outcome(&response.outcome),
@@ -49,5 +51,8 @@ fn outcome(outcome: &Outcome<'_>) -> String {
         _ => {}
     }
     assert_eq!(outcome.is_ok(), matches!(owned, OwnedOutcome::Ok(_)));
+    let mut place = None;
+    outcome.clone().put_into(&mut place);
+    assert_eq!(format!("{place:?}"), format!("{:?}", Some(&owned)));
     format!(" {owned:?}")
 }
