@@ -28,6 +28,10 @@ const MAX_FLOOR: u8 = 3;
 /// The modules above it that are mutated, too.
 const ABOVE: [&str; 2] = ["session", "service"];
 
+/// Files of these modules that only an adapter's router runs: their tests are those of the adapters, and do not
+/// run here.
+const IN_ADAPTERS: [&str; 2] = ["src/service/router/adapter.rs", "src/service/router/run.rs"];
+
 /// The module in which statements are left out, and values of arms exchanged, too: in it a forgotten call
 /// or a wrong row is the likely mistake.
 const WITH_ROWS: &str = "service";
@@ -73,7 +77,8 @@ fn mutate(
         let text = read(&path)?;
         let is_mutated = |floor: &&u8| **floor <= MAX_FLOOR || ABOVE.contains(&module(&name));
         let floor = floors.get(module(&name)).filter(is_mutated);
-        let Some(floor) = floor.filter(|_| !is_test(&name)) else {
+        let Some(floor) = floor.filter(|_| !is_test(&name) && !IN_ADAPTERS.contains(&&*name))
+        else {
             let is_root = name == "src/lib.rs";
             write(&name, &if is_root { crate_root(&text)? } else { text })?;
             continue;
