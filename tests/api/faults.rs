@@ -501,3 +501,17 @@ fn the_debug_text_of_an_outcome_was_that_of_its_storage() {
         assert!(!said.contains("Parts"), "{said}");
     }
 }
+
+// USE-02 SEC-09
+#[test]
+fn the_report_of_a_malformed_message_counts_with_at_most_2048_bytes() {
+    let wants_more = |max_queued_bytes| {
+        let mut config = SessionConfig::from(Config::new());
+        config.max_queued_bytes = max_queued_bytes;
+        let mut session: Session<()> = Session::new(config, Wire::Stream, Instant::ZERO);
+        while session.poll_work(true).is_some() {}
+        session.handle_input(format!("{}\n", "x".repeat(5000)).as_bytes());
+        session.wants_input()
+    };
+    assert_eq!((wants_more(2048), wants_more(2049)), (false, true));
+}

@@ -257,6 +257,9 @@ fn names_that_cannot_be_used_are_refused() {
         refused.map(drop)
     };
     assert_eq!(named("x"), Ok(()));
+    let one = LocalRouter::new().method("taken", [], || ());
+    assert!(one.serves("taken") && !one.serves("free"));
+    assert!(one.remove("taken") && !one.serves("taken"));
     assert_eq!(named(""), Err(RegisterError::BlankName));
     assert_eq!(named(" "), Err(RegisterError::BlankName));
     assert_eq!(named("rpc.x"), Err(RegisterError::Reserved("rpc.x".into())));
