@@ -166,7 +166,8 @@ impl<'t> Visitor<'t> {
                 self.insert(start, " let __all = (move || {".to_string());
                 closing = format!("}})(); __all.take(if {empty} {{0}} else {{usize::MAX}})");
             }
-            for other in values::of_type(item) {
+            // One value only: numbers must not depend on what is dropped.
+            if let Some(other) = values::of_type(item).into_iter().next() {
                 let once = self.note(at, format!("the body by an iterator over {other}"));
                 if let (Some(empty), Some(number)) = (empty, once) {
                     let (empty, once) = (on(empty), on(number));
@@ -174,7 +175,6 @@ impl<'t> Visitor<'t> {
                         "}})(); ::core::iter::once(/*<{number}*/ {other} /*>*/).take(if {once} {{1}} else {{0}})\
                          .chain(__all.take(if {once} || {empty} {{0}} else {{usize::MAX}}))"
                     );
-                    break;
                 }
             }
         } else {
