@@ -11,17 +11,6 @@ use super::Link;
 /// After how much silence the system probes the other side.
 const KEEP_ALIVE_TIME: Duration = Duration::from_secs(60);
 
-/// How often it probes, on systems where that can be set.
-#[cfg(any(
-    target_os = "android",
-    target_os = "freebsd",
-    target_os = "ios",
-    target_os = "linux",
-    target_os = "macos",
-    target_os = "windows"
-))]
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-
 /// Turns TCP keep-alive on: after 60 s of silence the system probes the other side, every 15 s, and
 /// ends the connection if there is no answer (after nine probes on Linux). Without it the loss of
 /// the peer's power or network is never noticed while nothing is written. If keep-alive is on
@@ -37,7 +26,7 @@ fn keep_alive(socket: &SockRef<'_>) {
             target_os = "macos",
             target_os = "windows"
         ))]
-        let wanted = wanted.with_interval(KEEP_ALIVE_INTERVAL);
+        let wanted = wanted.with_interval(Duration::from_secs(15));
         // If the socket is broken, reading from it reports that.
         let _ = socket.set_tcp_keepalive(&wanted);
     }

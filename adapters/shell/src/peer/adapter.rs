@@ -70,10 +70,10 @@ impl Peer {
     /// waits there; a job that runs `always` waits before all others however many wait.
     pub fn run_on_pool(&self, job: impl FnOnce() + Send + 'static, always: bool) -> bool {
         let (pool, jobs) = (&self.session.options().pool, self.session.jobs());
-        match always {
-            true => pool.run_always(jobs, Box::new(job)),
-            false => return pool.run_for(jobs, Box::new(job)).is_ok(),
+        if always {
+            pool.run_always(jobs, Box::new(job));
+            return true;
         }
-        true
+        pool.run_for(jobs, Box::new(job)).is_ok()
     }
 }

@@ -1,12 +1,13 @@
 //! A clock that is moved by hand, and timers that follow it.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::session::Session;
-use crate::session::{Brought, Moved, Sent, WorkBatch};
-use crate::{Runtime, Task, Timer};
+use crate::session::{Brought, Moved, Sent, Work, WorkBatch};
+use crate::{Request, Responder, Runtime, Task, Timer};
 use antiphon::Instant;
 
 /// A clock that is moved by hand, and counts how often it is looked at.
@@ -59,6 +60,30 @@ pub(crate) enum Turn {
     Open { wake_at: Instant },
     /// Nothing more: it is over.
     Over,
+}
+
+/// The next message or report for the service; the opening and the sizes of batches are skipped. The service
+/// counts as busy until this is called again.
+pub(crate) fn next_work(session: &Session) -> Option<Work> {
+    let mut state = session.lock();
+    loop {
+        match state.conn.poll_work(true) {
+            Some(Work::Opened | Work::Batch(_)) => {}
+            work => return work,
+        }
+    }
+}
+
+/// The next work, which must be a request, and the right to answer it.
+pub(crate) fn next_request(session: &Arc<Session>) -> (Request, Responder) {
+    match next_work(session) {
+        Some(Work::Request(message, ticket)) => {
+            let request = Request::new(session, message, ticket);
+            let reply = request.defer();
+            (request, reply)
+        }
+        other => panic!("no request but {other:?}"),
+    }
 }
 
 /// Lets the session act on the time.

@@ -15,7 +15,7 @@ use crate::{
 };
 use antiphon::{Closed, Config, Instant, SendError};
 
-use super::hand::{ByHand, turn};
+use super::hand::{ByHand, next_request, next_work, turn};
 pub(crate) use super::hand::{Hand, Turn};
 
 /// Longer than any step takes unless it hangs.
@@ -130,25 +130,12 @@ impl Side {
     /// The next message or report for the service; the opening and the sizes of batches are
     /// skipped. The service counts as busy until this is called again.
     pub(crate) fn work(&self) -> Option<Work> {
-        let mut state = self.session.lock();
-        loop {
-            match state.conn.poll_work(true) {
-                Some(Work::Opened | Work::Batch(_)) => {}
-                work => return work,
-            }
-        }
+        next_work(&self.session)
     }
 
     /// The next work, which must be a request, and the right to answer it.
     pub(crate) fn request(&self) -> (Request, Responder) {
-        match self.work() {
-            Some(Work::Request(message, ticket)) => {
-                let request = Request::new(&self.session, message, ticket);
-                let reply = request.defer();
-                (request, reply)
-            }
-            other => panic!("no request but {other:?}"),
-        }
+        next_request(&self.session)
     }
 
     pub(crate) fn closed(&self) -> Option<Closed> {

@@ -19,7 +19,7 @@ use antiphon::websocket::CloseCode;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome};
 use antiphon_websocket::{WebSocketConfig, WebSocketEnd};
 
-use super::hand::{ByHand, Hand, Turn, turn};
+use super::hand::{ByHand, Hand, Turn, next_request, next_work, turn};
 use support::{BINARY, FIN, PING, REQUEST, Sent, TEXT, answer, close, frame, header, sent, text};
 
 /// A session, and what moves its bytes and serves it.
@@ -93,24 +93,11 @@ impl Side {
     }
 
     fn work(&self) -> Option<Work> {
-        let mut state = self.session.lock();
-        loop {
-            match state.conn.poll_work(true) {
-                Some(Work::Opened | Work::Batch(_)) => {}
-                work => return work,
-            }
-        }
+        next_work(&self.session)
     }
 
     fn request(&self) -> (Request, Responder) {
-        match self.work() {
-            Some(Work::Request(message, ticket)) => {
-                let request = Request::new(&self.session, message, ticket);
-                let reply = request.defer();
-                (request, reply)
-            }
-            other => panic!("no request but {other:?}"),
-        }
+        next_request(&self.session)
     }
 
     fn report(&self) -> Report {
