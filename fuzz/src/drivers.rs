@@ -11,9 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use antiphon::{CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedOutcome};
 use antiphon::session::{Order, Report, UnmatchedDetails};
-use antiphon_net::{Answer, ConnectionConfig, Driver, Link, Notification, Peer, PendingCall, Request, Service, SharedRuntime, drive_on};
+use antiphon::{CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedOutcome};
+use antiphon_net::{
+    Answer, ConnectionConfig, Driver, Link, Notification, Peer, PendingCall, Request, Service,
+    SharedRuntime, drive_on,
+};
 
 use crate::bytes::Bytes;
 use alone::Alone;

@@ -124,7 +124,9 @@ async fn main() -> ExitCode {
         ratios.sort_by(f64::total_cmp);
         ratios[2]
     });
-    println!("one dispatcher: median {shared:.3} of one for each connection, and {RATIO_MIN} is wanted");
+    println!(
+        "one dispatcher: median {shared:.3} of one for each connection, and {RATIO_MIN} is wanted"
+    );
     println!("spawned handlers: median {spawned:.3} of handlers on their connection's task");
     ExitCode::from(u8::from(shared < RATIO_MIN))
 }
