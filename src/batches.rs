@@ -48,6 +48,8 @@ struct Batch {
     text: Vec<u8>,
     /// Where each answer ends in `text`, with its comma.
     replies: Vec<Reply>,
+    /// How many batches have had this slot before.
+    generation: u32,
     next_free: u32,
 }
 
@@ -230,6 +232,12 @@ impl Batches {
         Ok(true)
     }
 
+    /// Returns the generation of an open batch: it tells it from the next one in its slot.
+    pub(crate) fn generation(&self, batch: u32) -> Option<u32> {
+        let open = self.slots.get(batch as usize);
+        open.map(|batch| batch.generation)
+    }
+
     /// Whether the batch has any answer.
     pub(crate) fn has_replies(&self, batch: u32) -> bool {
         self.slots
@@ -281,6 +289,7 @@ impl Batches {
         }
         self.kept += batch.capacity();
         batch.waiting = 0;
+        batch.generation = batch.generation.wrapping_add(1);
         batch.next_free = self.free;
         self.free = index;
     }

@@ -25,6 +25,10 @@ pub const REQUEST_TOO_LARGE: i64 = -32004;
 /// A handler did not finish in time (antiphon's own).
 pub const TIMEOUT: i64 = -32005;
 
+/// A stream has ended, because it has no more events (antiphon's own). It is sent in the last notification of a
+/// subscription, and to the next pull of a flow.
+pub const STREAM_COMPLETED: i64 = -32001;
+
 /// The server has not been initialised yet, in the Language Server Protocol. LSP 3.17.
 pub const LSP_SERVER_NOT_INITIALIZED: i64 = -32002;
 /// The request was cancelled, in the Language Server Protocol and ACP. LSP 3.17.

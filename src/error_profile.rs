@@ -46,6 +46,17 @@ impl ErrorProfile {
         ErrorObject::fixed(code, "Server busy")
     }
 
+    /// The error for a subscription beyond the limit of its connection or of the server.
+    ///
+    /// ```
+    /// use antiphon::ErrorProfile;
+    /// assert_eq!(ErrorProfile::Antiphon.too_many_subscriptions().code(), -32002);
+    /// assert_eq!(ErrorProfile::WebSocketDraft.too_many_subscriptions().code(), -32007);
+    /// ```
+    pub fn too_many_subscriptions(self) -> ErrorObject<'static> {
+        ErrorObject::fixed(self.busy().code(), "Too many subscriptions")
+    }
+
     /// The error for a call beyond a rate limit.
     pub fn rate_limited(self) -> ErrorObject<'static> {
         let code = match self {

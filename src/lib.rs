@@ -140,7 +140,7 @@ pub use config::{
     MissingResponseId, NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, UnknownParams,
     V1NullId, VersionPolicy,
 };
-pub use connection::{Batch, Connection, Handle, Rejected, SendError};
+pub use connection::{AnswerMark, Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Encoded, Payload, encode_error, encode_parse_error, encode_response};
 pub use error_object::{ErrorObject, OwnedError};
 pub use error_profile::{ErrorProfile, Failures, Unhandled};

@@ -32,6 +32,14 @@ enum Fit {
     Always,
 }
 
+/// A request whose answer is looked for in the output: see [`Connection::answer_mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerMark {
+    request: RequestKey,
+    /// The slot and the generation of its batch, if it came in one.
+    batch: Option<(u32, u32)>,
+}
+
 /// The result or the error that answers a request.
 trait Answer {
     fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError>;
@@ -236,6 +244,32 @@ impl<T, S: Settings> Connection<T, S> {
         let is_ours = request.connection == self.number.get();
         let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
         open.flatten().map(OpenRequest::as_id)
+    }
+
+    /// Returns a mark of an open request, by which [`is_answered`](Self::is_answered) finds out later whether its
+    /// answer is in the output; `None` if it is not open. For what must follow an answer: the events of a
+    /// subscription, for example.
+    pub fn answer_mark(&self, request: RequestKey) -> Option<AnswerMark> {
+        let is_ours = request.connection == self.number.get();
+        let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
+        let batch = self.batch_of(open.flatten()?);
+        let parts = self.parts.as_ref().filter(|_| batch != NONE);
+        let generation = parts.and_then(|parts| parts.batches.generation(batch));
+        Some(AnswerMark {
+            request,
+            batch: generation.map(|generation| (batch, generation)),
+        })
+    }
+
+    /// Whether the answer to a request is in the output, or was; or, if the request is over without one, the
+    /// answers to the rest of its batch. The answer to a request of a batch is there with the last one of the
+    /// batch.
+    pub fn is_answered(&self, mark: AnswerMark) -> bool {
+        let generation = |slot| self.parts.as_ref()?.batches.generation(slot);
+        match mark.batch {
+            Some((slot, of_batch)) => generation(slot) != Some(of_batch),
+            None => self.request_id(mark.request).is_none(),
+        }
     }
 
     /// Answers −32603, or what [`failures`](crate::Dialect::failures) say, to a request whose token

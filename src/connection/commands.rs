@@ -4,6 +4,7 @@
 //! If a command is refused, nothing is sent, and the caller gets back the tag or token that it
 //! passed.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use super::Connection;
@@ -12,6 +13,7 @@ use super::phase::Phase;
 use crate::config::{CancelStyle, NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
+use crate::error_object::OwnedError;
 use crate::frame::write::FrameStart;
 use crate::id::{CallId, Id};
 use crate::json::{self, EncodeError};
@@ -96,6 +98,13 @@ impl fmt::Display for SendError {
 }
 
 impl core::error::Error for SendError {}
+
+/// An *internal error* with this cause, for handlers that send: the cause is reported, and not sent.
+impl From<SendError> for OwnedError {
+    fn from(error: SendError) -> Self {
+        Self::internal(Box::new(error))
+    }
+}
 
 impl From<WriteError> for SendError {
     fn from(error: WriteError) -> Self {

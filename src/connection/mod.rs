@@ -59,6 +59,7 @@ use crate::time::Instant;
 use parts::{Parts, Ready};
 use phase::Phase;
 
+pub use answers::AnswerMark;
 pub use batch::{Batch, Handle};
 pub use commands::{Rejected, SendError};
 

@@ -11,6 +11,7 @@ use super::missing::{absent, fields, is_nothing};
 use super::schema::SchemaOf;
 use crate::config::UnknownParams;
 use crate::json::DecodeError;
+use crate::subscription::Style;
 
 /// Describes a method: for its registration, `rpc.listMethods` and `rpc.discover`.
 ///
@@ -34,6 +35,7 @@ pub struct MethodInfo {
     separator: &'static str,
     /// Whether it takes params that are not described.
     is_open: bool,
+    subscription: Option<Style>,
 }
 
 /// Describes a method that is answered and takes any params.
@@ -96,7 +98,14 @@ impl MethodInfo {
             unknown_params: None,
             separator: ".",
             is_open: false,
+            subscription: None,
         }
+    }
+
+    /// Makes it a method that subscribes: its result is the id of a stream of events.
+    pub const fn with_subscription(mut self, style: Style) -> Self {
+        self.subscription = Some(style);
+        self
     }
 
     /// Sets its documentation: a summary, and after a blank line more.
@@ -207,6 +216,11 @@ impl MethodInfo {
     /// decides.
     pub const fn unknown_params(&self) -> Option<UnknownParams> {
         self.unknown_params
+    }
+
+    /// How the events of the stream are sent whose id is its result; `None` if it does not subscribe.
+    pub const fn subscription(&self) -> Option<Style> {
+        self.subscription
     }
 
     /// The schema of the result.

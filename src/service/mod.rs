@@ -101,7 +101,7 @@ pub use schema::probe;
 #[doc(hidden)]
 pub use schema::schema_of;
 pub use served::{Answers, Invoked, Later, Served, ServiceMethods, written};
-pub use shell::{Adapter, Awaits, RoutedRequest, Shared, Shell};
+pub use shell::{Adapter, Awaits, RoutedRequest, Shared, Shell, Streams};
 pub use trace_context::TraceContext;
 pub use tracing::{SpanFields, Tracer, Tracing};
 pub use typed::MethodHandler;

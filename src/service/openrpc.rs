@@ -62,6 +62,18 @@ fn write_method(
     if info.is_open() {
         out.extend_from_slice(b",\"x-params\":\"any\"");
     }
+    let methods = info.subscription();
+    if let Some((style, unsubscribe)) =
+        methods.and_then(|style| Some((style, style.unsubscribe_method()?)))
+    {
+        write_text(
+            out,
+            b",\"x-subscription\":{\"notification\":",
+            style.method(),
+        );
+        write_text(out, b",\"unsubscribe\":", unsubscribe);
+        out.push(b'}');
+    }
     // OpenRPC wants the required ones first; where they are not, params go by name only.
     let (optional, required) = params.partition::<Vec<_>, _>(|param| param.is_optional());
     out.extend_from_slice(b",\"params\":[");

@@ -1,7 +1,7 @@
 //! The router: methods by name, whatever runs their handlers.
 //!
 //! ```text
-//! router (registration) · typed · adapter (what only adapters have) · local (what is without one)
+//! router (registration) · typed · adapter, subscriptions (what only adapters have) · local (what is without one)
 //!    └── run: the way of a call ── served: handlers ── routing_table: names, groups, extensions
 //!                 └── shell: what the router awaits, and who awaits it
 //! ```
@@ -10,6 +10,7 @@ mod adapter;
 mod asking;
 mod local;
 mod run;
+mod subscriptions;
 
 use alloc::string::String;
 use alloc::sync::Arc;

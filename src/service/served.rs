@@ -113,7 +113,20 @@ where
     K: Shell,
     H: Handler<K::Call, S, A, Output: Answers<K, W>> + Send + Sync,
 {
-    Method::of(move |on: Invoked<'_, S, K>, text: &mut K::Text| {
+    Method::of(calling(names, handler))
+}
+
+/// Makes a function that reads the arguments of another one, and calls it.
+pub(super) fn calling<S, K, A, W, H>(
+    names: impl AsRef<[&'static str]> + Send + Sync + 'static,
+    handler: H,
+) -> impl Fn(Invoked<'_, S, K>, &mut K::Text) -> Served<'static, K> + Send + Sync + 'static
+where
+    S: 'static,
+    K: Shell,
+    H: Handler<K::Call, S, A, Output: Answers<K, W>> + Send + Sync,
+{
+    move |on: Invoked<'_, S, K>, text: &mut K::Text| {
         let (names, Invoked { given, call, state }) = (names.as_ref(), on);
         let ran = match H::IS_WHOLE {
             true => handler.call(given.params, names, call, state),
@@ -126,7 +139,7 @@ where
             Ok(output) => output.answer(call, text),
             Err(failure) => Served::Done(Err(failure)),
         }
-    })
+    }
 }
 
 /// Makes a handler of a function that takes the request itself.
@@ -298,7 +311,7 @@ impl<S, K> Clone for Method<S, K> {
 
 impl<S, K: Shell> Method<S, K> {
     /// The method of a function.
-    fn of<F>(run: F) -> Self
+    pub(super) fn of<F>(run: F) -> Self
     where
         S: 'static,
         F: Fn(Invoked<'_, S, K>, &mut K::Text) -> Served<'static, K> + Send + Sync + 'static,

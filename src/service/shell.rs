@@ -13,7 +13,10 @@ use super::cx::{AnyRequest, Cx};
 use super::decision::{Deferred, Resolve};
 use super::errors::Failure;
 use super::methods::ResultText;
+use super::served::Later;
 use crate::error_object::OwnedError;
+use crate::json::Json;
+use crate::subscription::Style;
 
 /// Brings calls to a router, and awaits what it hands out. Only adapters implement it; [`Local`](super::Local)
 /// is the one without a runtime.
@@ -128,6 +131,25 @@ pub trait Awaits: Adapter<Request: Clone + Send + Sync> {
         request: &Self::Request,
         work: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = T> + Send + 'static;
+}
+
+/// The shell of an adapter whose connections can carry the events of subscriptions.
+pub trait Streams: Adapter {
+    /// Begins a subscription for a request to `style`'s subscribe method, and returns the request with it: handlers
+    /// take the sink of its events from there. It is open for the peer once the request is answered.
+    ///
+    /// # Errors
+    /// The connection cannot carry notifications, or has too many subscriptions.
+    fn subscribe(call: &Self::Call, style: Style) -> Result<Self::Call, OwnedError>;
+
+    /// Writes the id of the subscription of a request, which is the result of the request.
+    fn write_id(call: &Self::Call, text: &mut Self::Text);
+
+    /// Runs the rest of a handler, which sends the events, until it ends or the subscription does.
+    fn sustain(call: &Self::Call, events: Later<'static, Self::Text>);
+
+    /// Ends the subscription of `style` with this id. Returns false if there is none.
+    fn unsubscribe(call: &Self::Call, style: Style, id: Json<'_>) -> bool;
 }
 
 /// A value that several may use, one after another.

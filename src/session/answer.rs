@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::machine::Session;
 use super::report::{Report, RequestDetails};
 use super::ticket::{Method, Ticket};
-use crate::connection::{Connection, Rejected, SendError};
+use crate::connection::{AnswerMark, Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::event::Closed;
@@ -219,6 +219,16 @@ impl<W> Session<W> {
     /// any more.
     pub fn request_id(&self, request: RequestKey) -> Option<OwnedId> {
         self.conn.request_id(request).map(Into::into)
+    }
+
+    /// Returns a mark of an open request: see [`Connection::answer_mark`].
+    pub fn answer_mark(&self, request: RequestKey) -> Option<AnswerMark> {
+        self.conn.answer_mark(request)
+    }
+
+    /// Whether the answer to a request is in the output, or was: see [`Connection::is_answered`].
+    pub fn is_answered(&self, mark: AnswerMark) -> bool {
+        self.conn.is_answered(mark)
     }
 
     /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no

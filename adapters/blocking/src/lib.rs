@@ -61,7 +61,7 @@ pub use antiphon_net::{
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
     DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Inbox, InboxEvent, NoConnection,
     Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
-    RateLimit, Request, Responder, Routes, Target, Wait, block_on, to_error,
+    RateLimit, Request, Responder, Routes, SubscriptionSink, Target, Wait, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

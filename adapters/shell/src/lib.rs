@@ -48,6 +48,7 @@ mod scratch;
 mod serve;
 mod session;
 mod slot;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -89,6 +90,7 @@ pub use serve::request::{Request, answerable};
 pub use serve::responder::Responder;
 pub use serve::service::{Service, Turns};
 pub use session::Then;
+pub use streams::sink::SubscriptionSink;
 pub use wait::Wait;
 pub use work::dispatcher::Dispatcher;
 pub use work::pool::Pool;

@@ -80,6 +80,8 @@ pub struct ConnectionConfig {
     /// count meanwhile. Default 256. (The blocking adapter handles one request after another; work on the pool is
     /// limited by the pool.)
     pub max_running_requests: usize,
+    /// The most subscriptions that the peer may have on the connection. Further ones are answered −32002. Default 256.
+    pub max_subscriptions: usize,
     /// Whether each handler of a request runs as a [task of its own](Runtime::spawn), so that handlers of one
     /// connection compute on several threads at the same time. Default off: they run on the connection's
     /// task, and while one computes, the connection and its other handlers wait.
@@ -142,6 +144,7 @@ impl ConnectionConfig {
             pool: Pool::default(),
             dispatcher: Dispatcher::default(),
             max_running_requests: 256,
+            max_subscriptions: 256,
             spawn_handlers: false,
             linger: Duration::from_secs(1),
             report_unserved: true,

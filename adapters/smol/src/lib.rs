@@ -45,8 +45,8 @@ pub use antiphon_net::{
     Headers, Inbox, InboxEvent, Link, Listen, MessageTransport, MethodHandler, NoConnection,
     Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
     Protocol, Queue, QueueTransport, RateLimit, Request, RequestContext, Responder, Router, Routes,
-    RunToEnd, Running, Secure, Server, Service, Target, TcpServer, Wait, attach, connect, current,
-    drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
+    RunToEnd, Running, Secure, Server, Service, SubscriptionSink, Target, TcpServer, Wait, attach,
+    connect, current, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, set_executor};
 #[cfg(feature = "tracing")]

@@ -24,6 +24,7 @@ use antiphon::service::Routes;
 pub use context::RequestContext;
 pub use extract::Extension;
 pub use limit::{CostLimit, RateLimit};
+pub(crate) use shell::On;
 pub use shell::{OnThreads, Tasks};
 #[cfg(feature = "tracing")]
 pub use spans::{TracingSpans, trace_report};

@@ -21,7 +21,7 @@ use crate::serve::cancellation::Cancellation;
 use crate::serve::finish::WorkToEnd;
 use crate::serve::later_answer::LaterAnswer;
 use crate::serve::responder::{Answered, Responder, Unbegun};
-use crate::session::Session;
+use crate::session::{PeerStream, Session};
 use crate::work::on_pool::on_pool;
 
 /// A request of the peer. A handler returns the answer, or [defers](Self::defer) it.
@@ -37,6 +37,8 @@ pub struct Request {
     /// The answer that comes later, for interceptors to observe; empty before
     /// [`defer`](Self::defer), and without interceptors.
     pub(crate) later: OnceLock<Arc<LaterAnswer>>,
+    /// The subscription that it begins, if it begins one.
+    pub(crate) sink: OnceLock<Arc<PeerStream>>,
 }
 
 impl Request {
@@ -56,6 +58,7 @@ impl Request {
             responder,
             cx: OnceLock::new(),
             later: OnceLock::new(),
+            sink: OnceLock::new(),
         }
     }
 
@@ -309,6 +312,7 @@ impl Clone for Request {
             responder: self.responder.without_ticket(),
             cx: self.cx.clone(),
             later: OnceLock::new(),
+            sink: OnceLock::new(),
         }
     }
 }

@@ -11,13 +11,16 @@
 //! | module | has |
 //! |---|---|
 //! | `state` | the data that the lock guards |
-//! | `line` | the senders that wait for space |
+//! | `sender_queue` | the senders that wait for space |
+//! | `sinks`, `peer_stream` | the subscriptions of the peer |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
 
+mod peer_stream;
 mod running;
 mod sender_queue;
+mod sinks;
 mod state;
 mod turn;
 mod wake;
@@ -45,6 +48,8 @@ use crate::runtime::{Runtime, SharedRuntime};
 use crate::work::dispatcher::{Membership, call};
 use crate::work::pool::Jobs;
 
+pub(crate) use peer_stream::PeerStream;
+pub(crate) use sinks::{SinkKey, SinkPhase};
 pub use state::Then;
 pub(crate) use state::{CancelFlag, Conn, State, Tag, Work};
 pub(crate) use turn::{Brought, Moved, Next, Sent, WorkBatch};
@@ -243,6 +248,9 @@ impl Session {
         while let Some(settled) = state.conn.poll_settled() {
             state.settle(settled);
         }
+        if state.sinks.has_changes() {
+            state.change_sinks();
+        }
         let phase = state.conn.phase();
         if phase != state.seen {
             self.see_phase(state, phase);
@@ -284,6 +292,7 @@ impl Session {
         }
         if phase.closed().is_some() {
             self.is_closed.store(true, Ordering::Relaxed);
+            state.sinks.end_all(&mut state.wakes);
         }
         state.seen = phase;
         state.rouse_all();

@@ -9,10 +9,11 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use antiphon::session::{Phase, RequestDetails, RouteId, Settled};
-use antiphon::{CallId, Closed, Instant, OwnedOutcome, RequestKey};
+use antiphon::{CallId, Closed, Instant, Json, OwnedJson, OwnedOutcome, RequestKey, Style};
 use smallvec::SmallVec;
 
 use super::sender_queue::SenderQueue;
+use super::sinks::{SinkKey, Sinks};
 use crate::debug_fields;
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, batch_name};
@@ -65,6 +66,8 @@ pub(crate) struct State {
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
     /// Tasks and threads that wait for events of a route.
     pub(crate) readers: BTreeMap<RouteId, Waker>,
+    /// The subscriptions of the peer.
+    pub(crate) sinks: Sinks,
     /// The flags of requests, as long as others own them.
     pub(super) flags: Vec<(RequestKey, Weak<AtomicBool>)>,
     /// The request whose handler panicked last, until that is reported.
@@ -95,6 +98,7 @@ impl State {
             senders: SenderQueue::default(),
             batches: Vec::new(),
             readers: BTreeMap::new(),
+            sinks: Sinks::default(),
             flags: Vec::new(),
             panicked: None,
             is_let_go: false,
@@ -243,6 +247,39 @@ impl State {
             outcome,
         });
         None
+    }
+
+    /// Opens the subscriptions of the peer whose answers are in the output now, and tells the peer of those that have
+    /// ended.
+    #[cold]
+    pub(super) fn change_sinks(&mut self) {
+        self.sinks.open_answered(&self.conn, &mut self.wakes);
+        while !self.conn.is_full() {
+            let Some((style, params)) = self.sinks.take_ending() else {
+                break;
+            };
+            // If the connection has ended meanwhile, nobody is to be told.
+            let _ = self.conn.notify(style.method(), params.as_json());
+        }
+    }
+
+    /// Has `waker` woken at the next change of a subscription of the peer. Returns it if it is not needed.
+    pub(crate) fn wait_for_sink(&mut self, key: SinkKey, waker: Waker) -> Option<Waker> {
+        self.sinks.wait(key, waker, &mut self.wakes)
+    }
+
+    /// Ends a subscription of the peer, who is told of it by `params`, if there are any.
+    pub(crate) fn finish_sink(&mut self, key: SinkKey, params: Option<OwnedJson>) {
+        let waiting = self.sinks.finish(key, params);
+        self.wakes.extend(waiting);
+    }
+
+    /// Ends a subscription because the peer has unsubscribed. Returns false if there is none.
+    pub(crate) fn unsubscribe(&mut self, style: Style, id: Json<'_>) -> bool {
+        let waiting = self.sinks.unsubscribe(style, id);
+        let was_open = waiting.is_some();
+        self.wakes.extend(waiting.into_iter().flatten());
+        was_open
     }
 
     /// Takes a waker that is not needed any more, to be woken and dropped without the lock.

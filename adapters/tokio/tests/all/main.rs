@@ -19,6 +19,7 @@ mod progress;
 mod quotas;
 mod reconnect;
 mod router;
+mod server_subscriptions;
 mod service;
 mod services;
 mod short_examples;

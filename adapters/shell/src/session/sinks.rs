@@ -1,0 +1,177 @@
+//! The peer's subscriptions on a connection: which are open, and who waits for a change of one.
+//!
+//! ```text
+//!   begin ──▶ Opening ── the answer with its id is in the output ──▶ Open
+//!                │ unsubscribed, or end of the connection               │
+//!                ├──────────────────────▶ (removed) ◀───────────────────┤
+//!                │ no more events              ▲ the peer is told       │
+//!                └──────────────────────▶ ending ◀──────────────────────┘
+//! ```
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use antiphon::{AnswerMark, Json, OwnedJson, RequestKey, Style};
+
+use super::state::{Conn, Wakes};
+
+/// How many wait for one subscription before all of them are asked whether they still do.
+const MAX_WAITING: usize = 64;
+
+/// The number of a subscription of the peer, which no other one on its connection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SinkKey(u64);
+
+impl SinkKey {
+    /// The id by which the peer knows the subscription.
+    pub(crate) fn id(self) -> String {
+        format!("\"{:#x}\"", self.0)
+    }
+}
+
+/// The subscriptions of the peer.
+#[derive(Debug, Default)]
+pub(crate) struct Sinks {
+    all: BTreeMap<SinkKey, Sink>,
+    /// Those whose answers are not in the output yet.
+    opening: Vec<(SinkKey, AnswerMark)>,
+    /// Those that have ended of which the peer is not told yet, with the params of their last notifications.
+    ending: Vec<(SinkKey, Style, OwnedJson)>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Sink {
+    style: Style,
+    is_open: bool,
+    /// Those who wait until it is open, or until it ends.
+    waiting: Vec<Waker>,
+}
+
+/// How far a subscription of the peer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SinkPhase {
+    /// The peer does not know its id yet.
+    Opening,
+    /// Events may be sent.
+    Open,
+    /// Nothing can be sent any more.
+    Ended,
+}
+
+impl Sinks {
+    /// Begins a subscription, which opens with the answer to a request. `None` if the request is not open, or if
+    /// there are `max` subscriptions.
+    pub(crate) fn begin(
+        &mut self,
+        conn: &Conn,
+        request: RequestKey,
+        style: Style,
+        max: usize,
+    ) -> Option<SinkKey> {
+        if self.all.len() + self.ending.len() >= max {
+            return None;
+        }
+        let mark = conn.answer_mark(request)?;
+        self.last += 1;
+        let key = SinkKey(self.last);
+        let sink = Sink {
+            style,
+            is_open: false,
+            waiting: Vec::new(),
+        };
+        self.all.insert(key, sink);
+        self.opening.push((key, mark));
+        Some(key)
+    }
+
+    /// Whether a subscription waits for the answer with its id, or the peer is to be told of the end of one.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.opening.is_empty() || !self.ending.is_empty()
+    }
+
+    /// Takes what the peer is told of the end of a subscription whose id it knows.
+    pub(super) fn take_ending(&mut self) -> Option<(Style, OwnedJson)> {
+        let is_opening = |key| self.opening.iter().any(|(opening, _)| *opening == key);
+        let at = self.ending.iter().position(|(key, ..)| !is_opening(*key))?;
+        let (_, style, params) = self.ending.remove(at);
+        Some((style, params))
+    }
+
+    /// Opens the subscriptions whose answers are in the output now.
+    pub(super) fn open_answered(&mut self, conn: &Conn, wakes: &mut Wakes) {
+        let all = &mut self.all;
+        self.opening.retain(|(key, mark)| {
+            let is_answered = conn.is_answered(*mark);
+            if let Some(sink) = all.get_mut(key).filter(|_| is_answered) {
+                sink.is_open = true;
+                wakes.extend(sink.waiting.drain(..));
+            }
+            !is_answered
+        });
+    }
+
+    pub(crate) fn phase(&self, key: SinkKey) -> SinkPhase {
+        match self.all.get(&key) {
+            Some(sink) if sink.is_open => SinkPhase::Open,
+            Some(_) => SinkPhase::Opening,
+            None => SinkPhase::Ended,
+        }
+    }
+
+    /// Has `waker` woken at the next change of a subscription. Returns the waker if it is not needed.
+    pub(super) fn wait(&mut self, key: SinkKey, waker: Waker, wakes: &mut Wakes) -> Option<Waker> {
+        let Some(sink) = self.all.get_mut(&key) else {
+            return Some(waker);
+        };
+        if sink.waiting.len() == MAX_WAITING {
+            // Most of them have given up. Those that have not will come back.
+            wakes.extend(sink.waiting.drain(..));
+        }
+        let known = sink
+            .waiting
+            .iter()
+            .position(|known| known.will_wake(&waker));
+        if known.is_some() {
+            return Some(waker);
+        }
+        sink.waiting.push(waker);
+        None
+    }
+
+    /// Ends a subscription. The peer is told of it by `params`; without them it does not know the subscription.
+    /// Returns the wakers of those who wait for the end.
+    pub(super) fn finish(&mut self, key: SinkKey, params: Option<OwnedJson>) -> Vec<Waker> {
+        let Some(sink) = self.all.remove(&key) else {
+            return Vec::new();
+        };
+        match params {
+            Some(params) => self.ending.push((key, sink.style, params)),
+            None => self.opening.retain(|(opening, _)| *opening != key),
+        }
+        sink.waiting
+    }
+
+    /// Ends the subscription of a style with this id, because the peer has unsubscribed. Returns the wakers of those
+    /// who wait for that, or `None` if there is no such subscription.
+    pub(super) fn unsubscribe(&mut self, style: Style, id: Json<'_>) -> Option<Vec<Waker>> {
+        let text = id.as_string()?.to_cow()?;
+        let number = text.strip_prefix("0x")?;
+        let key = SinkKey(u64::from_str_radix(number, 16).ok()?);
+        // A number has one spelling.
+        let same = |sink: &&Sink| sink.style.unsubscribe_method() == style.unsubscribe_method();
+        let known = self.all.get(&key).filter(same);
+        known.filter(|_| key.id().trim_matches('"') == text)?;
+        self.opening.retain(|(opening, _)| *opening != key);
+        self.all.remove(&key).map(|sink| sink.waiting)
+    }
+
+    /// Ends all subscriptions.
+    pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
+        self.opening.clear();
+        self.ending.clear();
+        for (_, sink) in std::mem::take(&mut self.all) {
+            wakes.extend(sink.waiting);
+        }
+    }
+}
