@@ -1,16 +1,17 @@
 //! Reads the trait, and finds its faults.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, Ident, ItemTrait, Pat, PathArguments, ReceiverKind,
-    Result, ReturnType, Safety, TraitItem, TraitItemFn, Type,
+    Attribute, Error, FnArg, GenericArgument, Ident, ItemTrait, LitStr, Pat, PathArguments,
+    ReceiverKind, Result, ReturnType, Safety, Signature, TraitItem, TraitItemFn, Type,
+    TypeParamBound,
 };
 
 use crate::docs::Doc;
-use crate::names::Names;
+use crate::names::{Names, Rename};
 use crate::options::{RpcOptions, ServiceOptions};
 use crate::types::{bare, check_owned};
 
@@ -47,6 +48,16 @@ pub(crate) struct Method {
     pub(crate) output: Type,
     /// The types of the result and of the error, if the return type is written as `Result<T, E>`.
     pub(crate) parts: Option<(Type, Type)>,
+    pub(crate) subscription: Option<Subscription>,
+}
+
+/// What makes a method a subscription.
+pub(crate) struct Subscription {
+    /// The type of the events.
+    pub(crate) event: Type,
+    /// The names on the wire of the method that subscribes, of the notification that carries an event, and of the
+    /// method that unsubscribes.
+    pub(crate) names: [String; 3],
 }
 
 pub(crate) struct Argument {
@@ -102,6 +113,9 @@ impl Service {
             };
             let method = method.and_then(|method| {
                 names.take(&method.name, method.ident.span())?;
+                if let Some(Subscription { names: own, .. }) = &method.subscription {
+                    names.take(&own[2], method.ident.span())?;
+                }
                 Ok(method)
             });
             match method {
@@ -128,7 +142,10 @@ impl Errors {
 
 impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
-        let said = RpcOptions::take(&mut member.attrs, &["name", "run_to_end", "unknown_params"]);
+        let said = RpcOptions::take(
+            &mut member.attrs,
+            &["name", "run_to_end", "subscription", "unknown_params"],
+        );
         // They are removed also if the method is refused, because the compiler does not know them.
         let arguments: Vec<_> = member.sig.inputs.iter_mut().map(argument).collect();
         let said = said?;
@@ -208,18 +225,29 @@ impl Method {
             ReturnType::Default => syn::parse_quote!(()),
             ReturnType::Type(_, ty) => (**ty).clone(),
         };
-        let (kind, parts) = returned(&output)?;
-        check_owned("a result", &output, options.has_client)?;
+        let subscription = match &said.subscription {
+            Some(said) => Some(Subscription::parse(options, &bare_name, signature, said)?),
+            None => None,
+        };
+        let (kind, parts) = match &subscription {
+            Some(_) => (Kind::Answered, None),
+            None => returned(&output)?,
+        };
+        if subscription.is_none() {
+            check_owned("a result", &output, options.has_client)?;
+        }
         Ok(Self {
-            name: match &said.name {
-                Some(name) => name.value(),
-                None => options
+            name: match (&said.name, &subscription) {
+                (_, Some(subscription)) => subscription.names[0].clone(),
+                (Some(name), _) => name.value(),
+                (None, _) => options
                     .rename
                     .map_or(bare_name.clone(), |rename| rename.apply(&bare_name)),
             },
             doc: Doc::of(&member.attrs),
             attributes: member.attrs.clone(),
-            is_async: signature.asyncness.is_some(),
+            // The server waits for the events of a subscription.
+            is_async: signature.asyncness.is_some() || subscription.is_some(),
             is_notification: kind == Kind::Notification,
             runs_to_end: options.runs_to_end || said.runs_to_end.is_some(),
             ignores_unknown: said.ignores_unknown,
@@ -227,8 +255,68 @@ impl Method {
             arguments,
             output,
             parts,
+            subscription,
         })
     }
+}
+
+impl Subscription {
+    fn parse(
+        options: &ServiceOptions,
+        bare_name: &str,
+        signature: &Signature,
+        (span, said): &(Span, Vec<LitStr>),
+    ) -> Result<Self> {
+        let wrong = |what: &str| Err(Error::new(*span, what));
+        if !options.may_wait {
+            return wrong("on threads a subscription is served by `Router::subscription`");
+        }
+        let event = match &signature.output {
+            ReturnType::Type(_, output) => event_of(output),
+            ReturnType::Default => None,
+        };
+        let Some(event) = event.filter(|_| signature.asyncness.is_none()) else {
+            return wrong("a subscription is `fn ticks(&self) -> impl Stream<Item = T> + Send`");
+        };
+        let names = match said.as_slice() {
+            [subscribe, notification, unsubscribe] => {
+                [subscribe, notification, unsubscribe].map(LitStr::value)
+            }
+            _ => {
+                let rename = options.rename.unwrap_or(Rename::Snake);
+                let subscribe = format!("subscribe_{bare_name}");
+                let unsubscribe = format!("unsubscribe_{bare_name}");
+                [&subscribe, bare_name, &unsubscribe].map(|name| rename.apply(name))
+            }
+        };
+        let prefix = match options.prefix.is_empty() || !said.is_empty() {
+            true => String::new(),
+            false => format!("{}{}", options.prefix, options.separator),
+        };
+        Ok(Self {
+            event,
+            names: names.map(|name| format!("{prefix}{name}")),
+        })
+    }
+}
+
+/// Returns the type of the items of `impl Stream<Item = T>`.
+fn event_of(output: &Type) -> Option<Type> {
+    let Type::ImplTrait(output) = bare(output) else {
+        return None;
+    };
+    let streams = output.bounds.iter().filter_map(|bound| match bound {
+        TypeParamBound::Trait(bound) => bound.path.segments.last(),
+        _ => None,
+    });
+    let mut streams = streams.filter(|last| last.ident == "Stream");
+    let PathArguments::AngleBracketed(arguments) = &streams.next()?.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::AssocType(item) if item.ident == "Item" => Some(item.ty.clone()),
+        _ => None,
+    })
 }
 
 /// Removes our attributes from an argument, and reads them.

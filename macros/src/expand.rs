@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Ident, ReturnType, TraitItem, Type, parse_quote};
 
-use crate::declared::{Argument, Method, Service};
+use crate::declared::{Argument, Method, Service, Subscription};
 use crate::options::ServiceOptions;
 
 pub(crate) fn service(options: &ServiceOptions, service: &Service) -> TokenStream {
@@ -75,12 +75,18 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     let contexts = contexts
         .filter(|argument| argument.name.is_none())
         .map(|argument| &argument.ty);
+    let events = service
+        .methods
+        .iter()
+        .filter_map(|method| method.subscription.as_ref())
+        .map(|subscription| &subscription.event);
     let bounds = quote! {
         where
             __T: #name,
             __R: ?::core::marker::Sized + ::core::marker::Sync,
             __S: ?::core::marker::Sized + ::core::marker::Sync,
             #(#contexts: #root::FromCall<__R, __S>,)*
+            #(#root::SubscriptionSink<#events>: #root::FromCall<__R, __S>,)*
     };
     let body = quote! {
         match method {
@@ -155,11 +161,18 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
                 #info.named(#described).with_schema(#root::schema_of!(#ty))
             }
         });
-        let kind = match method.is_notification {
-            true => quote!(notification),
-            false => quote!(request),
+        let (kind, style) = match (&method.subscription, method.is_notification) {
+            (Some(subscription), _) => {
+                let style = style(root, subscription);
+                (quote!(subscription), Some(quote!(, #style)))
+            }
+            (None, true) => (quote!(notification), None),
+            (None, false) => (quote!(request), None),
         };
-        let value = value(root, method);
+        let result = method.subscription.is_none().then(|| {
+            let value = value(root, method);
+            quote!(.with_result(#root::schema_of!(#value)))
+        });
         let run_to_end = method.runs_to_end.then(|| quote!(.run_to_end()));
         let unknown = method.ignores_unknown.map(|ignores| {
             let what = match ignores {
@@ -169,16 +182,25 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
             quote!(.with_unknown_params(#root::UnknownParams::#what))
         });
         quote! {
-            #root::service::MethodInfo::#kind(#name, &[#(#params),*])
+            #root::service::MethodInfo::#kind(#name, &[#(#params),*] #style)
                 .with_doc(#doc)
-                .with_result(#root::schema_of!(#value))
+                #result
                 .with_separator(#separator)
                 #run_to_end
                 #unknown
         }
     });
+    // The methods that unsubscribe come last: no code is generated for them.
+    let subscriptions = service
+        .methods
+        .iter()
+        .filter_map(|method| method.subscription.as_ref());
+    let ends = subscriptions.map(|subscription| {
+        let (name, style) = (&subscription.names[2], style(root, subscription));
+        quote!(#root::service::MethodInfo::unsubscription(#name, #style))
+    });
     quote! {
-        static METHODS: &[#root::service::MethodInfo] = &[#(#infos),*];
+        static METHODS: &[#root::service::MethodInfo] = &[#(#infos,)* #(#ends),*];
         static INFO: #root::service::ServiceInfo = #root::service::ServiceInfo {
             name: #name,
             doc: #doc,
@@ -210,16 +232,36 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
         .map(|place| format_ident!("argument_{place}"))
         .collect();
     let wait = method.is_async.then(|| quote!(.await));
+    let write = match &method.subscription {
+        Some(_) => quote! {
+            let events = <__T as #service>::#ident(&self.0, #(#arguments),*);
+            let sent = sink.send_all(events).await;
+            sent.map_err(|error| #root::service::Failure::Error(error.into()))
+        },
+        None => quote! {
+            let output = <__T as #service>::#ident(&self.0, #(#arguments),*)#wait;
+            #root::service::write_result(output, result)
+        },
+    };
+    let sink = method.subscription.as_ref().map(|Subscription { event, .. }| quote! {
+        let sink = <#root::SubscriptionSink<#event> as #root::FromCall<__R, __S>>::from_call(request, state)?;
+    });
     quote! {
         #place => {
             let (#(#arguments,)*) = {
                 let arguments = #root::service::Arguments::of(params, &[#(#names),*])?;
                 (#(#taken,)*)
             };
-            let output = <__T as #service>::#ident(&self.0, #(#arguments),*)#wait;
-            #root::service::write_result(output, result)
+            #sink
+            #write
         }
     }
+}
+
+/// Names the style of a subscription.
+fn style(root: &syn::Path, subscription: &Subscription) -> TokenStream {
+    let names = &subscription.names;
+    quote!(#root::Style::named(#(#names),*))
 }
 
 /// Names an item of the trait `Parameter` for a type. If the type cannot be read from params, the compiler
@@ -246,7 +288,11 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (name, visibility) = (&item.ident, &item.vis);
     let client = format_ident!("{name}Client");
     let about = format!("Calls the methods of [`{name}`] with a peer, a client or a batch.");
-    let methods = service.methods.iter().map(|method| {
+    let calls = service
+        .methods
+        .iter()
+        .filter(|method| method.subscription.is_none());
+    let methods = calls.map(|method| {
         let Method {
             ident,
             attributes,

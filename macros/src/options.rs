@@ -1,9 +1,12 @@
 //! The options of the attributes.
 
 use proc_macro2::{Span, TokenStream};
+use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, Lit, LitBool, LitStr, Path, Result, UnOp};
+use syn::token::Paren;
+use syn::{Attribute, Error, Expr, Lit, LitBool, LitStr, Path, Result, Token, UnOp};
 
 use crate::names::Rename;
 
@@ -120,6 +123,8 @@ pub(crate) struct RpcOptions {
     pub(crate) runs_to_end: Option<Span>,
     /// Whether params by unknown names are ignored, instead of refused; `None` if it is not set.
     pub(crate) ignores_unknown: Option<bool>,
+    /// The position of `subscription` in the source, and the names of its methods, if they are said.
+    pub(crate) subscription: Option<(Span, Vec<LitStr>)>,
     pub(crate) code: Option<(i64, Span)>,
     pub(crate) message: Option<LitStr>,
     /// Whether the code is meant, although it is reserved or the library's own.
@@ -166,6 +171,9 @@ impl RpcOptions {
                     Some("unknown_params") => {
                         options.ignores_unknown = Some(ignores(&meta.value()?.parse()?)?);
                     }
+                    Some("subscription") => {
+                        options.subscription = Some((meta.path.span(), names(&meta)?));
+                    }
                     Some("code") => options.code = Some(integer(&meta.value()?.parse()?)?),
                     Some("message") => options.message = Some(meta.value()?.parse()?),
                     Some("reserved") => options.reserved = Some(meta.path.span()),
@@ -183,6 +191,22 @@ impl RpcOptions {
             )),
             _ => Ok(options),
         }
+    }
+}
+
+/// Reads the names of a subscription's methods, in parentheses; none if there are no parentheses.
+fn names(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
+    if !meta.input.peek(Paren) {
+        return Ok(Vec::new());
+    }
+    let content;
+    syn::parenthesized!(content in meta.input);
+    let names = Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?;
+    match names.len() {
+        3 => Ok(names.into_iter().collect()),
+        _ => Err(meta.error(
+            "write three names: `subscription(\"subscribeTicks\", \"ticks\", \"unsubscribeTicks\")`",
+        )),
     }
 }
 

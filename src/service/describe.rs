@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::args::Arguments;
 use super::missing::{absent, fields, is_nothing};
@@ -35,7 +35,16 @@ pub struct MethodInfo {
     separator: &'static str,
     /// Whether it takes params that are not described.
     is_open: bool,
-    subscription: Option<Style>,
+    stream: Option<StreamRole>,
+}
+
+/// What a method has to do with a stream of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamRole {
+    /// Its result is the id of a stream.
+    Begins(Style),
+    /// It ends a stream.
+    Ends(Style),
 }
 
 /// Describes a method that is answered and takes any params.
@@ -98,14 +107,28 @@ impl MethodInfo {
             unknown_params: None,
             separator: ".",
             is_open: false,
-            subscription: None,
+            stream: None,
         }
     }
 
-    /// Makes it a method that subscribes: its result is the id of a stream of events.
-    pub const fn with_subscription(mut self, style: Style) -> Self {
-        self.subscription = Some(style);
-        self
+    /// Describes a method that subscribes: its result is the id of a stream of events. `name` is the method of `style`
+    /// that subscribes, and no prefix is put before it.
+    pub const fn subscription(
+        name: &'static str,
+        params: &'static [ParamInfo],
+        style: Style,
+    ) -> Self {
+        let mut info = Self::new(name, params, false);
+        info.stream = Some(StreamRole::Begins(style));
+        info
+    }
+
+    /// Describes the method that ends a stream of `style`, by its id.
+    pub const fn unsubscription(name: &'static str, style: Style) -> Self {
+        const ID: &[ParamInfo] = &[ParamInfo::of::<IgnoredAny>("subscription")];
+        let mut info = Self::new(name, ID, false);
+        info.stream = Some(StreamRole::Ends(style));
+        info
     }
 
     /// Sets its documentation: a summary, and after a blank line more.
@@ -218,9 +241,9 @@ impl MethodInfo {
         self.unknown_params
     }
 
-    /// How the events of the stream are sent whose id is its result; `None` if it does not subscribe.
-    pub const fn subscription(&self) -> Option<Style> {
-        self.subscription
+    /// What it has to do with a stream; `None` if nothing.
+    pub(super) const fn stream(&self) -> Option<StreamRole> {
+        self.stream
     }
 
     /// The schema of the result.

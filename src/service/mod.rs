@@ -66,6 +66,7 @@ mod scheduler;
 mod schema;
 mod served;
 mod shell;
+mod subscriptions;
 mod trace_context;
 mod tracing;
 mod typed;

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::describe::{MethodInfo, ParamInfo};
+use super::describe::{MethodInfo, ParamInfo, StreamRole};
 use super::schema::SchemaOf;
 #[cfg(feature = "openrpc")]
 use crate::encode::Encoded;
@@ -62,15 +62,13 @@ fn write_method(
     if info.is_open() {
         out.extend_from_slice(b",\"x-params\":\"any\"");
     }
-    let methods = info.subscription();
-    if let Some((style, unsubscribe)) =
-        methods.and_then(|style| Some((style, style.unsubscribe_method()?)))
-    {
+    if let Some(StreamRole::Begins(style)) = info.stream() {
         write_text(
             out,
             b",\"x-subscription\":{\"notification\":",
             style.method(),
         );
+        let unsubscribe = style.unsubscribe_method().unwrap_or_default();
         write_text(out, b",\"unsubscribe\":", unsubscribe);
         out.push(b'}');
     }

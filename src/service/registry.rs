@@ -78,6 +78,10 @@ impl ServiceInfo {
         };
         let methods = self.methods.iter();
         let named = methods.map(|info| {
+            if info.stream().is_some() {
+                // Its style has the names.
+                return Ok(info.clone());
+            }
             let name = naming.name_with(info.separator(), self.name, info.name())?;
             Ok(info.clone().with_name(name))
         });

@@ -11,11 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::args::GivenParams;
-use super::describe::{MethodInfo, ParamInfo, ServiceInfo};
+use super::describe::{MethodInfo, ParamInfo, ServiceInfo, StreamRole};
 use super::errors::Failure;
 use super::handler::{Handler, IntoResult, marker};
 use super::methods::{AsyncMethods, Methods, write_result};
 use super::shell::{Adapter, Awaits, RoutedRequest, Shell};
+use super::subscriptions::{subscribed, unsubscribed};
 use super::typed::MethodHandler;
 use crate::error_object::OwnedError;
 use crate::json::Json;
@@ -233,24 +234,50 @@ where
         self: &'c Arc<Self>,
         method: usize,
         on: Invoked<'c, S, K>,
-        _: &mut K::Text,
+        text: &mut K::Text,
     ) -> Served<'c, K> {
-        let (Invoked { given, call, state }, methods) = (on, self.info().methods);
+        let methods = self.info().methods;
+        match methods.get(method).and_then(MethodInfo::stream) {
+            Some(StreamRole::Begins(style)) => {
+                return subscribed::<K>(on.call, style, text, |call| {
+                    Served::Later(Box::pin(begun(self, method, call, &on)))
+                });
+            }
+            Some(StreamRole::Ends(style)) => return unsubscribed(&on, style, text),
+            None => {}
+        }
+        let Invoked { given, call, state } = on;
         if !methods.get(method).is_some_and(MethodInfo::runs_to_end) {
             return Served::Later(Box::pin(called::<S, K, X>(
                 self, method, given, call, state,
             )));
         }
-        let (own, state) = (Arc::clone(self), Arc::clone(state));
-        let (seen, unknown) = (call.clone(), given.unknown);
-        let work = async move {
-            let given = GivenParams {
-                unknown,
-                ..seen.given()
-            };
-            called::<S, K, X>(&own, method, given, &seen, &state).await
-        };
+        let on: Invoked<'_, _, K> = Invoked { given, call, state };
+        let work = begun(self, method, call, &on);
         Served::Later(Box::pin(K::run_to_end(call, work)))
+    }
+}
+
+/// Calls a method of a service, as a future that may outlive the call.
+fn begun<S, K, X>(
+    methods: &Arc<X>,
+    method: usize,
+    call: &K::Call,
+    on: &Invoked<'_, S, K>,
+) -> impl Future<Output = Result<K::Text, Failure>> + Send + use<S, K, X>
+where
+    S: Send + Sync + 'static,
+    K: Awaits,
+    X: AsyncMethods<K::Call, S>,
+{
+    let (methods, state) = (Arc::clone(methods), Arc::clone(on.state));
+    let (call, unknown) = (call.clone(), on.given.unknown);
+    async move {
+        let given = GivenParams {
+            unknown,
+            ..call.given()
+        };
+        called::<S, K, X>(&methods, method, given, &call, &state).await
     }
 }
 

@@ -119,7 +119,7 @@ pub trait Adapter:
 }
 
 /// The shell of an adapter whose handlers may be futures.
-pub trait Awaits: Adapter<Request: Clone + Send + Sync> {
+pub trait Awaits: Streams<Request: Clone + Send + Sync> {
     /// The context of a handler of a [`Method`](crate::Method), besides its params.
     type Context<S>;
 
@@ -146,7 +146,10 @@ pub trait Streams: Adapter {
     fn write_id(call: &Self::Call, text: &mut Self::Text);
 
     /// Runs the rest of a handler, which sends the events, until it ends or the subscription does.
-    fn sustain(call: &Self::Call, events: Later<'static, Self::Text>);
+    ///
+    /// # Errors
+    /// It fails before it waits for the first time.
+    fn sustain(call: &Self::Call, events: Later<'static, Self::Text>) -> Result<(), Failure>;
 
     /// Ends the subscription of `style` with this id. Returns false if there is none.
     fn unsubscribe(call: &Self::Call, style: Style, id: Json<'_>) -> bool;

@@ -312,7 +312,7 @@ impl Clone for Request {
             responder: self.responder.without_ticket(),
             cx: self.cx.clone(),
             later: OnceLock::new(),
-            sink: OnceLock::new(),
+            sink: self.sink.clone(),
         }
     }
 }

@@ -5,13 +5,14 @@ use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use antiphon::service::{Later, Streams};
+use antiphon::service::{Failure, Later, Streams};
 use antiphon::session::{Report, RequestDetails};
 use antiphon::{
     FromCall, Internal, Json, OwnedError, OwnedJson, Payload, SendError, Style, VersionPolicy,
 };
+use futures_util::Stream;
 use serde::Serialize;
 
 use crate::call::waiting_sender::WaitingSender;
@@ -80,6 +81,21 @@ impl<T: ?Sized> SubscriptionSink<T> {
     {
         let params = self.stream.params(event)?;
         self.stream.try_send(&params)
+    }
+
+    /// Sends the events of a stream, until that ends.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_all(&self, events: impl Stream<Item = T>) -> Result<(), SendError>
+    where
+        T: Serialize + Sized,
+    {
+        let mut events = pin!(events);
+        while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
+            self.send(&event).await?;
+        }
+        Ok(())
     }
 
     /// Waits until the subscription has ended: the peer has unsubscribed, or the connection has ended.
@@ -242,11 +258,23 @@ impl<const WAITS: bool> Streams for On<WAITS> {
         }
     }
 
-    fn sustain(request: &Request, events: Later<'static, Text>) {
-        if let Some(stream) = request.sink.get() {
-            let stream = Arc::clone(stream);
-            let session = Arc::clone(&stream.session);
-            session.runtime().spawn(Box::pin(sustained(stream, events)));
+    fn sustain(request: &Request, mut events: Later<'static, Text>) -> Result<(), Failure> {
+        let Some(stream) = request.sink.get().cloned() else {
+            return Ok(());
+        };
+        let session = Arc::clone(&stream.session);
+        // The task polls it again, with a waker of its own.
+        let mut cx = Context::from_waker(Waker::noop());
+        match contained(Some(&*session), || events.as_mut().poll(&mut cx)) {
+            Some(Poll::Ready(ended)) => ended.map(drop),
+            Some(Poll::Pending) => {
+                session.runtime().spawn(Box::pin(sustained(stream, events)));
+                Ok(())
+            }
+            // It has panicked, which is reported.
+            None => Err(Failure::Error(
+                session.dialect().failures.error().into_owned(),
+            )),
         }
     }
 

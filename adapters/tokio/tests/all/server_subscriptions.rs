@@ -7,6 +7,7 @@ use antiphon_tokio::{
     Config, ConnectionConfig, OwnedError, Peer, Router, Running, SendError, Style,
     SubscriptionSink, TcpServer,
 };
+use futures_util::stream::{self, Stream, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
@@ -436,4 +437,72 @@ fn the_document_describes_a_subscription() {
             .contains(r#""x-subscription":{"notification":"tick","unsubscribe":"unsubscribe"}"#),
         "{document}"
     );
+}
+
+#[antiphon_tokio::service(rename_all = "camelCase", client = false)]
+trait Clock {
+    /// Ticks from a number on.
+    #[rpc(subscription)]
+    fn ticks(&self, from: u64) -> impl Stream<Item = u64> + Send;
+
+    #[rpc(subscription("eth_subscribe", "eth_subscription", "eth_unsubscribe"))]
+    fn heads(&self, kind: String) -> impl Stream<Item = String> + Send;
+
+    async fn now(&self) -> Result<u64, OwnedError>;
+}
+
+struct Counter {
+    steps: Vec<u64>,
+}
+
+impl Clock for Counter {
+    fn ticks(&self, from: u64) -> impl Stream<Item = u64> + Send {
+        stream::iter(self.steps.iter().map(move |step| from + step))
+    }
+
+    fn heads(&self, kind: String) -> impl Stream<Item = String> + Send {
+        stream::iter(vec![format!("{kind} 1")]).chain(stream::pending())
+    }
+
+    async fn now(&self) -> Result<u64, OwnedError> {
+        Ok(7)
+    }
+}
+
+// USE-15: a method of a service that returns a stream, which borrows the service.
+#[tokio::test]
+async fn a_service_declares_subscriptions() {
+    let service = Counter { steps: vec![1, 2] };
+    let mut raw = Raw::to(Config::new(), router().service(service.into_service())).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"subscribeTicks","params":{"from":5},"id":1}"#)
+        .await;
+    raw.hear(&[
+        r#"{"jsonrpc":"2.0","result":"0x1","id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"ticks","params":{"subscription":"0x1","result":6}}"#,
+        r#"{"jsonrpc":"2.0","method":"ticks","params":{"subscription":"0x1","result":7}}"#,
+        &END.replace("tick", "ticks"),
+    ])
+    .await;
+    // Params that do not fit are the answer, and no subscription is left.
+    raw.say(r#"{"jsonrpc":"2.0","method":"subscribeTicks","params":["x"],"id":2}"#)
+        .await;
+    raw.hear(&[r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid params"},"id":2}"#])
+        .await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"eth_subscribe","params":["newHeads"],"id":3}"#)
+        .await;
+    raw.hear(&[
+        r#"{"jsonrpc":"2.0","result":"0x3","id":3}"#,
+        r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x3","result":"newHeads 1"}}"#,
+    ])
+    .await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"unsubscribeTicks","params":["0x3"],"id":4}"#)
+        .await;
+    raw.hear(&[r#"{"jsonrpc":"2.0","result":false,"id":4}"#])
+        .await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"eth_unsubscribe","params":["0x3"],"id":5}"#)
+        .await;
+    raw.hear(&[r#"{"jsonrpc":"2.0","result":true,"id":5}"#])
+        .await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"now","id":6}"#).await;
+    raw.hear(&[r#"{"jsonrpc":"2.0","result":7,"id":6}"#]).await;
 }
