@@ -54,6 +54,7 @@
 //! |---|---|
 //! | call, and answer calls | [`Connection::call`], [`Connection::respond`], [`Event`] |
 //! | serve methods by name, with typed params and results | [`service`] |
+//! | publish values under topics | [`pubsub`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
 //! | send several calls in one batch, fetch the results by handle | [`Connection::batch`], [`Collector`] |
 //! | answer one message without a connection | [`answer`] |
@@ -118,6 +119,7 @@ mod origin;
 mod outbox;
 mod owned;
 mod presets;
+pub mod pubsub;
 mod reader;
 mod reconnect;
 mod requests;

@@ -1,0 +1,76 @@
+//! The nodes of the tree: none is left over, and none is visited without need.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::hash::BuildHasherDefault;
+use std::hash::DefaultHasher;
+
+use super::super::Pattern;
+use super::{ROOT, Tree};
+
+fn tree() -> Tree<BuildHasherDefault<DefaultHasher>> {
+    Tree::new(BuildHasherDefault::default())
+}
+
+fn pattern(text: &str) -> Pattern {
+    Pattern::parse(text).unwrap()
+}
+
+// PUB-07
+#[test]
+fn a_node_is_used_again_once_no_pattern_has_it() {
+    let mut tree = tree();
+    let texts = ["a.b.c", "a.b", "a.*.c", "a.>", "x"];
+    for key in 0..100 {
+        for text in texts {
+            assert!(tree.insert(&pattern(text), key));
+            assert!(!tree.insert(&pattern(text), key));
+        }
+        for text in &texts[..3] {
+            assert!(tree.remove(&pattern(text), key));
+            assert!(!tree.remove(&pattern(text), key));
+        }
+        assert_eq!(tree.remove_key(key), 2);
+        // The root, and `a`, `a.b`, `a.b.c`, `a.*`, `a.*.c`, `a.>`, `x`.
+        assert_eq!((tree.nodes.len(), tree.free.len()), (8, 7));
+    }
+    assert!(tree.buckets.iter().all(|&first| first == ROOT));
+    let root = &tree.nodes[0];
+    assert_eq!((root.children, root.any, root.rest), (0, 0, 0));
+}
+
+// PUB-07
+#[test]
+fn what_another_has_stays() {
+    let mut tree = tree();
+    for (text, key) in [("a.*.c", 1), ("a.*.c", 2), ("a.*", 2), ("a.>", 1)] {
+        tree.insert(&pattern(text), key);
+    }
+    assert_eq!(tree.remove_key(1), 2);
+    assert_eq!(tree.matching("a.b.c", false), [2]);
+    assert_eq!(tree.matching("a.b", false), [2]);
+    assert!(tree.remove(&pattern("a.*.c"), 2));
+    assert_eq!(tree.matching("a.b.c", false), [0; 0]);
+    assert_eq!(tree.matching("a.b", false), [2]);
+}
+
+// PUB-03
+#[test]
+fn buckets_grow_with_the_nodes_so_that_chains_stay_short() {
+    let mut tree = tree();
+    for n in 0..10_000 {
+        tree.insert(&pattern(&format!("t.{n}")), n);
+    }
+    assert!(tree.buckets.len() >= tree.nodes.len() / 2 && tree.buckets.len().is_power_of_two());
+    let chain = |&first: &u32| {
+        let next = |&number: &u32| Some(tree.nodes[number as usize].next);
+        let numbers = core::iter::successors(Some(first), next);
+        numbers.take_while(|&number| number != ROOT).count()
+    };
+    let chains: Vec<usize> = tree.buckets.iter().map(chain).collect();
+    assert_eq!(chains.iter().sum::<usize>(), 10_001);
+    assert!(chains.iter().max() < Some(&16));
+    for n in [0, 17, 9_999] {
+        assert_eq!(tree.matching(&format!("t.{n}"), false), [n]);
+    }
+}
