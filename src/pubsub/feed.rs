@@ -187,6 +187,18 @@ impl Feed {
         wakes
     }
 
+    /// Adds a publication before all that wait, whatever the limits: the state of a topic, for a connection that has
+    /// just subscribed. To be called while the feed is [held](Self::hold).
+    pub fn push_first(&mut self, publication: &Arc<Publication>) {
+        if self.life == Life::Open {
+            self.bytes += publication.bytes();
+            self.waiting.push_front(Waiting {
+                topic_hash: publication.topic_hash(),
+                publication: Arc::clone(publication),
+            });
+        }
+    }
+
     /// Passes waiting publications to `send`, the oldest first: of `max_bytes` bytes at most, but one at
     /// least. One that `send` refuses, by `false`, goes on waiting, and so does what comes after it.
     /// Nothing is passed while the feed is [held](Self::hold).

@@ -22,6 +22,7 @@
 //! | `publication` | a value as it is sent |
 //! | `feed` | what waits for one connection, and what happens if that is too much |
 //! | `request` | the methods by which a peer subscribes |
+//! | `routes` | these methods in a router |
 //! | `streams` | the client: which of its streams get a publication |
 //!
 //! # What an adapter does
@@ -72,6 +73,7 @@ mod feed;
 mod pattern;
 mod publication;
 mod request;
+mod routes;
 mod streams;
 mod topics;
 mod tree;
@@ -80,6 +82,7 @@ pub use feed::{Feed, FeedLimit, FeedLimits, FeedLoss, FeedOverflow};
 pub use pattern::{InvalidTopic, Pattern};
 pub use publication::{Publication, PublishError};
 pub use request::{TopicMethod, TopicRequest};
+pub use routes::TopicHub;
 pub use streams::TopicStreams;
 pub use topics::{SubscribeError, TopicSettings, Topics};
 

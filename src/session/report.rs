@@ -131,6 +131,16 @@ pub enum Report {
         /// How many.
         events: u64,
     },
+    /// The peer reads too slowly what it has subscribed to: this many publications were dropped because of a limit, from
+    /// the first one until nothing waited any more. Under
+    /// [`FeedOverflow::DropConnection`](crate::pubsub::FeedOverflow::DropConnection) the connection was closed.
+    PublicationsDropped {
+        /// The limit that was reached first: the name of a field of
+        /// [`FeedLimits`](crate::pubsub::FeedLimits).
+        limit: &'static str,
+        /// How many.
+        publications: u64,
+    },
     /// This many events came while the answer to a call that opens a stream was awaited, and belong to
     /// no stream: no answer brought their id, or more came than are kept.
     EventsUnmatched {
@@ -277,6 +287,7 @@ impl Report {
             | Self::UnmatchedResponse { .. }
             | Self::InvalidParams(..)
             | Self::EventsUnmatched { .. }
+            | Self::PublicationsDropped { .. }
             | Self::Unserved(_)
             | Self::MoreUnserved { .. }
             | Self::Transport(_)
@@ -411,6 +422,13 @@ write!(f, "invalid params: {}: {request}", Reason(error))
                 "too much waits for the service while a call is open: the connection was ended",
             ),
             Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
+            Self::PublicationsDropped {
+                limit,
+                publications,
+            } => write!(
+                f,
+                "{publications} publications were dropped: the peer reads too slowly ({limit})"
+            ),
             Self::EventsDropped { method, events } => {
                 write!(f, "{events} events dropped, because their reader is slow: {method}")
             }

@@ -59,9 +59,10 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Inbox, InboxEvent, NoConnection,
-    Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
-    RateLimit, Request, Responder, Routes, SubscriptionSink, Target, Wait, block_on, to_error,
+    DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Hub, HubConfig, HubCounts, Inbox,
+    InboxEvent, NoConnection, Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool,
+    Progress, ProgressCall, RateLimit, Request, Responder, Routes, SubscriptionSink, Target, Wait,
+    block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

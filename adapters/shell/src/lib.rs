@@ -90,6 +90,7 @@ pub use serve::request::{Request, answerable};
 pub use serve::responder::Responder;
 pub use serve::service::{Service, Turns};
 pub use session::Then;
+pub use streams::hub::{Hub, HubConfig, HubCounts};
 pub use streams::sink::SubscriptionSink;
 pub use wait::Wait;
 pub use work::dispatcher::Dispatcher;

@@ -63,6 +63,25 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         self
     }
 
+    /// Serves an extension with a handler that takes the whole request, as [`raw`](Self::raw) does.
+    ///
+    /// # Panics
+    /// The name does not begin with `rpc.`.
+    #[track_caller]
+    pub fn raw_extension<H>(self, info: impl Into<MethodInfo>, handler: H) -> Self
+    where
+        H: Fn(&K::Call) -> Result<K::Answer, OwnedError> + Send + Sync + 'static,
+    {
+        let method = raw(handler);
+        expect(
+            self.table
+                .write()
+                .routes
+                .insert_extension(info.into(), method),
+        );
+        self
+    }
+
     /// Serves the methods of a service as extensions, as [`extension`](Self::extension) does. Providers
     /// are asked in the order in which they were added; one that fails with *method not found* declines.
     ///

@@ -13,10 +13,12 @@
 //! | `state` | the data that the lock guards |
 //! | `sender_queue` | the senders that wait for space |
 //! | `sinks`, `peer_stream` | the subscriptions of the peer |
+//! | `conn_feed` | what waits for the connection from a hub |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
 
+mod conn_feed;
 mod peer_stream;
 mod running;
 mod sender_queue;
@@ -38,7 +40,7 @@ use std::time::Duration;
 
 use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
-use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
+use antiphon::{AnswerMark, CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::guard::{Reports, caught};
@@ -48,6 +50,7 @@ use crate::runtime::{Runtime, SharedRuntime};
 use crate::work::dispatcher::{Membership, call};
 use crate::work::pool::Jobs;
 
+pub(crate) use conn_feed::ConnFeed;
 pub(crate) use peer_stream::PeerStream;
 pub(crate) use sinks::{SinkKey, SinkPhase};
 pub use state::Then;
@@ -82,6 +85,8 @@ pub(crate) struct Session {
     attributes: Lock<Attributes>,
     /// What an adapter stores for the connection. Unlike the attributes, no code of the program can lock it.
     adapter: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// What waits from the hub to which the connection has subscribed; not set before that.
+    feed: OnceLock<Arc<ConnFeed>>,
     /// Whether a thread was found for a notification, and whether none was found for another: see
     /// [`note_notification`](Self::note_notification).
     is_notified: AtomicBool,
@@ -139,6 +144,7 @@ impl Session {
             learnt: OnceLock::new(),
             attributes: Lock::default(),
             adapter: OnceLock::new(),
+            feed: OnceLock::new(),
             is_notified: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             unawaited: AtomicUsize::new(0),
@@ -187,6 +193,24 @@ impl Session {
     /// The value that an adapter has stored, if it has this type.
     pub(crate) fn adapter_value<T: Any>(&self) -> Option<&T> {
         self.adapter.get()?.downcast_ref()
+    }
+
+    /// What waits from a hub, if the connection has subscribed to one.
+    pub(crate) fn feed(&self) -> Option<&Arc<ConnFeed>> {
+        self.feed.get()
+    }
+
+    /// Returns what waits from a hub, which `make` makes for the first subscription.
+    pub(crate) fn feed_or(&self, make: impl FnOnce() -> Arc<ConnFeed>) -> &Arc<ConnFeed> {
+        self.feed.get_or_init(make)
+    }
+
+    /// Holds the publications back until the answer to a request is in the output.
+    pub(crate) fn hold_feed(&self, feed: &Arc<ConnFeed>, mark: Option<AnswerMark>) {
+        self.act(|state| match mark {
+            Some(mark) => state.sinks.hold(mark, Arc::clone(feed)),
+            None => state.wakes.extend(feed.release()),
+        });
     }
 
     /// The runtime that makes the timers and tasks of the connection.
@@ -451,6 +475,9 @@ impl Session {
             // The work is dropped without the lock.
             caught(|| drop(work));
         }
+        if let Some(feed) = self.feed.get() {
+            feed.end();
+        }
         // No request begins any more, so the connection leaves the dispatcher now, and not when the
         // last owner of the session drops it.
         let mut state = self.lock();
@@ -469,6 +496,9 @@ impl Drop for Session {
         if let Some(membership) = state.membership.take() {
             let permits = &mut state.permits;
             membership.leave(permits.take_all(), permits.waiting);
+        }
+        if let Some(feed) = self.feed.take() {
+            feed.end();
         }
         let (attributes, adapter) = (take(self.attributes.get_mut()), self.adapter.take());
         caught(|| drop(attributes));

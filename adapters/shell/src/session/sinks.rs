@@ -9,10 +9,12 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::Waker;
 
 use antiphon::{AnswerMark, Json, OwnedJson, RequestKey, Style};
 
+use super::conn_feed::ConnFeed;
 use super::state::{Conn, Wakes};
 
 /// How many wait for one subscription before all of them are asked whether they still do.
@@ -37,6 +39,8 @@ pub(crate) struct Sinks {
     opening: Vec<(SinkKey, AnswerMark)>,
     /// Those that have ended of which the peer is not told yet, with the params of their last notifications.
     ending: Vec<(SinkKey, Style, OwnedJson)>,
+    /// The feeds from a hub that wait for an answer.
+    held: Vec<(AnswerMark, Arc<ConnFeed>)>,
     last: u64,
 }
 
@@ -69,7 +73,7 @@ impl Sinks {
         style: Style,
         max: usize,
     ) -> Option<SinkKey> {
-        if self.all.len() + self.ending.len() >= max {
+        if self.len() >= max {
             return None;
         }
         let mark = conn.answer_mark(request)?;
@@ -87,7 +91,17 @@ impl Sinks {
 
     /// Whether a subscription waits for the answer with its id, or the peer is to be told of the end of one.
     pub(super) fn has_changes(&self) -> bool {
-        !self.opening.is_empty() || !self.ending.is_empty()
+        !self.opening.is_empty() || !self.ending.is_empty() || !self.held.is_empty()
+    }
+
+    /// How many subscriptions there are, with those of whose end the peer is not told yet.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len() + self.ending.len()
+    }
+
+    /// Holds a feed from a hub back until an answer is in the output.
+    pub(super) fn hold(&mut self, mark: AnswerMark, feed: Arc<ConnFeed>) {
+        self.held.push((mark, feed));
     }
 
     /// Takes what the peer is told of the end of a subscription whose id it knows.
@@ -106,6 +120,13 @@ impl Sinks {
             if let Some(sink) = all.get_mut(key).filter(|_| is_answered) {
                 sink.is_open = true;
                 wakes.extend(sink.waiting.drain(..));
+            }
+            !is_answered
+        });
+        self.held.retain(|(mark, feed)| {
+            let is_answered = conn.is_answered(*mark);
+            if is_answered {
+                wakes.extend(feed.release());
             }
             !is_answered
         });
@@ -170,6 +191,7 @@ impl Sinks {
     pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
         self.opening.clear();
         self.ending.clear();
+        self.held.clear();
         for (_, sink) in std::mem::take(&mut self.all) {
             wakes.extend(sink.waiting);
         }

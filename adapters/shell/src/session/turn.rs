@@ -117,7 +117,7 @@ impl Session {
         } = moved;
         // No value of the program may be dropped under the lock: `input` and `sent` are dropped after it.
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
-        let mut _before = None;
+        let (mut _before, mut _feed_waker) = (None, None);
         let mut state = self.lock();
         _before = state.sleeper.take();
         state.conn.handle_time(now);
@@ -126,6 +126,9 @@ impl Session {
         state.take_input(&input);
         if is_drained {
             state.conn.handle_timeout(now);
+        }
+        if let Some(feed) = self.feed.get() {
+            _feed_waker = feed.drain(&mut state.conn, may_take_output, &waker);
         }
         state.take_work(batch, requests, is_serving);
         state.count_waiting();

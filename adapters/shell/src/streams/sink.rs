@@ -240,7 +240,8 @@ impl<const WAITS: bool> Streams for On<WAITS> {
         if !session.options().config.can_notify() || is_old {
             return Err(request.unknown_method());
         }
-        let max = session.options().max_subscriptions;
+        let topics = session.feed().map_or(0, |feed| feed.topics());
+        let max = session.options().max_subscriptions.saturating_sub(topics);
         let begin = |state: &mut State| state.sinks.begin(&state.conn, request.key(), style, max);
         let Some(key) = session.act(begin) else {
             let profile = session.dialect().error_profile;

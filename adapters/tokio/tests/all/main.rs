@@ -27,4 +27,5 @@ mod streams;
 mod support;
 mod timer;
 mod tokens;
+mod topics;
 mod tracing;

@@ -4,59 +4,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_tokio::{
-    Config, ConnectionConfig, OwnedError, Peer, Router, Running, SendError, Style,
-    SubscriptionSink, TcpServer,
+    Config, ConnectionConfig, OwnedError, Peer, Router, SendError, Style, SubscriptionSink,
+    TcpServer,
 };
 use futures_util::stream::{self, Stream, StreamExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
+use crate::support::lines::Lines;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 const TICKS: Style = Style::named("subscribe", "tick", "unsubscribe");
-
-/// A connection that reads and writes lines.
-struct Raw {
-    stream: TcpStream,
-    /// `None` if the test has it.
-    _running: Option<Running>,
-}
-
-impl Raw {
-    async fn to(config: impl Into<ConnectionConfig>, router: Router) -> Self {
-        let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
-        let address = server.local_addr();
-        let running = server.start(config.into(), router.into_make_service());
-        let stream = TcpStream::connect(address).await.unwrap();
-        Self {
-            stream,
-            _running: Some(running),
-        }
-    }
-
-    async fn say(&mut self, message: &str) {
-        let line = format!("{message}\n");
-        self.stream.write_all(line.as_bytes()).await.unwrap();
-    }
-
-    /// Reads as many bytes as these lines have, and compares.
-    async fn hear(&mut self, lines: &[&str]) {
-        let expected: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let mut heard = vec![0; expected.len()];
-        let read = timeout(PATIENCE, self.stream.read_exact(&mut heard)).await;
-        read.expect("all in time").unwrap();
-        assert_eq!(String::from_utf8(heard).unwrap(), expected);
-    }
-
-    /// Nothing more has been sent: the answer to a call comes next.
-    async fn hear_nothing(&mut self) {
-        self.say(r#"{"jsonrpc":"2.0","method":"ping","id":"p"}"#)
-            .await;
-        self.hear(&[r#"{"jsonrpc":"2.0","result":"pong","id":"p"}"#])
-            .await;
-    }
-}
 
 fn router() -> Router {
     Router::new().method("ping", [], || Ok::<_, OwnedError>("pong"))
@@ -92,7 +52,7 @@ const END: &str = r#"{"jsonrpc":"2.0","method":"tick","params":{"subscription":"
 // USE-15: the answer, then the events, then the end.
 #[tokio::test]
 async fn events_follow_the_answer_and_the_end_follows_them() {
-    let mut raw = Raw::to(Config::new(), router().subscription(TICKS, ["n"], count)).await;
+    let mut raw = Lines::to(Config::new(), router().subscription(TICKS, ["n"], count)).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","params":[2],"id":1}"#)
         .await;
     raw.hear(&[
@@ -119,7 +79,7 @@ async fn a_subscribe_in_a_batch_whose_other_member_waits() {
                 Ok::<_, OwnedError>("waited")
             }
         });
-    let mut raw = Raw::to(Config::new(), router).await;
+    let mut raw = Lines::to(Config::new(), router).await;
     raw.say(r#"[{"jsonrpc":"2.0","method":"subscribe","params":[1],"id":1},{"jsonrpc":"2.0","method":"wait","id":2}]"#)
         .await;
     raw.hear_nothing().await;
@@ -136,7 +96,7 @@ async fn a_subscribe_in_a_batch_whose_other_member_waits() {
 #[tokio::test]
 async fn unsubscribing_ends_the_events() {
     let (events, router) = from_channel();
-    let mut raw = Raw::to(Config::new(), router).await;
+    let mut raw = Lines::to(Config::new(), router).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","id":1}"#)
         .await;
     raw.hear(&[r#"{"jsonrpc":"2.0","result":"0x1","id":1}"#])
@@ -175,7 +135,7 @@ async fn unsubscribing_ends_the_events() {
 #[tokio::test]
 async fn the_257th_subscription_is_refused() {
     let (_events, router) = from_channel();
-    let mut raw = Raw::to(Config::new(), router).await;
+    let mut raw = Lines::to(Config::new(), router).await;
     for number in 1..=256 {
         raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","id":1}"#)
             .await;
@@ -210,10 +170,7 @@ async fn open_subscriptions_hold_up_neither_calls_nor_a_shutdown() {
     let address = server.local_addr();
     let running = server.start(options, router.into_make_service());
     let stream = TcpStream::connect(address).await.unwrap();
-    let mut raw = Raw {
-        stream,
-        _running: None,
-    };
+    let mut raw = Lines::on(stream);
     for number in 1..=100 {
         raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","id":1}"#)
             .await;
@@ -249,7 +206,7 @@ async fn the_peer_is_told_why_a_subscription_has_ended() {
         .subscription(TICKS, ["n"], fails)
         .subscription(Style::named("refuse", "never", "unsubscribe"), [], refuses)
         .on_report(move |_, report| seen.lock().unwrap().push(format!("{report:?}")));
-    let mut raw = Raw::to(Config::new(), router).await;
+    let mut raw = Lines::to(Config::new(), router).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","params":[0],"id":1}"#)
         .await;
     raw.hear(&[
@@ -292,7 +249,7 @@ async fn a_thread_sends_and_learns_of_the_end() {
         });
         Ok::<_, OwnedError>(())
     };
-    let mut raw = Raw::to(Config::new(), router().subscription(TICKS, [], given)).await;
+    let mut raw = Lines::to(Config::new(), router().subscription(TICKS, [], given)).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","id":1}"#)
         .await;
     raw.hear(&[
@@ -324,7 +281,7 @@ async fn a_thread_sends_and_learns_of_the_end() {
 // USE-15: a sink that is dropped is not silent, even if it is dropped before the answer was sent.
 #[tokio::test]
 async fn the_last_clone_of_a_sink_ends_the_subscription() {
-    let mut raw = Raw::to(
+    let mut raw = Lines::to(
         Config::new(),
         router().subscription(TICKS, [], |sink: SubscriptionSink<u32>| {
             drop(sink.clone());
@@ -365,17 +322,14 @@ async fn a_peer_that_does_not_read_makes_its_own_sink_wait() {
     let router = router().subscription(TICKS, [], floods);
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr();
-    let running = server.start(Config::new(), router.into_make_service());
+    let _running = server.start(Config::new(), router.into_make_service());
     let mut silent = TcpStream::connect(address).await.unwrap();
     silent
         .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"subscribe\",\"id\":1}\n")
         .await
         .unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
-    let mut raw = Raw {
-        stream,
-        _running: Some(running),
-    };
+    let mut raw = Lines::on(stream);
     // The flood stands still once the buffers of the system and the output are full.
     let mut before = u32::MAX;
     while std::mem::replace(&mut before, *sent.lock().unwrap()) != before || before == 0 {
@@ -405,7 +359,7 @@ async fn a_handler_ends_with_its_connection() {
             Ok::<_, OwnedError>(())
         }
     };
-    let mut raw = Raw::to(Config::new(), router().subscription(TICKS, [], waits)).await;
+    let mut raw = Lines::to(Config::new(), router().subscription(TICKS, [], waits)).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"subscribe","id":1}"#)
         .await;
     raw.hear(&[r#"{"jsonrpc":"2.0","result":"0x1","id":1}"#])
@@ -420,7 +374,7 @@ async fn a_handler_ends_with_its_connection() {
 // USE-15, PUB-16: 1.0 has no subscriptions.
 #[tokio::test]
 async fn version_1_has_no_subscriptions() {
-    let mut raw = Raw::to(Config::v1(), router().subscription(TICKS, ["n"], count)).await;
+    let mut raw = Lines::to(Config::v1(), router().subscription(TICKS, ["n"], count)).await;
     raw.say(r#"{"method":"subscribe","params":[2],"id":1}"#)
         .await;
     raw.hear(&[r#"{"result":null,"error":{"code":-32601,"message":"Method not found"},"id":1}"#])
@@ -473,7 +427,7 @@ impl Clock for Counter {
 #[tokio::test]
 async fn a_service_declares_subscriptions() {
     let service = Counter { steps: vec![1, 2] };
-    let mut raw = Raw::to(Config::new(), router().service(service.into_service())).await;
+    let mut raw = Lines::to(Config::new(), router().service(service.into_service())).await;
     raw.say(r#"{"jsonrpc":"2.0","method":"subscribeTicks","params":{"from":5},"id":1}"#)
         .await;
     raw.hear(&[

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // Half of it is for the feature `http`.
 
+pub(crate) mod lines;
 pub(crate) mod raw;
 
 use std::future::poll_fn;

@@ -1,0 +1,141 @@
+//! What waits for one connection from a hub.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+
+use antiphon::pubsub::{Feed, FeedLimits, FeedLoss, Publication};
+use antiphon::session::Report;
+use antiphon::{CloseReason, SendError};
+
+use super::state::Conn;
+use crate::lock::Lock;
+
+/// How many bytes of publications are put into the output at a time.
+const MAX_DRAINED: usize = 64 * 1024;
+
+/// The publications that wait for a connection. They have a lock of their own, which may be taken under the
+/// session's lock or under the hub's, and under which no other is taken: so nobody who publishes takes the lock of a
+/// session.
+pub(crate) struct ConnFeed {
+    /// A number of the hub.
+    pub(crate) hub: usize,
+    /// The connection's number in the hub.
+    pub(crate) key: u64,
+    waiting: Lock<Waiting>,
+    /// How many topics the connection has subscribed to.
+    topics: AtomicUsize,
+    /// Takes the connection out of the hub.
+    leave: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+struct Waiting {
+    feed: Feed,
+    /// Wakes the connection's task; `None` while it is awake.
+    waker: Option<Waker>,
+}
+
+impl ConnFeed {
+    pub(crate) fn new(
+        hub: usize,
+        key: u64,
+        limits: FeedLimits,
+        leave: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Self {
+        let feed = Feed::new(limits);
+        Self {
+            hub,
+            key,
+            waiting: Lock::new(Waiting { feed, waker: None }),
+            topics: AtomicUsize::new(0),
+            leave: Box::new(leave),
+        }
+    }
+
+    /// Lends the feed.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Feed) -> R) -> R {
+        act(&mut self.waiting.lock().feed)
+    }
+
+    /// Adds a publication. Returns whether the connection gets it, and the waker that is to be woken without a lock.
+    pub(crate) fn push(&self, publication: &Arc<Publication>) -> (bool, Option<Waker>) {
+        let mut waiting = self.waiting.lock();
+        let wakes = waiting.feed.push(publication);
+        let is_reached = !waiting.feed.has_overflowed();
+        let waker = if wakes { waiting.waker.take() } else { None };
+        (is_reached, waker)
+    }
+
+    /// Notes that an answer is in the output. Returns the waker that is to be woken without a lock.
+    pub(super) fn release(&self) -> Option<Waker> {
+        let mut waiting = self.waiting.lock();
+        match waiting.feed.release() {
+            true => waiting.waker.take(),
+            false => None,
+        }
+    }
+
+    /// Puts publications into the output, unless something is being written. `waker` is woken when there are more.
+    /// Returns a waker that is not needed any more, to be dropped without a lock.
+    pub(super) fn drain(&self, conn: &mut Conn, may_send: bool, waker: &Waker) -> Option<Waker> {
+        let mut waiting = self.waiting.lock();
+        let Waiting { feed, waker: known } = &mut *waiting;
+        if may_send && !conn.has_transmit() {
+            feed.drain(MAX_DRAINED, |publication| {
+                let sent = conn.notify(Publication::METHOD, publication.params());
+                !matches!(sent, Err(SendError::Full))
+            });
+        }
+        let lost = feed.poll_report();
+        let is_over = feed.has_overflowed();
+        let before = match known {
+            Some(known) if known.will_wake(waker) => None,
+            _ => mem::replace(known, Some(waker.clone())),
+        };
+        drop(waiting);
+        report(conn, lost);
+        if is_over && conn.phase().closed().is_none() {
+            conn.close(CloseReason::Other(
+                "the peer reads too slowly what it has subscribed to",
+            ));
+        }
+        before
+    }
+
+    /// How many topics the connection has subscribed to.
+    pub(crate) fn topics(&self) -> usize {
+        self.topics.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_topics(&self, topics: usize) {
+        self.topics.store(topics, Ordering::Relaxed);
+    }
+
+    /// Ends the feed with its connection. Returns what was lost and not reported.
+    pub(super) fn end(&self) -> Option<FeedLoss> {
+        (self.leave)(self.key);
+        let mut waiting = self.waiting.lock();
+        let (lost, waker) = (waiting.feed.close(), waiting.waker.take());
+        drop(waiting);
+        drop(waker);
+        lost
+    }
+}
+
+/// Reports what was lost.
+pub(super) fn report(conn: &mut Conn, lost: Option<FeedLoss>) {
+    if let Some(FeedLoss { dropped, limit, .. }) = lost {
+        conn.report(Report::PublicationsDropped {
+            limit: limit.as_str(),
+            publications: dropped,
+        });
+    }
+}
+
+impl fmt::Debug for ConnFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConnFeed").field(&self.key).finish()
+    }
+}
