@@ -36,7 +36,8 @@ impl ProgressStyle {
     }
 }
 
-/// How the events of a stream are sent as notifications, and how a request asks for them.
+/// How the events of a stream are sent as notifications, and how a request asks for them: by a token of
+/// its own, or as a call whose answer is the id of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// The notification.
@@ -46,13 +47,25 @@ pub struct Style {
     /// The member of its params that has the event; if there is none, the event's own members are
     /// there.
     event: Option<&'static str>,
-    /// Where a request has the id, as a token of its own; `None` if the id comes with the answer.
-    asked: Option<Asked>,
+    asked: Asked,
+}
+
+/// How a request asks for the events of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// It has the id, as a token of its own.
+    Token(Place),
+    /// The answer to this method is the id. The other method, with the id as its only parameter, ends the
+    /// stream.
+    Call {
+        subscribe: &'static str,
+        unsubscribe: &'static str,
+    },
 }
 
 /// The place of the token in the params of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct Place {
     /// The member of the params, or of an object in them, that has the token.
     member: &'static str,
     /// The object in the params that has this member; if there is none, the params have it.
@@ -66,10 +79,20 @@ impl Style {
         method: "$/progress",
         id: "token",
         event: Some("value"),
-        asked: Some(Asked {
+        asked: Asked::Token(Place {
             member: "workDoneToken",
             around: None,
         }),
+    };
+
+    /// Partial results in LSP: `$/progress` with `token` and `value`; the token is in the request's params
+    /// as `partialResultToken` (LSP 3.17, *Partial Result Progress*).
+    pub const LSP_PARTIAL_RESULTS: Self = Self {
+        asked: Asked::Token(Place {
+            member: "partialResultToken",
+            around: None,
+        }),
+        ..Self::LSP_PROGRESS
     };
 
     /// Progress in MCP: `notifications/progress` with `progressToken` and the members of the value,
@@ -79,24 +102,99 @@ impl Style {
         method: "notifications/progress",
         id: "progressToken",
         event: None,
-        asked: Some(Asked {
+        asked: Asked::Token(Place {
             member: "progressToken",
             around: Some("_meta"),
         }),
     };
 
-    /// Subscriptions of Ethereum nodes: `eth_subscription` with `subscription` and `result`; the answer
-    /// to `eth_subscribe` is the id.
-    pub const ETHEREUM: Self = Self {
-        method: "eth_subscription",
-        id: "subscription",
-        event: Some("result"),
-        asked: None,
-    };
+    /// Subscriptions of Ethereum nodes: `eth_subscribe`, `eth_subscription`, `eth_unsubscribe`. The first
+    /// parameter says to what, such as `newHeads`.
+    pub const ETHEREUM: Self = Self::named("eth_subscribe", "eth_subscription", "eth_unsubscribe");
+
+    /// New blocks of a Substrate node, also those that may be taken back.
+    pub const SUBSTRATE_NEW_HEADS: Self = Self::named(
+        "chain_subscribeNewHeads",
+        "chain_newHead",
+        "chain_unsubscribeNewHeads",
+    );
+
+    /// Final blocks of a Substrate node.
+    pub const SUBSTRATE_FINALIZED_HEADS: Self = Self::named(
+        "chain_subscribeFinalizedHeads",
+        "chain_finalizedHead",
+        "chain_unsubscribeFinalizedHeads",
+    );
+
+    /// Changes of an account on Solana.
+    pub const SOLANA_ACCOUNT: Self = Self::named(
+        "accountSubscribe",
+        "accountNotification",
+        "accountUnsubscribe",
+    );
+
+    /// The logs of transactions on Solana.
+    pub const SOLANA_LOGS: Self =
+        Self::named("logsSubscribe", "logsNotification", "logsUnsubscribe");
+
+    /// Slots that a Solana node has processed.
+    pub const SOLANA_SLOT: Self =
+        Self::named("slotSubscribe", "slotNotification", "slotUnsubscribe");
+
+    /// Subscriptions by the names of three methods, in the shape that Ethereum, Substrate and Solana nodes
+    /// and jsonrpsee have in common: the answer to `subscribe` is an id, each event is a `notification` whose
+    /// params have the id as `subscription` and the event as `result`, and `unsubscribe` with the id as its
+    /// only parameter ends the stream.
+    ///
+    /// ```
+    /// use antiphon::Style;
+    ///
+    /// const VOTES: Style = Style::named("voteSubscribe", "voteNotification", "voteUnsubscribe");
+    /// assert_eq!(VOTES.subscribe_method(), Some("voteSubscribe"));
+    /// ```
+    pub const fn named(
+        subscribe: &'static str,
+        notification: &'static str,
+        unsubscribe: &'static str,
+    ) -> Self {
+        Self {
+            method: notification,
+            id: "subscription",
+            event: Some("result"),
+            asked: Asked::Call {
+                subscribe,
+                unsubscribe,
+            },
+        }
+    }
 
     /// The notification that carries an event.
     pub const fn method(&self) -> &'static str {
         self.method
+    }
+
+    /// The method whose answer is the id of a stream; `None` if a request has the id, as a token.
+    pub const fn subscribe_method(&self) -> Option<&'static str> {
+        match self.asked {
+            Asked::Call { subscribe, .. } => Some(subscribe),
+            Asked::Token(_) => None,
+        }
+    }
+
+    /// The method that ends a stream; `None` if a stream ends with the request that asked for it.
+    pub const fn unsubscribe_method(&self) -> Option<&'static str> {
+        match self.asked {
+            Asked::Call { unsubscribe, .. } => Some(unsubscribe),
+            Asked::Token(_) => None,
+        }
+    }
+
+    /// Where a request has its token.
+    const fn place(&self) -> Option<Place> {
+        match self.asked {
+            Asked::Token(place) => Some(place),
+            Asked::Call { .. } => None,
+        }
     }
 
     /// Returns the token in a request's params, if the request asks for events.
@@ -108,7 +206,7 @@ impl Style {
     /// assert_eq!(Style::LSP_PROGRESS.token(params), None);
     /// ```
     pub fn token<'a>(&self, params: Json<'a>) -> Option<Json<'a>> {
-        let asked = self.asked?;
+        let asked = self.place()?;
         let object = match asked.around {
             Some(around) => params.get(around)?,
             None => params,
@@ -127,7 +225,7 @@ impl Style {
     /// assert_eq!(Style::MCP_PROGRESS.without_token(params), None);
     /// ```
     pub fn without_token(&self, params: Json<'_>) -> Option<OwnedJson> {
-        let asked = self.asked?;
+        let asked = self.place()?;
         let member = asked.around.unwrap_or(asked.member);
         params.get(member)?;
         let mut object = Object::new();
@@ -191,7 +289,7 @@ impl Style {
     /// or the id comes with the answer.
     pub fn ask(&self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
         let no_token = || EncodeError::custom("a request has no token for such events");
-        let asked = self.asked.ok_or_else(no_token)?;
+        let asked = self.place().ok_or_else(no_token)?;
         let mut text = Vec::new();
         let written = Encoded::write(params, &mut text)?;
         // The text was just written as JSON, so parsing it does not fail.
