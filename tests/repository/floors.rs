@@ -104,8 +104,8 @@ const HOUSE: [Room; 41] = [
 ];
 
 /// The rooms of `adapters/shell`, floor by floor: values, what everybody uses, the session, a call on its way, the
-/// other side of a connection, what it serves, and what a program holds.
-const SHELL: [&[&str]; 10] = [
+/// other side of a connection, what it serves, the streams that it sends, and what a program holds.
+const SHELL: [&[&str]; 11] = [
     &[
         "context",
         "debug_fields",
@@ -124,6 +124,7 @@ const SHELL: [&[&str]; 10] = [
     &["call"],
     &["peer"],
     &["client", "serve"],
+    &["streams"],
     &["driver", "inbox", "router"],
     &["lib"],
 ];

@@ -60,8 +60,10 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
     DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Inbox, InboxEvent, NoConnection,
-    Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
-    RateLimit, Request, Responder, Routes, Target, Wait, block_on, to_error,
+    Notification, OutgoingCall, PartialItems, PartialResult, PartialResults, Peer, PendingBatch,
+    PendingCall, Pool, Progress, ProgressCall, RateLimit, Request, Responder, Routes, StreamEnd,
+    Subscribe, Subscription, SubscriptionError, SubscriptionItems, Target, Wait, block_on,
+    to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -44,10 +44,11 @@ pub use antiphon_net::{
     ChildConfig, Client, ClientConfig, Connect, ConnectError, Connecting, ConnectionChange,
     ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension,
     Headers, Inbox, InboxEvent, Link, Listen, MessageTransport, MethodHandler, NoConnection,
-    Notification, OutgoingCall, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall,
-    Protocol, Queue, QueueTransport, RateLimit, Request, RequestContext, Responder, Router, Routes,
-    RunToEnd, Running, Secure, Server, Service, Target, TcpServer, Wait, attach, connect, current,
-    drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
+    Notification, OutgoingCall, PartialItems, PartialResult, PartialResults, Peer, PendingBatch,
+    PendingCall, Pool, Progress, ProgressCall, Protocol, Queue, QueueTransport, RateLimit, Request,
+    RequestContext, Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service,
+    StreamEnd, Subscribe, Subscription, SubscriptionError, SubscriptionItems, Target, TcpServer,
+    Wait, attach, connect, current, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -243,6 +243,8 @@ impl Session {
         while let Some(settled) = state.conn.poll_settled() {
             state.settle(settled);
         }
+        let timeout = self.options.call_timeout;
+        state.conn.unsubscribe(timeout, || Tag::Unsubscribe);
         let phase = state.conn.phase();
         if phase != state.seen {
             self.see_phase(state, phase);
