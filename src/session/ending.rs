@@ -205,6 +205,9 @@ impl<W> Session<W> {
     pub(super) fn note_closed(&mut self, why: Closed) {
         let since = self.phase.ended_at().unwrap_or(self.now);
         self.phase = Phase::Closing { why, since };
+        if let Some(routes) = &mut self.routes {
+            routes.end_all();
+        }
         if is_lost(why) {
             // The peer will never take the bytes that are being written.
             self.writing = Writing::Failed;

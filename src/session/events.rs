@@ -1,17 +1,29 @@
 //! Events of streams: notifications that go to a route instead of the service.
 
+use alloc::vec::Vec;
+use core::time::Duration;
+
 use super::machine::Session;
-use super::routes::{Bound, Extend, RouteId, Routed, Routes};
+use super::routes::{Bound, CallEnd, Extend, Routed, Routes};
+use super::streams::RouteId;
 use crate::connection::SendError;
-use crate::event::NotificationRef;
+use crate::event::{NotificationRef, Outcome, UnmatchedKind, UnmatchedResponse};
 use crate::id::CallId;
-use crate::json::Json;
+use crate::json::OwnedJson;
 use crate::subscription::Style;
 
 impl<W> Session<W> {
-    /// Opens a route for the events of a stream whose id is the [`token`](RouteId::token) of the route. A
-    /// request asks for them under this token: see [`Style::ask`]. Events under ids of no route are
-    /// ordinary notifications. A route stays until it is [closed](Self::close_route).
+    /// Opens a route for the events of one stream. The call that asks for them is made next, and
+    /// [attached](Self::attach_route) to the route:
+    ///
+    /// * If a request of this style has a token, the call asks for the events under the
+    ///   [`token`](RouteId::token) of the route: see [`Style::ask`].
+    /// * Otherwise the result of the call is the id of the stream. Events that come before it, also those of
+    ///   other streams of this style, are kept until the call has ended: 64 events and 64 KiB at most. Those
+    ///   that belong to no stream then are [reported](super::Report::EventsUnmatched).
+    ///
+    /// Events under ids of no route are ordinary notifications. A route stays until it is
+    /// [closed](Self::close_route).
     ///
     /// ```
     /// use antiphon::session::{Bound, Overflow, Routed, Session, Wire};
@@ -23,7 +35,7 @@ impl<W> Session<W> {
     /// let route = session.open_route(Style::LSP_PROGRESS, bound)?;
     /// let params = Style::LSP_PROGRESS.ask((), &route.token()).unwrap();
     /// let call = session.call("index", params.as_json(), None, ()).unwrap();
-    /// session.end_route_with(route, call, None);
+    /// session.attach_route(route, call, None);
     /// session.handle_input(
     ///     br#"{"jsonrpc":"2.0","method":"$/progress","params":{"token":"antiphon-0","value":50}}"#,
     /// );
@@ -36,23 +48,7 @@ impl<W> Session<W> {
     /// # Errors
     /// [`SendError::TooManyCalls`] if there are as many routes as calls may be open.
     pub fn open_route(&mut self, style: Style, bound: Bound) -> Result<RouteId, SendError> {
-        Ok(self.routes()?.open(style, bound, None))
-    }
-
-    /// Opens a route for the events of a stream whose id is the result of an open call of ours. Events
-    /// that come before it, also those of other streams of this style, are kept until the call has ended:
-    /// 64 events and 64 KiB at most. Those that belong to no stream then are
-    /// [reported](super::Report::EventsUnmatched).
-    ///
-    /// # Errors
-    /// See [`open_route`](Self::open_route).
-    pub fn open_route_by(
-        &mut self,
-        call: CallId,
-        style: Style,
-        bound: Bound,
-    ) -> Result<RouteId, SendError> {
-        Ok(self.routes()?.open(style, bound, Some(call)))
+        Ok(self.routes()?.open(style, bound))
     }
 
     fn routes(&mut self) -> Result<&mut Routes, SendError> {
@@ -64,9 +60,10 @@ impl<W> Session<W> {
         }
     }
 
-    /// Has a route that was opened with a token end with an open call, and each of its events move the
-    /// call's deadline if `extend` says so. What came before the end can still be read.
-    pub fn end_route_with(&mut self, route: RouteId, call: CallId, extend: Option<Extend>) {
+    /// Attaches a route to the call that asks for its events. If the call has the route's token, the route
+    /// ends with it, and each event moves the call's deadline if `extend` says so; what came before the end
+    /// can still be read. Otherwise the result of the call is the id under which the route opens.
+    pub fn attach_route(&mut self, route: RouteId, call: CallId, extend: Option<Extend>) {
         if let Some(routes) = &mut self.routes {
             routes.attach(route, call, extend);
         }
@@ -94,11 +91,44 @@ impl<W> Session<W> {
         routes.is_some_and(|routes| routes.is_open(route))
     }
 
-    /// Closes a route. Events that wait are dropped; later ones are ordinary notifications.
+    /// Closes a route. Events that wait are dropped. If a call has brought its id, the stream is to be
+    /// [unsubscribed](Self::unsubscribe), and later events are ignored until that is answered; so is a
+    /// stream whose id comes after this. Otherwise later events are ordinary notifications.
     pub fn close_route(&mut self, route: RouteId) {
         let closed = self.routes.as_mut().map(|routes| routes.close(route));
         let reports = closed.into_iter().flatten().flatten();
         reports.for_each(|report| self.report(report));
+    }
+
+    /// Unsubscribes the streams whose routes were closed, and those whose ids came after their calls had
+    /// been given up. Those for which the output has no space wait for the next call of this function.
+    /// Each of its calls takes `timeout` at most, and ends with a waiter that `waiter` makes. If it is not
+    /// answered by then, that is [reported](super::Report::NotUnsubscribed).
+    pub fn unsubscribe(&mut self, timeout: Option<Duration>, mut waiter: impl FnMut() -> W) {
+        let deadline = timeout.map(|timeout| self.now + timeout);
+        while let Some((route, method, params)) = self.next_unsubscribed() {
+            let called = match self.call(method, params.as_json(), deadline, waiter()) {
+                Ok(call) => Some(call),
+                Err(rejected) => match rejected.error {
+                    SendError::Full | SendError::TooManyCalls => return,
+                    // The connection has ended, so the stream has, too.
+                    _ => None,
+                },
+            };
+            if let Some(routes) = &mut self.routes {
+                routes.unsubscribing(route, called);
+            }
+        }
+    }
+
+    /// Returns a route whose stream is to be unsubscribed, with the method and its params.
+    fn next_unsubscribed(&self) -> Option<(RouteId, &'static str, OwnedJson)> {
+        let (route, method, id) = self.routes.as_ref()?.next_unsubscribed()?;
+        let mut params = Vec::from(*b"[");
+        params.extend_from_slice(id);
+        params.push(b']');
+        // The id is JSON, so this does not fail.
+        Some((route, method, OwnedJson::of_parts(params).ok()?))
     }
 
     /// Takes a notification that is an event of a stream, and moves the deadline of its call. Returns
@@ -117,11 +147,26 @@ impl<W> Session<W> {
         true
     }
 
-    /// Ends or opens the route of a call that has ended, with this answer if it was not an error.
-    pub(super) fn settle_route(&mut self, call: CallId, answer: Option<Json<'_>>) {
+    /// Ends or opens the route of a call that has ended.
+    pub(super) fn settle_route(&mut self, call: CallId, end: CallEnd<'_>) {
         let max_bytes = self.queue.max_bytes();
         let routes = self.routes.as_mut();
-        let report = routes.and_then(|routes| routes.settle(call, answer, max_bytes));
+        let report = routes.and_then(|routes| routes.settle(call, end, max_bytes));
         report.into_iter().for_each(|report| self.report(report));
+    }
+
+    /// Takes the answer to a call that was given up, if it brings the id of a stream.
+    pub(super) fn take_late_id(&mut self, unmatched: &UnmatchedResponse<'_>) -> bool {
+        let (Some(routes), Some(id)) = (&mut self.routes, unmatched.id) else {
+            return false;
+        };
+        let answer = match &unmatched.kind {
+            UnmatchedKind::Late(Outcome::Ok(answer)) => answer,
+            UnmatchedKind::Cancelled(Outcome::Ok(answer)) => answer,
+            _ => return false,
+        };
+        let call = self.conn.config().dialect.id_scheme.read(id.json());
+        let max_bytes = self.queue.max_bytes();
+        call.is_some_and(|call| routes.take_late(call, *answer, max_bytes))
     }
 }

@@ -11,6 +11,7 @@ use super::machine::Session;
 use super::phase::Phase;
 use super::queue::Settled;
 use super::report::{Report, RequestDetails};
+use super::routes::CallEnd;
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
 use crate::event::{CloseReason, Event, ResponseRef, UnmatchedKind};
 use crate::http::{Opening, opening};
@@ -253,6 +254,7 @@ impl<W> Session<W> {
             }
             Event::Malformed(malformed) => self.queue.push_report(Report::malformed(malformed)),
             Event::Refused(refused) => self.queue.push_report(Report::refused(refused)),
+            Event::UnmatchedResponse(unmatched) if self.take_late_id(&unmatched) => {}
             // The answer to a call that was cancelled at the peer is expected.
             Event::UnmatchedResponse(unmatched)
                 if matches!(unmatched.kind, UnmatchedKind::Cancelled(_)) => {}
@@ -267,11 +269,12 @@ impl<W> Session<W> {
     /// made by [`call_in_order`](Self::call_in_order); otherwise directly, by
     /// [`poll_settled`](Self::poll_settled).
     fn settle(&mut self, settled: Settled<W>) {
-        let answer = match &settled.outcome {
-            OwnedOutcome::Ok(answer) => Some(answer.as_json()),
-            _ => None,
+        let end = match &settled.outcome {
+            OwnedOutcome::Ok(answer) => CallEnd::Result(answer.as_json()),
+            OwnedOutcome::TimedOut => CallEnd::GivenUp,
+            _ => CallEnd::NoResult,
         };
-        self.settle_route(settled.call, answer);
+        self.settle_route(settled.call, end);
         if !self.in_order.is_empty() && self.in_order.remove(&settled.call.number()) {
             self.queue.push_settled(settled);
         } else {

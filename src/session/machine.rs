@@ -10,7 +10,7 @@ use super::options::{Order, SessionConfig};
 use super::phase::Phase;
 use super::queue::{InOrder, Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails, Unserved};
-use super::routes::Routes;
+use super::routes::{CallEnd, Routes};
 use super::ticket::{Method, Ticket};
 use super::wire::{FramingMismatch, Handshake, Wire};
 use crate::config::{Config, Dialect};
@@ -377,7 +377,7 @@ impl<W> Session<W> {
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
         self.in_order.remove(&call.number());
         let waiter = self.conn.cancel(call);
-        self.settle_route(call, None);
+        self.settle_route(call, CallEnd::GivenUp);
         self.advance();
         waiter
     }

@@ -16,6 +16,7 @@
 //! | `ticket` | the right to answer one request |
 //! | `events` | gives events of streams to their routes |
 //! | `routes` | the table of routes: which notification belongs to which stream, and what waits for its reader |
+//! | `streams` | the ids of the open streams of one style |
 //! | `unserved` | reports of messages that nobody serves |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |
@@ -33,6 +34,7 @@ mod phase;
 mod queue;
 mod report;
 mod routes;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod ticket;
@@ -45,6 +47,7 @@ pub use options::{Order, SessionConfig, WhenFull};
 pub use phase::Phase;
 pub use queue::{Settled, Work};
 pub use report::{Fault, Report, RequestDetails, Severity, UnmatchedDetails};
-pub use routes::{Bound, Extend, Overflow, RouteId, Routed};
+pub use routes::{Bound, Extend, Overflow, Routed};
+pub use streams::RouteId;
 pub use ticket::Ticket;
 pub use wire::{FramingMismatch, Handshake, Layer, LayerEnd, LayerEvent, Wire};

@@ -149,6 +149,14 @@ pub enum Report {
         /// How many.
         events: u64,
     },
+    /// The peer did not answer the call that unsubscribes a stream in time. Until then events of the stream
+    /// were ignored; later ones are ordinary notifications.
+    NotUnsubscribed {
+        /// The method of the call.
+        method: &'static str,
+        /// How many events were ignored.
+        events: u64,
+    },
     /// Nobody serves the method of a request or a notification. A request was answered with an error,
     /// *method not found* in most cases; a notification was ignored. Each name is reported once on a
     /// connection, and 16 names at most; a longer one is cut to its first 256 bytes.
@@ -288,6 +296,7 @@ impl Report {
             | Self::InvalidParams(..)
             | Self::EventsUnmatched { .. }
             | Self::PublicationsDropped { .. }
+            | Self::NotUnsubscribed { .. }
             | Self::Unserved(_)
             | Self::MoreUnserved { .. }
             | Self::Transport(_)
@@ -434,6 +443,9 @@ write!(f, "invalid params: {}: {request}", Reason(error))
             }
             Self::EventsUnmatched { method, events } => {
                 write!(f, "{events} events that belong to no stream: {method}")
+            }
+            Self::NotUnsubscribed { method, events } => {
+                write!(f, "{method} was not answered in time, and {events} events were ignored")
             }
             Self::Unserved(request) => write!(f, "nobody serves it: {request}"),
             Self::MoreUnserved { messages } => {

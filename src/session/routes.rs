@@ -11,38 +11,25 @@
 //! A route is opened with an id of ours, which a request carries as a token; or the answer to a call
 //! brings the id. Then the route opens while that answer is settled, because the first event may be in
 //! the same read.
+//!
+//! A stream whose reader is gone is unsubscribed. Until that is answered its events are ignored. A call
+//! that opens a stream may be given up before its answer; then an id that comes late is unsubscribed too.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
 use super::report::Report;
+use super::streams::{RouteId, Streams, key, text_key};
 use crate::event::NotificationRef;
 use crate::id::CallId;
-use crate::json::{Json, OwnedJson, write_str};
+use crate::json::{Json, OwnedJson};
 use crate::subscription::{Style, is_id};
 use crate::time::Instant;
 
-/// The most events of one style whose id is not known, that are kept until the answers to open calls
-/// have come, and the most bytes of them.
-const MAX_KEPT: usize = 64;
-const MAX_KEPT_BYTES: usize = 64 * 1024;
-
-/// The number of a route in its session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RouteId(u64);
-
-impl RouteId {
-    /// The token by which a request asks for the events of a route that was opened with an id of ours.
-    pub fn token(self) -> String {
-        format!("antiphon-{}", self.0)
-    }
-}
+/// The most calls whose answer may still bring the id of a stream that nobody reads.
+const MAX_LATE: usize = 1024;
 
 /// How many events of a route may wait for its reader, and what happens to more. All that wait in a
 /// session have at most [`max_queued_bytes`](super::SessionConfig::max_queued_bytes) bytes; beyond that a
@@ -84,6 +71,17 @@ pub enum Routed {
     Lost(u64),
 }
 
+/// How a call has ended.
+#[derive(Clone, Copy)]
+pub(super) enum CallEnd<'a> {
+    /// With this result.
+    Result(Json<'a>),
+    /// Without a result, and none will come.
+    NoResult,
+    /// It is not awaited any more. Its answer may still come.
+    GivenUp,
+}
+
 /// All routes of a session.
 #[derive(Default)]
 pub(super) struct Routes {
@@ -92,24 +90,15 @@ pub(super) struct Routes {
     routes: BTreeMap<RouteId, Route>,
     /// The routes that end or open at the end of a call, by the call's number.
     calls: BTreeMap<u64, RouteId>,
+    /// Calls that were given up before their answer brought the id of a stream, by their numbers.
+    late: BTreeMap<u64, Style>,
+    /// The routes of streams that are to be unsubscribed.
+    unsubscribed: BTreeSet<RouteId>,
     /// The routes that have got events since they were polled.
     ready: BTreeSet<RouteId>,
     /// How many bytes all waiting events have.
     bytes: usize,
     next: u64,
-}
-
-/// The open routes of one style.
-struct Streams {
-    style: Style,
-    ids: BTreeMap<Box<[u8]>, RouteId>,
-    /// How many calls are open whose answer opens a route.
-    opening: usize,
-    /// Events whose id is not known, with their ids, while there are such calls.
-    kept: Vec<(Box<[u8]>, OwnedJson)>,
-    kept_bytes: usize,
-    /// How many events were not kept.
-    not_kept: u64,
 }
 
 struct Route {
@@ -130,10 +119,13 @@ struct Waiting {
 }
 
 /// ```text
-///   open by an answer ──▶ Opening ── an id ──▶ Open ── end of its call ──▶ Ended
-///                            └── no id, or no answer ──────────────────────▲
+///   New ── its call is sent ──▶ Opening ── an id ──▶ Open ── end of its call, or of the connection ──▶ Ended
+///                                  │                  └── closed ──▶ Muted ── unsubscribed ──▶ (none)
+///                                  └── no id, or no answer ─────────────────────────────────────────▲ Ended
 /// ```
 enum Life {
+    /// The answer to a call that is not sent yet will bring the id.
+    New,
     /// The answer to this call brings the id.
     Opening(CallId),
     /// The id is in the table.
@@ -142,6 +134,8 @@ enum Life {
         /// The call with which it ends, if any, and how events move its deadline.
         call: Option<(CallId, Option<Extend>)>,
     },
+    /// The id is in the table, and nobody reads. So many events have come since.
+    Muted { id: Box<[u8]>, events: u64 },
     /// Only what waits can still be read.
     Ended,
 }
@@ -155,7 +149,7 @@ impl Routes {
     /// Whether a route may get more events: its id is known, or may come with an answer.
     pub(super) fn is_open(&self, route: RouteId) -> bool {
         let route = self.routes.get(&route);
-        route.is_some_and(|route| !matches!(route.life, Life::Ended))
+        route.is_some_and(|route| !matches!(route.life, Life::Ended | Life::Muted { .. }))
     }
 
     /// Returns a route that has got events since it was returned here last.
@@ -163,24 +157,24 @@ impl Routes {
         self.ready.pop_first()
     }
 
-    pub(super) fn open(&mut self, style: Style, bound: Bound, call: Option<CallId>) -> RouteId {
-        let route = RouteId(self.next);
-        self.next += 1;
-        let streams = self.streams.entry(style.method());
-        let streams = streams.or_insert_with(|| Streams::new(style));
-        let life = match call {
-            Some(call) => {
-                streams.opening += 1;
-                self.calls.insert(call.number(), route);
-                Life::Opening(call)
-            }
+    /// Opens a route with an id of ours, or for a call that will bring the id.
+    pub(super) fn open(&mut self, style: Style, bound: Bound) -> RouteId {
+        let route = RouteId::new(self.next);
+        let life = match style.subscribe_method() {
+            Some(_) => Life::New,
             None => {
                 let id = text_key(&route.token()).into_boxed_slice();
-                streams.ids.insert(id.clone(), route);
+                self.streams_of(style).ids.insert(id.clone(), route);
                 Life::Open { id, call: None }
             }
         };
-        let opened = Route {
+        self.insert(style, bound, life)
+    }
+
+    fn insert(&mut self, style: Style, bound: Bound, life: Life) -> RouteId {
+        let number = RouteId::new(self.next);
+        self.next += 1;
+        let route = Route {
             style,
             bound,
             life,
@@ -188,16 +182,29 @@ impl Routes {
             lost: 0,
             unreported: 0,
         };
-        self.routes.insert(route, opened);
-        route
+        self.routes.insert(number, route);
+        number
     }
 
-    pub(super) fn attach(&mut self, route: RouteId, call: CallId, extend: Option<Extend>) {
-        let life = self.routes.get_mut(&route).map(|route| &mut route.life);
-        if let Some(Life::Open { call: ends, .. }) = life {
-            *ends = Some((call, extend));
-            self.calls.insert(call.number(), route);
+    fn streams_of(&mut self, style: Style) -> &mut Streams {
+        let streams = self.streams.entry(style.method());
+        streams.or_insert_with(|| Streams::new(style))
+    }
+
+    pub(super) fn attach(&mut self, number: RouteId, call: CallId, extend: Option<Extend>) {
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        match &mut route.life {
+            Life::New => {
+                route.life = Life::Opening(call);
+                let style = route.style;
+                self.streams_of(style).opening += 1;
+            }
+            Life::Open { call: ends, .. } => *ends = Some((call, extend)),
+            Life::Opening(_) | Life::Muted { .. } | Life::Ended => return,
         }
+        self.calls.insert(call.number(), number);
     }
 
     /// Takes the event that a notification carries: it waits for the reader of its route, or, if its
@@ -229,6 +236,10 @@ impl Routes {
         max_bytes: usize,
     ) -> Option<(CallId, Extend)> {
         let route = self.routes.get_mut(&number)?;
+        if let Life::Muted { events, .. } = &mut route.life {
+            *events += 1;
+            return None;
+        }
         let (waiting, bytes) = (&mut self.bytes, event.as_str().len());
         let is_full = |ring: usize, waiting: usize| {
             ring >= route.bound.max_events.max(1) || waiting > 0 && waiting + bytes > max_bytes
@@ -260,68 +271,162 @@ impl Routes {
         }
     }
 
-    /// Ends or opens the route of a call that has ended, with this answer if it was not an error.
-    /// Returns a report of the events that belong to no stream.
+    /// Ends or opens the route of a call that has ended. Returns a report of events that belong to no
+    /// stream, or of a stream that could not be unsubscribed.
     pub(super) fn settle(
         &mut self,
         call: CallId,
-        answer: Option<Json<'_>>,
+        end: CallEnd<'_>,
         max_bytes: usize,
     ) -> Option<Report> {
-        let number = self.calls.remove(&call.number())?;
+        let Some(number) = self.calls.remove(&call.number()) else {
+            match end {
+                CallEnd::Result(id) => {
+                    self.take_late(call.number(), id, max_bytes);
+                }
+                CallEnd::NoResult => {
+                    self.late.remove(&call.number());
+                }
+                CallEnd::GivenUp => {}
+            }
+            return None;
+        };
         let route = self.routes.get_mut(&number)?;
-        let method = route.style.method();
-        match (mem::replace(&mut route.life, Life::Ended), answer) {
-            (Life::Opening(_), Some(id)) if is_id(&id) => {
+        let style = route.style;
+        match (mem::replace(&mut route.life, Life::Ended), end) {
+            (Life::Opening(_), CallEnd::Result(id)) if is_id(&id) => {
                 let id: Box<[u8]> = key(id).into();
                 let call = None;
                 route.life = Life::Open {
                     id: id.clone(),
                     call,
                 };
-                self.enter(number, method, id, max_bytes)
+                self.enter(number, style, id, max_bytes);
+                self.streams_of(style).end_opening()
             }
-            (life, _) => self.end(method, life),
+            (Life::Muted { id, events }, end) => {
+                self.routes.remove(&number);
+                self.end(style, Life::Muted { id, events });
+                let unsubscribe = style.unsubscribe_method()?;
+                matches!(end, CallEnd::GivenUp).then_some(Report::NotUnsubscribed {
+                    method: unsubscribe,
+                    events,
+                })
+            }
+            (life, end) => {
+                if matches!((&life, end), (Life::Opening(_), CallEnd::GivenUp)) {
+                    self.expect_late(call, style);
+                }
+                self.end(style, life)
+            }
         }
     }
 
-    /// Puts a route into the table, under the id that an answer has brought.
-    fn enter(
-        &mut self,
-        number: RouteId,
-        method: &'static str,
-        id: Box<[u8]>,
-        max_bytes: usize,
-    ) -> Option<Report> {
-        let streams = self.streams.get_mut(method)?;
+    /// Puts a route into the table, under the id that an answer has brought, and gives it the events that
+    /// were kept.
+    fn enter(&mut self, number: RouteId, style: Style, id: Box<[u8]>, max_bytes: usize) {
+        let streams = self.streams_of(style);
         let kept = streams.take_kept(&id);
-        let report = streams.end_opening();
         // The peer may use an id again after it has ended the stream that had it.
         let earlier = streams.ids.insert(id, number);
-        if let Some(earlier) = earlier.and_then(|earlier| self.routes.get_mut(&earlier)) {
-            earlier.life = Life::Ended;
+        if let Some(earlier) = earlier {
+            match self.routes.get_mut(&earlier) {
+                Some(route) if matches!(route.life, Life::Muted { .. }) => {
+                    self.unsubscribed.remove(&earlier);
+                    self.routes.remove(&earlier);
+                }
+                Some(route) => {
+                    route.life = Life::Ended;
+                    self.ready.insert(earlier);
+                }
+                None => {}
+            }
         }
         for event in kept {
             self.push(number, event, max_bytes);
         }
-        report
     }
 
     /// Takes a route that has ended out of the table of ids.
-    fn end(&mut self, method: &'static str, life: Life) -> Option<Report> {
-        let streams = self.streams.get_mut(method)?;
+    fn end(&mut self, style: Style, life: Life) -> Option<Report> {
+        let streams = self.streams.get_mut(style.method())?;
         let report = match life {
             Life::Opening(_) => streams.end_opening(),
-            Life::Open { id, .. } => {
+            Life::Open { id, .. } | Life::Muted { id, .. } => {
                 streams.ids.remove(&id);
                 None
             }
-            Life::Ended => None,
+            Life::New | Life::Ended => None,
         };
         if streams.ids.is_empty() && streams.opening == 0 {
-            self.streams.remove(method);
+            self.streams.remove(style.method());
         }
         report
+    }
+
+    /// Notes that the answer to a call that was given up may still bring the id of a stream.
+    fn expect_late(&mut self, call: CallId, style: Style) {
+        self.late.insert(call.number(), style);
+        if self.late.len() > MAX_LATE {
+            self.late.pop_first();
+        }
+    }
+
+    /// Takes the answer to a call that was given up, if it brings the id of a stream: the stream is
+    /// unsubscribed. Returns false for any other answer.
+    pub(super) fn take_late(&mut self, call: u64, answer: Json<'_>, max_bytes: usize) -> bool {
+        let Some(style) = self.late.remove(&call) else {
+            return false;
+        };
+        if is_id(&answer) {
+            let id: Box<[u8]> = key(answer).into();
+            let bound = Bound {
+                max_events: 0,
+                overflow: Overflow::DropOldest,
+            };
+            let muted = Life::Muted {
+                id: id.clone(),
+                events: 0,
+            };
+            let number = self.insert(style, bound, muted);
+            self.enter(number, style, id, max_bytes);
+            self.unsubscribed.insert(number);
+        }
+        true
+    }
+
+    /// Returns a route whose stream is to be unsubscribed, with the method and the id.
+    pub(super) fn next_unsubscribed(&self) -> Option<(RouteId, &'static str, &[u8])> {
+        let number = *self.unsubscribed.first()?;
+        let route = self.routes.get(&number)?;
+        match &route.life {
+            Life::Muted { id, .. } => Some((number, route.style.unsubscribe_method()?, id)),
+            _ => None,
+        }
+    }
+
+    /// Notes the call that unsubscribes the stream of a route. Without one the route is removed.
+    pub(super) fn unsubscribing(&mut self, number: RouteId, call: Option<CallId>) {
+        self.unsubscribed.remove(&number);
+        if let Some(call) = call {
+            self.calls.insert(call.number(), number);
+        } else if let Some(route) = self.routes.remove(&number) {
+            self.end(route.style, route.life);
+        }
+    }
+
+    /// Ends all routes, because the connection has ended.
+    pub(super) fn end_all(&mut self) {
+        self.streams.clear();
+        self.calls.clear();
+        self.late.clear();
+        self.unsubscribed.clear();
+        let is_read = |route: &mut Route| !matches!(route.life, Life::Muted { .. });
+        self.routes.retain(|_, route| is_read(route));
+        for (number, route) in &mut self.routes {
+            route.life = Life::Ended;
+            self.ready.insert(*number);
+        }
     }
 
     /// Returns what the reader of a route gets next; an error is the report of what was dropped before
@@ -340,71 +445,36 @@ impl Routes {
         Ok(Routed::Event(event))
     }
 
+    /// Closes a route, because nobody reads it any more.
     pub(super) fn close(&mut self, number: RouteId) -> [Option<Report>; 2] {
         self.ready.remove(&number);
         let Some(mut route) = self.routes.remove(&number) else {
             return [None, None];
         };
-        for waiting in &route.ring {
+        for waiting in route.ring.drain(..) {
             self.bytes -= waiting.event.as_str().len();
         }
-        if let Life::Opening(call)
-        | Life::Open {
-            call: Some((call, _)),
-            ..
-        } = &route.life
-        {
-            self.calls.remove(&call.number());
+        let (style, report) = (route.style, route.report());
+        match route.life {
+            Life::Open { id, call: None } if style.unsubscribe_method().is_some() => {
+                route.life = Life::Muted { id, events: 0 };
+                self.routes.insert(number, route);
+                self.unsubscribed.insert(number);
+                return [report, None];
+            }
+            Life::Opening(call) => {
+                self.calls.remove(&call.number());
+                self.expect_late(call, style);
+            }
+            Life::Open {
+                call: Some((call, _)),
+                ..
+            } => {
+                self.calls.remove(&call.number());
+            }
+            _ => {}
         }
-        let report = route.report();
-        [report, self.end(route.style.method(), route.life)]
-    }
-}
-
-impl Streams {
-    fn new(style: Style) -> Self {
-        Self {
-            style,
-            ids: BTreeMap::new(),
-            opening: 0,
-            kept: Vec::new(),
-            kept_bytes: 0,
-            not_kept: 0,
-        }
-    }
-
-    fn keep(&mut self, id: &[u8], event: Json<'_>) {
-        let bytes = self.kept_bytes + id.len() + event.len();
-        if self.kept.len() == MAX_KEPT || bytes > MAX_KEPT_BYTES {
-            self.not_kept += 1;
-        } else {
-            self.kept_bytes = bytes;
-            self.kept.push((id.into(), event.to_owned_json()));
-        }
-    }
-
-    /// Takes the kept events with this id.
-    fn take_kept(&mut self, id: &[u8]) -> Vec<OwnedJson> {
-        let all = mem::take(&mut self.kept).into_iter();
-        let (own, others): (Vec<_>, Vec<_>) = all.partition(|(kept, _)| **kept == *id);
-        self.kept = others;
-        let bytes = |(id, event): &(Box<[u8]>, OwnedJson)| id.len() + event.as_str().len();
-        self.kept_bytes -= own.iter().map(bytes).sum::<usize>();
-        own.into_iter().map(|(_, event)| event).collect()
-    }
-
-    /// Notes that a call that opens a route has ended. After the last one no id can become known, so
-    /// the events that are left are reported.
-    fn end_opening(&mut self) -> Option<Report> {
-        self.opening -= 1;
-        if self.opening > 0 {
-            return None;
-        }
-        self.kept_bytes = 0;
-        let kept = mem::take(&mut self.kept).len() as u64;
-        let events = kept + mem::take(&mut self.not_kept);
-        let method = self.style.method();
-        (events > 0).then_some(Report::EventsUnmatched { method, events })
+        [report, self.end(style, route.life)]
     }
 }
 
@@ -414,20 +484,4 @@ impl Route {
         let (method, events) = (self.style.method(), mem::take(&mut self.unreported));
         (events > 0).then_some(Report::EventsDropped { method, events })
     }
-}
-
-/// Returns the bytes under which an id is known: those the peer wrote, but for escapes in a string, which
-/// may be spelt in several ways.
-fn key(id: Json<'_>) -> Cow<'_, [u8]> {
-    let text = id.as_string().filter(|text| text.has_escapes());
-    match text.and_then(|text| text.to_cow()) {
-        Some(text) => Cow::Owned(text_key(&text)),
-        None => Cow::Borrowed(id.as_bytes()),
-    }
-}
-
-fn text_key(text: &str) -> Vec<u8> {
-    let mut key = Vec::new();
-    write_str(&mut key, text);
-    key
 }

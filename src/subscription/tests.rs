@@ -171,3 +171,56 @@ fn each_dialect_with_progress_has_its_style() {
     assert_eq!(refused, "a request has no token for such events");
     assert_eq!(Style::ETHEREUM.token(json(r#"{"subscription":"a"}"#)), None);
 }
+
+// USE-15
+#[test]
+fn subscriptions_have_a_method_that_opens_and_one_that_ends_them() {
+    for (style, names) in [
+        (
+            Style::ETHEREUM,
+            ["eth_subscribe", "eth_subscription", "eth_unsubscribe"],
+        ),
+        (
+            Style::SOLANA_ACCOUNT,
+            [
+                "accountSubscribe",
+                "accountNotification",
+                "accountUnsubscribe",
+            ],
+        ),
+        (
+            Style::SUBSTRATE_NEW_HEADS,
+            [
+                "chain_subscribeNewHeads",
+                "chain_newHead",
+                "chain_unsubscribeNewHeads",
+            ],
+        ),
+        (Style::named("a", "b", "c"), ["a", "b", "c"]),
+    ] {
+        let [subscribe, notification, unsubscribe] = names;
+        assert_eq!(style.subscribe_method(), Some(subscribe));
+        assert_eq!(style.method(), notification);
+        assert_eq!(style.unsubscribe_method(), Some(unsubscribe));
+        let params = style.params(json("7"), &1).unwrap();
+        assert_eq!(params.as_str(), r#"{"subscription":7,"result":1}"#);
+        let (id, event) = style.read(params.as_json()).unwrap();
+        assert_eq!((id.as_str(), event.as_str()), ("7", "1"));
+    }
+    for style in [LSP, MCP, Style::LSP_PARTIAL_RESULTS] {
+        assert_eq!(style.subscribe_method(), None);
+        assert_eq!(style.unsubscribe_method(), None);
+    }
+}
+
+// USE-15
+#[test]
+fn partial_results_come_as_progress_does_under_another_token() {
+    let partial = Style::LSP_PARTIAL_RESULTS;
+    let asked = partial.ask(json(r#"{"workDoneToken":1}"#), "p1").unwrap();
+    let expected = r#"{"partialResultToken":"p1","workDoneToken":1}"#;
+    assert_eq!(asked.as_str(), expected);
+    assert_eq!(partial.token(asked.as_json()).unwrap().as_str(), r#""p1""#);
+    assert_eq!(LSP.token(asked.as_json()).unwrap().as_str(), "1");
+    assert_eq!(partial.method(), LSP.method());
+}

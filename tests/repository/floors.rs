@@ -106,8 +106,8 @@ const HOUSE: [Room; 42] = [
 ];
 
 /// The rooms of `adapters/shell`, floor by floor: values, what everybody uses, the session, a call on its way, the
-/// other side of a connection, what it serves, and what a program holds.
-const SHELL: [&[&str]; 10] = [
+/// other side of a connection, what it serves, the streams that it sends, and what a program holds.
+const SHELL: [&[&str]; 11] = [
     &[
         "context",
         "debug_fields",
@@ -126,6 +126,7 @@ const SHELL: [&[&str]; 10] = [
     &["call"],
     &["peer"],
     &["client", "serve"],
+    &["streams"],
     &["driver", "inbox", "router"],
     &["lib"],
 ];

@@ -22,8 +22,9 @@
 //! | `session` | the session of the core, shared |
 //! | `call` | a call on its way: its interceptors, its attempts, its outcome |
 //! | `peer` | the other side of a connection |
-//! | `serve` | requests, their answers, and the handlers that run |
-//! | `driver` `inbox` `client` `router` | what a program holds |
+//! | `client` `serve` | clients; requests, their answers, and the handlers that run |
+//! | `streams` | subscriptions, and partial results of a call |
+//! | `driver` `inbox` `router` | what a program holds |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
@@ -91,7 +92,10 @@ pub use serve::responder::Responder;
 pub use serve::service::{Service, Turns};
 pub use session::Then;
 pub use streams::hub::{Hub, HubConfig, HubCounts};
+pub use streams::partial::{PartialItems, PartialResult, PartialResults};
 pub use streams::sink::SubscriptionSink;
+pub use streams::subscribe::Subscribe;
+pub use streams::subscription::{StreamEnd, Subscription, SubscriptionError, SubscriptionItems};
 pub use wait::Wait;
 pub use work::dispatcher::Dispatcher;
 pub use work::pool::Pool;

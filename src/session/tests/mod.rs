@@ -21,6 +21,7 @@ mod order;
 mod queue;
 mod routes;
 mod state;
+mod subscriptions;
 mod time;
 mod waiting;
 

@@ -71,6 +71,8 @@ mod guide {
     mod method_types {}
     #[doc = include_str!("../../../docs/guide/src/clients.md")]
     mod clients {}
+    #[doc = include_str!("../../../docs/guide/src/streams.md")]
+    mod streams {}
     #[doc = include_str!("../../../docs/guide/src/services.md")]
     mod services {}
     #[doc = include_str!("../../../docs/guide/src/serving.md")]

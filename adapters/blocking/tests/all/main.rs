@@ -12,5 +12,6 @@ mod minimal_lsp;
 mod progress;
 mod reconnect;
 mod sockets;
+mod subscriptions;
 mod support;
 mod threads;

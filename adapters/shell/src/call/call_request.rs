@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antiphon::{OwnedId, SendError};
 
-use crate::call::route::CallProgress;
+use crate::call::route::CallEvents;
 use crate::text::Text;
 
 /// The content of a call.
@@ -19,8 +19,8 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) is_idempotent: bool,
     /// Whether it was sent before.
     pub(crate) is_again: bool,
-    /// The progress of the call, if it is heard.
-    pub(crate) progress: Option<Arc<CallProgress>>,
+    /// The events of the call, if they are read.
+    pub(crate) events: Option<Arc<CallEvents>>,
     /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -38,7 +38,7 @@ impl<'c> CallRequest<'c> {
             timeout,
             is_idempotent: false,
             is_again: false,
-            progress: None,
+            events: None,
             headers: Vec::new(),
         }
     }

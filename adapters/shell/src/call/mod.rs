@@ -30,7 +30,7 @@ use crate::call::call_request::CallRequest;
 use crate::call::intercepted::{Intercepted, InterceptedBatch, Shown};
 use crate::call::pending::{PendingBatch, PendingCall};
 use crate::call::resend::transmit;
-use crate::call::route::CallProgress;
+use crate::call::route::{CallEvents, Wanted};
 use crate::call::transmit::{Sending, Transmit};
 use crate::debug_fields;
 use crate::runtime::threads::block_on;
@@ -138,18 +138,29 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
 impl<R, C, E> Call<'_, R, C, E> {
     /// Asks for the progress of the call. With `at_most`, each value begins the timeout anew, up to this time
     /// from now.
-    pub(crate) fn hear_progress(&mut self, at_most: Option<Duration>) -> Arc<CallProgress> {
+    pub(crate) fn hear_progress(&mut self, at_most: Option<Duration>) -> Arc<CallEvents> {
         let timeout = self.request.as_ref().and_then(|request| request.timeout);
         let extend = timeout.zip(at_most).map(|(timeout, at_most)| Extend {
             timeout,
             until: self.way.runtime().now() + at_most,
         });
-        let progress = CallProgress::new(extend);
         if let Some(request) = &mut self.request {
             request.timeout = timeout.into_iter().chain(at_most).min();
-            request.progress = Some(Arc::clone(&progress));
         }
-        progress
+        self.read_events(Wanted::Progress, extend)
+    }
+
+    /// Asks for events of the call, each of which moves its deadline as `extend` says.
+    pub(crate) fn read_events(
+        &mut self,
+        wanted: Wanted,
+        extend: Option<Extend>,
+    ) -> Arc<CallEvents> {
+        let events = CallEvents::new(wanted, extend);
+        if let Some(request) = &mut self.request {
+            request.events = Some(Arc::clone(&events));
+        }
+        events
     }
 }
 

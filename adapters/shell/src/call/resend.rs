@@ -48,7 +48,7 @@ async fn send_again(way: &dyn Transmit, call: CallRequest<'_>, retry: &Retry) ->
             .map(|_| deadline.saturating_since(runtime.now()));
         let mut attempt = CallRequest::new(&*call.method, Text::of(params.all()), left);
         attempt.id.clone_from(&call.id);
-        attempt.progress.clone_from(&call.progress);
+        attempt.events.clone_from(&call.events);
         attempt.headers.clone_from(&call.headers);
         attempt.is_again = is_again;
         let ended = way.send(attempt).end().await;

@@ -1,9 +1,9 @@
-//! Routes: the events of a stream that a connection brings, for one reader; and the progress of a call,
-//! which has one route for each time that the call is sent.
+//! Routes: the events of a stream that a connection brings, for one reader; and the events of a call,
+//! such as its progress, which has one route for each time that the call is sent.
 
 use std::mem;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use antiphon::session::{Bound, Extend, Overflow, Report, RequestDetails, RouteId, Routed};
 use antiphon::{DecodeError, EncodeError, OwnedJson, SendError, Style};
@@ -19,6 +19,21 @@ const PROGRESS_BOUND: Bound = Bound {
     overflow: Overflow::DropOldest,
 };
 
+/// How many events of a stream are kept until they are taken. A further one drops the oldest.
+const STREAM_BOUND: Bound = Bound {
+    max_events: 1024,
+    overflow: Overflow::DropOldest,
+};
+
+/// The events of a call that are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// Its progress, in the style of the dialect.
+    Progress,
+    /// Those of the stream that it asks for in this style.
+    Stream(Style),
+}
+
 /// A route of a connection. It is closed when this is dropped.
 pub(crate) struct Route {
     session: Arc<Session>,
@@ -31,6 +46,27 @@ impl Route {
         let id = session.act(|state| state.conn.open_route(style, bound))?;
         let session = Arc::clone(session);
         Ok(Self { session, id, style })
+    }
+
+    /// The connection.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Returns what comes next, or has `waker` woken when there is more; `None` after the end.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Option<Routed>> {
+        // Wakers are cloned and dropped without the lock.
+        let waker = waker.clone();
+        let (next, _unused) = self
+            .session
+            .act(|state| match state.conn.poll_route(self.id) {
+                Some(routed) => (Poll::Ready(Some(routed)), Some(waker)),
+                None if state.conn.is_route_open(self.id) => {
+                    (Poll::Pending, state.readers.insert(self.id, waker))
+                }
+                None => (Poll::Ready(None), Some(waker)),
+            });
+        next
     }
 
     /// Takes all that waits, and has `waker` woken when there is more.
@@ -54,9 +90,10 @@ impl Drop for Route {
     }
 }
 
-/// The progress of a call, from all connections on which it is sent.
-pub(crate) struct CallProgress {
-    /// How each value moves the call's deadline.
+/// The events of a call, from all connections on which it is sent.
+pub(crate) struct CallEvents {
+    wanted: Wanted,
+    /// How each event moves the call's deadline.
     extend: Option<Extend>,
     heard: Lock<Heard>,
 }
@@ -69,26 +106,36 @@ struct Heard {
     earlier: Vec<Routed>,
 }
 
-impl CallProgress {
-    pub(crate) fn new(extend: Option<Extend>) -> Arc<Self> {
+impl CallEvents {
+    pub(crate) fn new(wanted: Wanted, extend: Option<Extend>) -> Arc<Self> {
         let heard = Lock::default();
-        Arc::new(Self { extend, heard })
+        Arc::new(Self {
+            wanted,
+            extend,
+            heard,
+        })
     }
 
-    /// Opens a route on the connection on which the call is sent now, and adds its token to the params.
-    /// The route must [end with the call](antiphon::session::Session::end_route_with).
+    /// Opens a route on the connection on which the call is sent now, and adds its token to the params if a
+    /// request of its style has one. The route must be
+    /// [attached](antiphon::session::Session::attach_route) to the call.
     pub(crate) fn ask(
         &self,
         session: &Arc<Session>,
-        params: Text,
+        mut params: Text,
     ) -> Result<(Text, Option<RouteId>), SendError> {
         let no_progress = || EncodeError::custom("the dialect has no progress");
-        let style = session.dialect().progress.style();
+        let (style, bound) = match self.wanted {
+            Wanted::Progress => (session.dialect().progress.style(), PROGRESS_BOUND),
+            Wanted::Stream(style) => (Some(style), STREAM_BOUND),
+        };
         let style = style.ok_or_else(no_progress).map_err(SendError::Encode)?;
-        let route = Arc::new(Route::open(session, style, PROGRESS_BOUND)?);
-        let asking = style.ask(params.all(), &route.id.token());
-        let asking = asking.map_err(SendError::Encode)?.into_string();
-        let params = Text::from(asking.into_bytes());
+        let route = Arc::new(Route::open(session, style, bound)?);
+        if style.subscribe_method().is_none() {
+            let asking = style.ask(params.all(), &route.id.token());
+            let asking = asking.map_err(SendError::Encode)?.into_string();
+            params = Text::from(asking.into_bytes());
+        }
         let id = route.id;
         let before = self.heard.lock().route.replace(route);
         if let Some(before) = before {
@@ -98,22 +145,33 @@ impl CallProgress {
         Ok((params, Some(id)))
     }
 
-    /// How each value moves the call's deadline.
+    /// How each event moves the call's deadline.
     pub(crate) fn extend(&self) -> Option<Extend> {
         self.extend
     }
 
-    /// Takes all values that have come, and has `waker` woken when there are more.
-    pub(crate) fn take(&self, waker: &Waker) -> impl Iterator<Item = OwnedJson> + use<> {
+    /// Takes the route on the connection on which the call was sent last.
+    pub(crate) fn take_route(&self) -> Option<Arc<Route>> {
+        self.heard.lock().route.take()
+    }
+
+    /// Takes all values that have come, and has `waker` woken when there are more. What was lost is left
+    /// out, because the session reports it.
+    pub(crate) fn take_values(&self, waker: &Waker) -> impl Iterator<Item = OwnedJson> + use<> {
+        let taken = self.take(waker).into_iter();
+        taken.filter_map(|routed| match routed {
+            Routed::Event(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// Takes all events that have come, and has `waker` woken when there are more.
+    pub(crate) fn take(&self, waker: &Waker) -> Vec<Routed> {
         let mut heard = self.heard.lock();
         let (route, mut taken) = (heard.route.clone(), mem::take(&mut heard.earlier));
         drop(heard);
         taken.extend(route.iter().flat_map(|route| route.take(waker)));
-        taken.into_iter().filter_map(|routed| match routed {
-            Routed::Event(value) => Some(value),
-            // What was lost is reported by the session.
-            _ => None,
-        })
+        taken
     }
 
     /// Reports a value that has not the type that the caller wants.

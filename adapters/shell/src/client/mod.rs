@@ -10,7 +10,7 @@ pub(crate) mod connect_error;
 pub(crate) mod http_caller;
 mod over_http;
 pub(crate) mod reconnecting;
-mod roster;
+pub(crate) mod roster;
 mod typed;
 
 use std::any::Any;

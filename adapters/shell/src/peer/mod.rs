@@ -220,9 +220,9 @@ impl Peer {
         let Some(call) = call else {
             return refused(SendError::NotOpen);
         };
-        let asked = call.params.and_then(|params| match &call.progress {
+        let asked = call.params.and_then(|params| match &call.events {
             None => Ok((params, None)),
-            Some(progress) => progress.ask(&self.session, params),
+            Some(events) => events.ask(&self.session, params),
         });
         let (params, route) = match asked {
             Ok(asked) => asked,
@@ -233,8 +233,8 @@ impl Peer {
             let (what, tag) = ((&*call.method, &call.id), Tag::Once(Arc::clone(&slot)));
             let sent = send(&mut state.conn, what, params.all(), due(deadline), tag);
             let sent = sent.map_err(|rejected| rejected.error)?;
-            if let Some((route, progress)) = route.zip(call.progress.as_ref()) {
-                state.conn.end_route_with(route, sent, progress.extend());
+            if let Some((route, events)) = route.zip(call.events.as_ref()) {
+                state.conn.attach_route(route, sent, events.extend());
             }
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, sent, slot))

@@ -7,6 +7,7 @@
 //! | `serve` | the router as the service of a connection |
 //! | `context` | what handlers of methods that a type describes get besides the params |
 //! | `extract` | arguments that are made from the request |
+//! | `streams` | subscriptions and topics |
 //! | `limit` | refuses calls that come too often, or cost too much |
 //! | `spans` | spans of the crate `tracing` |
 
@@ -18,13 +19,13 @@ mod serve;
 mod shell;
 #[cfg(feature = "tracing")]
 mod spans;
+mod streams;
 
 use antiphon::service::Routes;
 
 pub use context::RequestContext;
 pub use extract::Extension;
 pub use limit::{CostLimit, RateLimit};
-pub(crate) use shell::On;
 pub use shell::{OnThreads, Tasks};
 #[cfg(feature = "tracing")]
 pub use spans::{TracingSpans, trace_report};

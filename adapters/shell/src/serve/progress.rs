@@ -201,7 +201,7 @@ impl<'p, R: 'p, C: Sync, E: RpcError + 'p> ProgressCall<'p, R, C, E> {
         let ended = poll_fn(|cx| {
             // The end is polled first: what the peer reported before it can be taken by then.
             let ended = Pin::new(&mut call).poll(cx);
-            for value in progress.take(cx.waker()) {
+            for value in progress.take_values(cx.waker()) {
                 if let Err(error) = hear(value) {
                     progress.report(error);
                 }

@@ -275,6 +275,8 @@ impl Session {
         if state.sinks.has_changes() {
             state.change_sinks();
         }
+        let timeout = self.options.call_timeout;
+        state.conn.unsubscribe(timeout, || Tag::Unsubscribe);
         let phase = state.conn.phase();
         if phase != state.seen {
             self.see_phase(state, phase);

@@ -36,6 +36,8 @@ pub(crate) enum Tag {
     Batch(Arc<Gathering>, CallId),
     /// A function that continues, with the service's other work.
     Then(Then),
+    /// Nobody: the call unsubscribes a stream that nobody reads any more.
+    Unsubscribe,
 }
 
 impl fmt::Debug for Tag {
@@ -44,6 +46,7 @@ impl fmt::Debug for Tag {
             Self::Once(_) => "Once",
             Self::Batch(..) => "Batch",
             Self::Then(_) => "Then",
+            Self::Unsubscribe => "Unsubscribe",
         })
     }
 }
@@ -219,7 +222,7 @@ impl State {
                 waker
             }
             // The outcome of such a call comes as the service's work, in order with the messages, and not here.
-            Tag::Then(_) => None,
+            Tag::Then(_) | Tag::Unsubscribe => None,
         };
         self.wakes.extend(waker);
     }

@@ -17,18 +17,18 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use antiphon::pubsub::{
-    FeedLimits, InvalidTopic, Pattern, Publication, PublishError, TopicHub, TopicMethod,
-    TopicRequest, TopicSettings, Topics,
+    FeedLimits, InvalidTopic, Pattern, Publication, PublishError, TopicMethod, TopicRequest,
+    TopicSettings, Topics,
 };
-use antiphon::{Internal, OwnedError, OwnedJson, Payload, RequestKey, VersionPolicy};
+use antiphon::{Internal, OwnedError, OwnedJson, Payload, RequestKey};
 use serde::Serialize;
 
 use crate::guard::caught;
 use crate::lock::Lock;
-use crate::router::On;
 use crate::serve::answer::Answer;
 use crate::serve::request::Request;
 use crate::session::{ConnFeed, Session};
+use crate::streams::sink::can_push;
 
 /// Publishes values under topics such as `stock.prices.ACME` to the peers that have subscribed to them, by their
 /// names or by patterns such as `stock.prices.*` and `stock.>`. Clones are the same hub; publish from any task or
@@ -297,11 +297,15 @@ fn leave(hub: &Weak<Inner>, key: u64) {
     }
 }
 
-impl<const WAITS: bool> TopicHub<On<WAITS>> for Hub {
-    fn serve(&self, request: &Request, method: TopicMethod) -> Result<Answer, OwnedError> {
+impl Hub {
+    /// Answers a call of one of the methods about topics.
+    pub(crate) fn serve(
+        &self,
+        request: &Request,
+        method: TopicMethod,
+    ) -> Result<Answer, OwnedError> {
         let session = request.responder.session();
-        let is_old = session.dialect().version == VersionPolicy::V1Only;
-        if !session.options().config.can_notify() || is_old {
+        if !can_push(session) {
             return Err(request.unknown_method());
         }
         let settings = self.0.config.topics;
@@ -330,9 +334,7 @@ impl<const WAITS: bool> TopicHub<On<WAITS>> for Hub {
         let answer = self.accept(session, request.key(), asked)?;
         Ok(Answer::new(answer.as_json()))
     }
-}
 
-impl Hub {
     /// Does what a request asks for, once all checks have passed.
     fn accept_later(&self, request: &Request, asked: TopicRequest, checks: Vec<Decided>) {
         let (hub, reply) = (self.clone(), request.defer());

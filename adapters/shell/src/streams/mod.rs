@@ -1,9 +1,17 @@
-//! Streams of events.
+//! Streams of events: those that the peer sends, and those that it gets.
 //!
 //! | module | has |
 //! |---|---|
-//! | `hub` | topics: what a program publishes reaches the connections that have subscribed |
+//! | `source` | the call that opens a stream, and opens it again |
+//! | `subscribe` | a subscription before it is made |
+//! | `subscription` | an open stream |
+//! | `partial` | the results of a call that come one by one, before its answer |
 //! | `sink` | the subscriptions of the peer: handlers send events |
+//! | `hub` | topics: what a program publishes reaches the connections that have subscribed |
 
 pub(crate) mod hub;
+pub(crate) mod partial;
 pub(crate) mod sink;
+pub(crate) mod source;
+pub(crate) mod subscribe;
+pub(crate) mod subscription;

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use antiphon::service::{Failure, Later, Streams};
+use antiphon::service::{Failure, Later};
 use antiphon::session::{Report, RequestDetails};
 use antiphon::{
     FromCall, Internal, Json, OwnedError, OwnedJson, Payload, SendError, Style, VersionPolicy,
@@ -17,9 +17,8 @@ use serde::Serialize;
 
 use crate::call::waiting_sender::WaitingSender;
 use crate::guard::contained;
-use crate::router::On;
 use crate::serve::request::Request;
-use crate::session::{PeerStream, SinkPhase, State};
+use crate::session::{PeerStream, Session, SinkPhase, State};
 use crate::text::Text;
 use crate::wait::Wait;
 
@@ -233,54 +232,51 @@ impl<S, T: ?Sized> FromCall<Request, S> for SubscriptionSink<T> {
     }
 }
 
-impl<const WAITS: bool> Streams for On<WAITS> {
-    fn subscribe(request: &Request, style: Style) -> Result<Request, OwnedError> {
-        let session = request.responder.session();
-        let is_old = session.dialect().version == VersionPolicy::V1Only;
-        if !session.options().config.can_notify() || is_old {
-            return Err(request.unknown_method());
-        }
-        let topics = session.feed().map_or(0, |feed| feed.topics());
-        let max = session.options().max_subscriptions.saturating_sub(topics);
-        let begin = |state: &mut State| state.sinks.begin(&state.conn, request.key(), style, max);
-        let Some(key) = session.act(begin) else {
-            let profile = session.dialect().error_profile;
-            return Err(profile.too_many_subscriptions().into_owned());
-        };
-        let (stream, own) = (PeerStream::new(session, key, style), request.clone());
-        // A clone has none before this.
-        let _ = own.sink.set(Arc::new(stream));
-        Ok(own)
+/// Begins a subscription for a request, and returns the request with it.
+pub(crate) fn subscribe(request: &Request, style: Style) -> Result<Request, OwnedError> {
+    let session = request.responder.session();
+    if !can_push(session) {
+        return Err(request.unknown_method());
     }
+    let topics = session.feed().map_or(0, |feed| feed.topics());
+    let max = session.options().max_subscriptions.saturating_sub(topics);
+    let begin = |state: &mut State| state.sinks.begin(&state.conn, request.key(), style, max);
+    let Some(key) = session.act(begin) else {
+        let profile = session.dialect().error_profile;
+        return Err(profile.too_many_subscriptions().into_owned());
+    };
+    let (stream, own) = (PeerStream::new(session, key, style), request.clone());
+    // A clone has none before this.
+    let _ = own.sink.set(Arc::new(stream));
+    Ok(own)
+}
 
-    fn write_id(request: &Request, text: &mut Text) {
-        if let Some(stream) = request.sink.get() {
-            text.as_mut().extend_from_slice(stream.accept().as_bytes());
+/// Runs the handler of a subscription until it ends or the subscription does.
+///
+/// # Errors
+/// It fails before it waits for the first time.
+pub(crate) fn sustain(request: &Request, mut events: Later<'static, Text>) -> Result<(), Failure> {
+    let Some(stream) = request.sink.get().cloned() else {
+        return Ok(());
+    };
+    let session = Arc::clone(&stream.session);
+    // The task polls it again, with a waker of its own.
+    let mut cx = Context::from_waker(Waker::noop());
+    match contained(Some(&*session), || events.as_mut().poll(&mut cx)) {
+        Some(Poll::Ready(ended)) => ended.map(drop),
+        Some(Poll::Pending) => {
+            session.runtime().spawn(Box::pin(sustained(stream, events)));
+            Ok(())
         }
+        // It has panicked, which is reported.
+        None => Err(Failure::Error(
+            session.dialect().failures.error().into_owned(),
+        )),
     }
+}
 
-    fn sustain(request: &Request, mut events: Later<'static, Text>) -> Result<(), Failure> {
-        let Some(stream) = request.sink.get().cloned() else {
-            return Ok(());
-        };
-        let session = Arc::clone(&stream.session);
-        // The task polls it again, with a waker of its own.
-        let mut cx = Context::from_waker(Waker::noop());
-        match contained(Some(&*session), || events.as_mut().poll(&mut cx)) {
-            Some(Poll::Ready(ended)) => ended.map(drop),
-            Some(Poll::Pending) => {
-                session.runtime().spawn(Box::pin(sustained(stream, events)));
-                Ok(())
-            }
-            // It has panicked, which is reported.
-            None => Err(Failure::Error(
-                session.dialect().failures.error().into_owned(),
-            )),
-        }
-    }
-
-    fn unsubscribe(request: &Request, style: Style, id: Json<'_>) -> bool {
-        let session = request.responder.session();
-        session.act(|state| state.unsubscribe(style, id))
-    }
+/// Whether events can be sent over a connection: not over HTTP, nor in version 1.0.
+pub(crate) fn can_push(session: &Session) -> bool {
+    let is_old = session.dialect().version == VersionPolicy::V1Only;
+    session.options().config.can_notify() && !is_old
 }

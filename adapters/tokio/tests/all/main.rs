@@ -24,6 +24,7 @@ mod service;
 mod services;
 mod short_examples;
 mod streams;
+mod subscriptions;
 mod support;
 mod timer;
 mod tokens;

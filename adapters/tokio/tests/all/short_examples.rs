@@ -6,8 +6,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+use antiphon_tokio::{Answer, Config, OwnedError, Peer, Request, Service, TcpServer};
+use serde_json::json;
 
 use crate::programs::example;
 
@@ -15,7 +19,12 @@ use crate::programs::example;
 const LONG: Duration = Duration::from_secs(60);
 
 /// How many lines of code each example may have: lines that are neither blank nor a comment.
-const MAX_CODE_LINES: [(&str, usize, &str); 5] = [
+const MAX_CODE_LINES: [(&str, usize, &str); 6] = [
+    (
+        "block_follower",
+        40,
+        include_str!("../../examples/block_follower.rs"),
+    ),
     ("health", 70, include_str!("../../examples/health.rs")),
     (
         "lsp_server",
@@ -357,12 +366,73 @@ fn programs_on_standard_streams_leave_when_nobody_reads() {
     }
 }
 
+/// A node that makes a block every 5 ms, from the height that it is given.
+struct Node(Arc<AtomicU64>);
+
+impl Service for Node {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        let (height, peer) = (Arc::clone(&self.0), peer.clone());
+        match request.method() {
+            "eth_subscribe" => {
+                tokio::spawn(async move {
+                    while peer.closed().is_none() {
+                        let number = height.fetch_add(1, Ordering::Relaxed);
+                        let head = json!({"number": format!("{number:#x}")});
+                        let event = json!({"subscription": "0x1", "result": head});
+                        let _ = peer.try_notify("eth_subscription", &event);
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                });
+                Ok("0x1".into())
+            }
+            "eth_getBlockByNumber" => {
+                let (number, _): (String, bool) = request.params()?;
+                Ok(json!({"number": number}).into())
+            }
+            _ => Err(request.unknown_method()),
+        }
+    }
+}
+
+// USE-15
+#[tokio::test(flavor = "multi_thread")]
+async fn the_follower_of_blocks_misses_none_while_its_node_restarts() {
+    let height = Arc::new(AtomicU64::new(1));
+    let mut address = "127.0.0.1:0".to_owned();
+    let mut follower = None;
+    let mut expected = 1;
+    for restart in 0..3 {
+        let server = TcpServer::bind(&*address).await.expect("a free port");
+        address = server.local_addr().to_string();
+        let node = Arc::clone(&height);
+        let running = server.start(Config::ethereum(), move |_| Node(Arc::clone(&node)));
+        let (_, printed, _) = follower.get_or_insert_with(|| {
+            let mut program = Program::start("block_follower", &[&format!("tcp://{address}")]);
+            let (printed, told) = (program.stdout(), program.stderr());
+            (program, printed, told)
+        });
+        for _ in 0..20 + restart {
+            let line: String = printed.recv_timeout(LONG).expect("a block");
+            assert_eq!(line, format!("{expected:#x}"));
+            expected += 1;
+        }
+        running.shutdown(Duration::ZERO).await;
+        // Blocks that are made while nobody follows.
+        height.fetch_add(10, Ordering::Relaxed);
+    }
+    let (program, _, told) = follower.expect("it runs");
+    let gap =
+        "block_follower: the connection was lost, and events until it was replaced are missing";
+    for _ in 1..3 {
+        assert_eq!(told.recv_timeout(LONG).expect("a report"), gap);
+    }
+    drop(program);
+}
+
 #[cfg(feature = "websocket")]
 mod websocket {
     use antiphon_tokio::websocket::WebSocketConfig;
-    use antiphon_tokio::{
-        Answer, Config, ConnectionConfig, OwnedError, Peer, Request, Running, Service, TcpServer,
-    };
+    use antiphon_tokio::{ConnectionConfig, Running};
 
     use super::*;
 
