@@ -288,11 +288,7 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
     let (name, visibility) = (&item.ident, &item.vis);
     let client = format_ident!("{name}Client");
     let about = format!("Calls the methods of [`{name}`] with a peer, a client or a batch.");
-    let calls = service
-        .methods
-        .iter()
-        .filter(|method| method.subscription.is_none());
-    let methods = calls.map(|method| {
+    let methods = service.methods.iter().map(|method| {
         let Method {
             ident,
             attributes,
@@ -309,6 +305,27 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
             quote_spanned!(Span::call_site().located_at(ty.span())=> &#ident)
         });
         let names = params.iter().map(|p| &p.name);
+        let about = match method.doc.is_empty() {
+            true => {
+                let about = format!("Calls `{name}`.");
+                Some(quote!(#[doc = #about]))
+            }
+            false => None,
+        };
+        if let Some(subscription) = &method.subscription {
+            let (event, style) = (&subscription.event, style(root, subscription));
+            return quote! {
+                #(#attributes)*
+                #about
+                #[allow(clippy::too_many_arguments)]
+                #visibility fn #ident(&self, #(#idents: #types),*) -> __C::Subscribe<#event>
+                where
+                    __C: #root::service::StreamCaller,
+                {
+                    self.0.subscribe(#style, &[#(#names),*], &(#(#values,)*))
+                }
+            };
+        }
         let (output, value) = (&method.output, value(root, method));
         let error = match &method.parts {
             Some((_, error)) => quote!(#error),
@@ -317,13 +334,6 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
         let (returned, how) = match method.is_notification {
             true => (quote!(__C::Notified<'_>), quote!(notify)),
             false => (quote!(__C::Call<'_, #value, #error>), quote!(call)),
-        };
-        let about = match method.doc.is_empty() {
-            true => {
-                let about = format!("Calls `{name}`.");
-                Some(quote!(#[doc = #about]))
-            }
-            false => None,
         };
         quote! {
             #(#attributes)*

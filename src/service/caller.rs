@@ -9,6 +9,7 @@ use super::errors::RpcError;
 use super::prefix::Prefix;
 use crate::encode::Payload;
 use crate::json::is_none;
+use crate::subscription::Style;
 
 /// How a typed client sends params.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,35 @@ pub trait Caller {
 
     /// Sends a notification.
     fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Self::Notified<'c>;
+}
+
+/// A caller that can subscribe to streams of events: a peer or a client, but no batch.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot subscribe",
+    label = "a peer and a client can, an entry of a batch cannot"
+)]
+pub trait StreamCaller: Caller {
+    /// A subscription that is not made yet: a future of a stream of `T`.
+    type Subscribe<T: DeserializeOwned>;
+
+    /// Subscribes to a stream, whose methods `style` names.
+    fn subscribe<T: DeserializeOwned>(
+        &self,
+        style: Style,
+        params: impl Payload,
+    ) -> Self::Subscribe<T>;
+}
+
+impl<C: StreamCaller> StreamCaller for &C {
+    type Subscribe<T: DeserializeOwned> = C::Subscribe<T>;
+
+    fn subscribe<T: DeserializeOwned>(
+        &self,
+        style: Style,
+        params: impl Payload,
+    ) -> C::Subscribe<T> {
+        (**self).subscribe(style, params)
+    }
 }
 
 /// A reference to a caller is a caller too.
@@ -146,6 +176,20 @@ impl<C: Caller> Stub<C> {
     ) -> C::Notified<'c> {
         let params = self.params(names, values);
         self.caller.tell(self.name(method), params.as_ref())
+    }
+
+    /// Subscribes to a stream with these arguments, whose names are `names`. The methods of `style` get no prefix.
+    pub fn subscribe<T: DeserializeOwned>(
+        &self,
+        style: Style,
+        names: &'static [&'static str],
+        values: &impl Values,
+    ) -> C::Subscribe<T>
+    where
+        C: StreamCaller,
+    {
+        let params = self.params(names, values);
+        self.caller.subscribe(style, params.as_ref())
     }
 
     fn name(&self, method: &'static str) -> Cow<'_, str> {

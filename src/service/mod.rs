@@ -75,7 +75,7 @@ pub use args::{Arguments, GivenParams};
 pub use attributes::Attributes;
 pub use auth::{Authorization, BearerAuth, InvalidToken};
 pub use call_end::CallEnd;
-pub use caller::{Caller, Encoding, Stub, Values};
+pub use caller::{Caller, Encoding, StreamCaller, Stub, Values};
 pub use cx::{AnyRequest, Cx};
 pub use decision::{Asked, Decision, Deferred, Resolve};
 #[doc(hidden)]

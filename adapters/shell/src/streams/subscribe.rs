@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::service::StreamCaller;
 use antiphon::{Payload, SendError, Style};
 use serde::de::DeserializeOwned;
 
@@ -144,5 +145,31 @@ impl<T, C> fmt::Debug for Subscribe<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let style = self.source.as_ref().map(|source| source.style);
         f.debug_tuple("Subscribe").field(&style).finish()
+    }
+}
+
+/// Subscribes with [`Peer::subscribe`].
+impl StreamCaller for Peer {
+    type Subscribe<T: DeserializeOwned> = Subscribe<T, Self>;
+
+    fn subscribe<T: DeserializeOwned>(
+        &self,
+        style: Style,
+        params: impl Payload,
+    ) -> Subscribe<T, Self> {
+        self.subscribe(style, params)
+    }
+}
+
+/// Subscribes with [`Client::subscribe`].
+impl StreamCaller for Client {
+    type Subscribe<T: DeserializeOwned> = Subscribe<T, Self>;
+
+    fn subscribe<T: DeserializeOwned>(
+        &self,
+        style: Style,
+        params: impl Payload,
+    ) -> Subscribe<T, Self> {
+        self.subscribe(style, params)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use antiphon_tokio::{
     Config, ConnectionConfig, OwnedError, Peer, Router, SendError, Style, SubscriptionSink,
-    TcpServer,
+    TcpServer, connect,
 };
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::io::AsyncWriteExt;
@@ -393,7 +393,7 @@ fn the_document_describes_a_subscription() {
     );
 }
 
-#[antiphon_tokio::service(rename_all = "camelCase", client = false)]
+#[antiphon_tokio::service(rename_all = "camelCase")]
 trait Clock {
     /// Ticks from a number on.
     #[rpc(subscription)]
@@ -459,4 +459,49 @@ async fn a_service_declares_subscriptions() {
         .await;
     raw.say(r#"{"jsonrpc":"2.0","method":"now","id":6}"#).await;
     raw.hear(&[r#"{"jsonrpc":"2.0","result":7,"id":6}"#]).await;
+}
+
+// USE-15: the client that is made of the same trait.
+#[tokio::test]
+async fn a_typed_client_subscribes() {
+    let router = router().service(Counter { steps: vec![1, 2] }.into_service());
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("tcp://{}", server.local_addr());
+    let _running = server.start(Config::new(), router.into_make_service());
+    let client = connect(&*target, Config::new(), ()).await.unwrap();
+    let clock = ClockClient::new(&client);
+    let mut ticks = clock.ticks(5).await.unwrap();
+    assert_eq!(ticks.next().await.unwrap().unwrap(), 6);
+    assert_eq!(ticks.next().await.unwrap().unwrap(), 7);
+    let by_position = ClockClient::new(client.peer().unwrap()).by_position();
+    let mut heads = by_position
+        .heads("newHeads".into())
+        .timeout(PATIENCE)
+        .await
+        .unwrap();
+    assert_eq!(heads.next().await.unwrap().unwrap(), "newHeads 1");
+    assert_eq!(clock.now().await.unwrap(), 7);
+}
+
+// USE-15: both sides are ours. A failure is the last item.
+#[tokio::test]
+async fn a_client_of_ours_reads_to_the_end() {
+    let fails = async |sink: SubscriptionSink<u32>| {
+        sink.send(&1).await?;
+        Err::<(), _>(OwnedError::new(1001, "no more"))
+    };
+    let fail = Style::named("fail", "failed", "unfail");
+    let router = router()
+        .subscription(TICKS, ["n"], count)
+        .subscription(fail, [], fails);
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("tcp://{}", server.local_addr());
+    let _running = server.start(Config::new(), router.into_make_service());
+    let client = connect(&*target, Config::new(), ()).await.unwrap();
+    let mut ticks = client.subscribe::<u32>(TICKS, &[3]).await.unwrap();
+    for expected in 0..3 {
+        assert_eq!(ticks.next().await.unwrap().unwrap(), expected);
+    }
+    let mut failing = client.subscribe::<u32>(fail, ()).await.unwrap();
+    assert_eq!(failing.next().await.unwrap().unwrap(), 1);
 }
