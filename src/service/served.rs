@@ -2,10 +2,8 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
 use core::future::Future;
 use core::marker::PhantomData;
-use core::pin::Pin;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,31 +12,13 @@ use super::args::GivenParams;
 use super::describe::{MethodInfo, ParamInfo, ServiceInfo, StreamRole};
 use super::errors::Failure;
 use super::handler::{Handler, IntoResult, marker};
+use super::invoked::{Invoked, Served};
 use super::methods::{AsyncMethods, Methods, write_result};
 use super::shell::{Adapter, Awaits, RoutedRequest, Shell};
 use super::subscriptions::{subscribed, unsubscribed};
 use super::typed::MethodHandler;
 use crate::error_object::OwnedError;
 use crate::json::Json;
-
-/// What a handler has done: it has written its result, or it needs more time.
-pub enum Served<'c, K: Shell> {
-    /// The result is written, or there is none.
-    Done(Result<(), Failure>),
-    /// The future makes the result.
-    Later(Later<'c, K::Text>),
-    /// The handler has taken the call, and answers it itself.
-    Deferred,
-}
-
-/// A future of the result of a handler.
-pub type Later<'c, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'c>>;
-
-impl<K: Shell> fmt::Debug for Served<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Served")
-    }
-}
 
 impl<K: Awaits> Served<'_, K> {
     /// A handler that returns a future of its result.
@@ -83,14 +63,6 @@ where
     fn answer(self, _: &K::Call, _: &mut K::Text) -> Served<'static, K> {
         Served::of_future(self)
     }
-}
-
-/// A call, as a handler is given it.
-#[derive(Debug)]
-pub struct Invoked<'c, S, K: Shell> {
-    pub(super) given: GivenParams<'c>,
-    pub(super) call: &'c K::Call,
-    pub(super) state: &'c Arc<S>,
 }
 
 /// A function or a service that serves methods, with its type erased.

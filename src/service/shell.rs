@@ -1,9 +1,11 @@
 //! What a router needs of the code that brings it calls and awaits what it hands out: an adapter, or a loop of
 //! the program's own.
 
+use alloc::boxed::Box;
 use core::cell::{Ref, RefCell, RefMut};
 use core::future::Future;
 use core::ops::{Deref, DerefMut};
+use core::pin::Pin;
 use core::time::Duration;
 
 use super::args::GivenParams;
@@ -13,10 +15,12 @@ use super::cx::{AnyRequest, Cx};
 use super::decision::{Deferred, Resolve};
 use super::errors::Failure;
 use super::methods::ResultText;
-use super::served::Later;
 use crate::error_object::OwnedError;
 use crate::json::Json;
 use crate::subscription::Style;
+
+/// A future of the result of a handler.
+pub type Later<'c, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'c>>;
 
 /// Brings calls to a router, and awaits what it hands out. Only adapters implement it; [`Local`](super::Local)
 /// is the one without a runtime.

@@ -1,6 +1,6 @@
 //! Methods that begin and end the peer's subscriptions.
 
-use super::served::{Invoked, Served};
+use super::invoked::{Invoked, Served};
 use super::shell::Streams;
 use crate::error_object::ErrorObject;
 use crate::json::{Json, JsonKind};

@@ -20,10 +20,11 @@ use crate::service::decision::{Asked, Decision, cannot_wait};
 use crate::service::describe::MethodInfo;
 use crate::service::errors::{Failure, unknown_method};
 use crate::service::intercept::Reply;
+use crate::service::invoked::{Invoked, Served};
 use crate::service::local::{Local, LocalRequest};
 use crate::service::methods::ResultText;
 use crate::service::routing_table::{Found, Route};
-use crate::service::served::{Invoked, Method, Served};
+use crate::service::served::Method;
 use crate::service::shell::Shared;
 use crate::time::Instant;
 

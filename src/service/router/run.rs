@@ -12,9 +12,10 @@ use crate::service::decision::{Asked, Decision};
 use crate::service::describe::MethodInfo;
 use crate::service::errors::Failure;
 use crate::service::intercept::{Chain, Reply};
+use crate::service::invoked::{Invoked, Served};
 use crate::service::routing_table::{Found, Route};
-use crate::service::served::{Invoked, Later, Method, Served};
-use crate::service::shell::{Adapter, RoutedRequest, Shared, Shell};
+use crate::service::served::Method;
+use crate::service::shell::{Adapter, Later, RoutedRequest, Shared, Shell};
 
 /// What the table has for a method.
 type Entry<S, K> = Route<Method<S, K>, <K as Shell>::Request>;

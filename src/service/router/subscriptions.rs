@@ -4,7 +4,8 @@
 use super::{Routes, expect};
 use crate::service::describe::MethodInfo;
 use crate::service::handler::{Handler, described};
-use crate::service::served::{Answers, Invoked, Method, calling};
+use crate::service::invoked::Invoked;
+use crate::service::served::{Answers, Method, calling};
 use crate::service::shell::Streams;
 use crate::service::subscriptions::{subscribed, unsubscribed};
 use crate::subscription::Style;

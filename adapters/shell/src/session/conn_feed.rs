@@ -1,16 +1,12 @@
 //! What waits for one connection from a hub.
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
 use antiphon::pubsub::{Feed, FeedLimits, FeedLoss, Publication};
-use antiphon::session::Report;
-use antiphon::{CloseReason, SendError};
 
-use super::state::Conn;
 use crate::lock::Lock;
 
 /// How many bytes of publications are put into the output at a time.
@@ -29,6 +25,16 @@ pub(crate) struct ConnFeed {
     topics: AtomicUsize,
     /// Takes the connection out of the hub.
     leave: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+/// What has become of a feed.
+pub(super) struct Drained {
+    /// What was lost.
+    pub(super) lost: Option<FeedLoss>,
+    /// Whether the connection is to be closed.
+    pub(super) has_overflowed: bool,
+    /// A waker that is not needed any more, to be dropped without a lock.
+    pub(super) before: Option<Waker>,
 }
 
 struct Waiting {
@@ -77,31 +83,27 @@ impl ConnFeed {
         }
     }
 
-    /// Puts publications into the output, unless something is being written. `waker` is woken when there are more.
-    /// Returns a waker that is not needed any more, to be dropped without a lock.
-    pub(super) fn drain(&self, conn: &mut Conn, may_send: bool, waker: &Waker) -> Option<Waker> {
+    /// Passes publications to `send`, up to 64 KiB at a time and until it returns false. `waker` is woken when there
+    /// are more.
+    pub(super) fn drain(
+        &self,
+        waker: &Waker,
+        send: Option<impl FnMut(&Publication) -> bool>,
+    ) -> Drained {
         let mut waiting = self.waiting.lock();
         let Waiting { feed, waker: known } = &mut *waiting;
-        if may_send && !conn.has_transmit() {
-            feed.drain(MAX_DRAINED, |publication| {
-                let sent = conn.notify(Publication::METHOD, publication.params());
-                !matches!(sent, Err(SendError::Full))
-            });
+        if let Some(send) = send {
+            feed.drain(MAX_DRAINED, send);
         }
-        let lost = feed.poll_report();
-        let is_over = feed.has_overflowed();
-        let before = match known {
-            Some(known) if known.will_wake(waker) => None,
-            _ => mem::replace(known, Some(waker.clone())),
-        };
-        drop(waiting);
-        report(conn, lost);
-        if is_over && conn.phase().closed().is_none() {
-            conn.close(CloseReason::Other(
-                "the peer reads too slowly what it has subscribed to",
-            ));
+        let is_known = known.as_ref().is_some_and(|known| known.will_wake(waker));
+        Drained {
+            lost: feed.poll_report(),
+            has_overflowed: feed.has_overflowed(),
+            before: match is_known {
+                true => None,
+                false => known.replace(waker.clone()),
+            },
         }
-        before
     }
 
     /// How many topics the connection has subscribed to.
@@ -113,24 +115,13 @@ impl ConnFeed {
         self.topics.store(topics, Ordering::Relaxed);
     }
 
-    /// Ends the feed with its connection. Returns what was lost and not reported.
-    pub(super) fn end(&self) -> Option<FeedLoss> {
+    /// Ends the feed with its connection. What is lost then is not reported: the connection is, too.
+    pub(super) fn end(&self) {
         (self.leave)(self.key);
         let mut waiting = self.waiting.lock();
-        let (lost, waker) = (waiting.feed.close(), waiting.waker.take());
+        let (_, waker) = (waiting.feed.close(), waiting.waker.take());
         drop(waiting);
         drop(waker);
-        lost
-    }
-}
-
-/// Reports what was lost.
-pub(super) fn report(conn: &mut Conn, lost: Option<FeedLoss>) {
-    if let Some(FeedLoss { dropped, limit, .. }) = lost {
-        conn.report(Report::PublicationsDropped {
-            limit: limit.as_str(),
-            publications: dropped,
-        });
     }
 }
 

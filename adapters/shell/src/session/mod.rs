@@ -13,12 +13,13 @@
 //! | `state` | the data that the lock guards |
 //! | `sender_queue` | the senders that wait for space |
 //! | `sinks`, `peer_stream` | the subscriptions of the peer |
-//! | `conn_feed` | what waits for the connection from a hub |
+//! | `conn_feed`, `feeds` | what waits for the connection from a hub |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
 
 mod conn_feed;
+mod feeds;
 mod peer_stream;
 mod running;
 mod sender_queue;
@@ -40,7 +41,7 @@ use std::time::Duration;
 
 use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
-use antiphon::{AnswerMark, CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
+use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
 
 use crate::context::Context;
 use crate::guard::{Reports, caught};
@@ -193,24 +194,6 @@ impl Session {
     /// The value that an adapter has stored, if it has this type.
     pub(crate) fn adapter_value<T: Any>(&self) -> Option<&T> {
         self.adapter.get()?.downcast_ref()
-    }
-
-    /// What waits from a hub, if the connection has subscribed to one.
-    pub(crate) fn feed(&self) -> Option<&Arc<ConnFeed>> {
-        self.feed.get()
-    }
-
-    /// Returns what waits from a hub, which `make` makes for the first subscription.
-    pub(crate) fn feed_or(&self, make: impl FnOnce() -> Arc<ConnFeed>) -> &Arc<ConnFeed> {
-        self.feed.get_or_init(make)
-    }
-
-    /// Holds the publications back until the answer to a request is in the output.
-    pub(crate) fn hold_feed(&self, feed: &Arc<ConnFeed>, mark: Option<AnswerMark>) {
-        self.act(|state| match mark {
-            Some(mark) => state.sinks.hold(mark, Arc::clone(feed)),
-            None => state.wakes.extend(feed.release()),
-        });
     }
 
     /// The runtime that makes the timers and tasks of the connection.

@@ -12,10 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use antiphon::{AnswerMark, Json, OwnedJson, RequestKey, Style};
+use antiphon::{AnswerMark, Json, OwnedJson, Style};
 
 use super::conn_feed::ConnFeed;
-use super::state::{Conn, Wakes};
 
 /// How many wait for one subscription before all of them are asked whether they still do.
 const MAX_WAITING: usize = 64;
@@ -64,19 +63,11 @@ pub(crate) enum SinkPhase {
 }
 
 impl Sinks {
-    /// Begins a subscription, which opens with the answer to a request. `None` if the request is not open, or if
-    /// there are `max` subscriptions.
-    pub(crate) fn begin(
-        &mut self,
-        conn: &Conn,
-        request: RequestKey,
-        style: Style,
-        max: usize,
-    ) -> Option<SinkKey> {
+    /// Begins a subscription, which opens with the answer of `mark`. `None` if there are `max` subscriptions.
+    pub(crate) fn begin(&mut self, mark: AnswerMark, style: Style, max: usize) -> Option<SinkKey> {
         if self.len() >= max {
             return None;
         }
-        let mark = conn.answer_mark(request)?;
         self.last += 1;
         let key = SinkKey(self.last);
         let sink = Sink {
@@ -113,10 +104,14 @@ impl Sinks {
     }
 
     /// Opens the subscriptions whose answers are in the output now.
-    pub(super) fn open_answered(&mut self, conn: &Conn, wakes: &mut Wakes) {
+    pub(super) fn open_answered(
+        &mut self,
+        is_answered: impl Fn(AnswerMark) -> bool,
+        wakes: &mut impl Extend<Waker>,
+    ) {
         let all = &mut self.all;
         self.opening.retain(|(key, mark)| {
-            let is_answered = conn.is_answered(*mark);
+            let is_answered = is_answered(*mark);
             if let Some(sink) = all.get_mut(key).filter(|_| is_answered) {
                 sink.is_open = true;
                 wakes.extend(sink.waiting.drain(..));
@@ -124,7 +119,7 @@ impl Sinks {
             !is_answered
         });
         self.held.retain(|(mark, feed)| {
-            let is_answered = conn.is_answered(*mark);
+            let is_answered = is_answered(*mark);
             if is_answered {
                 wakes.extend(feed.release());
             }
@@ -141,7 +136,12 @@ impl Sinks {
     }
 
     /// Has `waker` woken at the next change of a subscription. Returns the waker if it is not needed.
-    pub(super) fn wait(&mut self, key: SinkKey, waker: Waker, wakes: &mut Wakes) -> Option<Waker> {
+    pub(super) fn wait(
+        &mut self,
+        key: SinkKey,
+        waker: Waker,
+        wakes: &mut impl Extend<Waker>,
+    ) -> Option<Waker> {
         let Some(sink) = self.all.get_mut(&key) else {
             return Some(waker);
         };
@@ -188,7 +188,7 @@ impl Sinks {
     }
 
     /// Ends all subscriptions.
-    pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
+    pub(super) fn end_all(&mut self, wakes: &mut impl Extend<Waker>) {
         self.opening.clear();
         self.ending.clear();
         self.held.clear();

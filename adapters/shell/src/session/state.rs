@@ -256,7 +256,9 @@ impl State {
     /// ended.
     #[cold]
     pub(super) fn change_sinks(&mut self) {
-        self.sinks.open_answered(&self.conn, &mut self.wakes);
+        let conn = &self.conn;
+        self.sinks
+            .open_answered(|mark| conn.is_answered(mark), &mut self.wakes);
         while !self.conn.is_full() {
             let Some((style, params)) = self.sinks.take_ending() else {
                 break;

@@ -5,11 +5,15 @@ use std::mem::take;
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::Instant;
-use antiphon::session::Fault;
+use antiphon::pubsub::{FeedLoss, Publication};
+use antiphon::session::{Fault, Report};
+use antiphon::{CloseReason, Instant, SendError};
 
-use super::{Conn, Session, State, Work, is_gone};
+use super::{Conn, ConnFeed, Session, State, Work, is_gone};
 use crate::fault::ChildExited;
+
+/// Why a connection is closed whose feed has overflowed.
+const TOO_SLOW: &str = "the peer reads too slowly what it has subscribed to";
 
 /// How many pieces of work are taken from a session in one turn at most.
 const MAX_WORK: usize = 128;
@@ -128,7 +132,7 @@ impl Session {
             state.conn.handle_timeout(now);
         }
         if let Some(feed) = self.feed.get() {
-            _feed_waker = feed.drain(&mut state.conn, may_take_output, &waker);
+            _feed_waker = state.drain_feed(feed, may_take_output, &waker);
         }
         state.take_work(batch, requests, is_serving);
         state.count_waiting();
@@ -186,6 +190,27 @@ impl State {
         // The exit of a child process is a fault if the child reports a failure, or if a call is open.
         let is_fault = !exited.0.success() || self.conn.calls_open() > 0;
         self.conn.handle_peer_gone(is_fault.then_some(fault));
+    }
+
+    /// Puts what waits from a hub into the output, if nothing is being written. Returns a waker that is not needed any
+    /// more, to be dropped without the lock.
+    fn drain_feed(&mut self, feed: &ConnFeed, may_send: bool, waker: &Waker) -> Option<Waker> {
+        let may_send = may_send && !self.conn.has_transmit();
+        let send = |publication: &Publication| {
+            let sent = self.conn.notify(Publication::METHOD, publication.params());
+            !matches!(sent, Err(SendError::Full))
+        };
+        let drained = feed.drain(waker, may_send.then_some(send));
+        if let Some(FeedLoss { dropped, limit, .. }) = drained.lost {
+            self.conn.report(Report::PublicationsDropped {
+                limit: limit.as_str(),
+                publications: dropped,
+            });
+        }
+        if drained.has_overflowed && self.closed().is_none() {
+            self.conn.close(CloseReason::Other(TOO_SLOW));
+        }
+        drained.before
     }
 
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {

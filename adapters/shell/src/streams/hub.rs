@@ -66,9 +66,11 @@ pub struct HubConfig {
 /// Whether a peer may subscribe to a topic.
 #[derive(Clone)]
 enum Check {
-    AtOnce(Arc<dyn Fn(&Request, &str) -> Result<(), OwnedError> + Send + Sync>),
-    Later(Arc<dyn Fn(&Request, &str) -> Decided + Send + Sync>),
+    AtOnce(Checking<Result<(), OwnedError>>),
+    Later(Checking<Decided>),
 }
+
+type Checking<D> = Arc<dyn Fn(&Request, &str) -> D + Send + Sync>;
 
 type Decided = Pin<Box<dyn Future<Output = Result<(), OwnedError>> + Send>>;
 

@@ -240,8 +240,11 @@ pub(crate) fn subscribe(request: &Request, style: Style) -> Result<Request, Owne
     }
     let topics = session.feed().map_or(0, |feed| feed.topics());
     let max = session.options().max_subscriptions.saturating_sub(topics);
-    let begin = |state: &mut State| state.sinks.begin(&state.conn, request.key(), style, max);
-    let Some(key) = session.act(begin) else {
+    let begun = session.act(|state| {
+        let mark = state.conn.answer_mark(request.key())?;
+        state.sinks.begin(mark, style, max)
+    });
+    let Some(key) = begun else {
         let profile = session.dialect().error_profile;
         return Err(profile.too_many_subscriptions().into_owned());
     };

@@ -255,7 +255,7 @@ async fn the_state_of_a_topic_comes_first() {
     let again = hub.clone();
     hub.on_subscribe("state.*", move |topic| {
         // A publication while the snapshot is made is not lost.
-        again.publish(topic, &"later").unwrap();
+        again.publish(topic, "later").unwrap();
         Some(format!("state of {topic}"))
     })
     .unwrap();
