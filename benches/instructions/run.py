@@ -25,6 +25,8 @@ FIGURES = os.path.join(HERE, "figures.txt")
 TOLERANCE = 0.02
 # A few instructions more or less in an operation of thirty are not worth a red line.
 SLACK = 2.0
+# What a publication to ten receivers may cost among a million other subscriptions, against a thousand.
+MAX_GROWTH = 1.5
 # What decoding a text may cost against serde_json on the same text, for reading has checked the text before.
 MAX_DECODE = 1.10
 
@@ -138,6 +140,15 @@ def slow_to_decode(counted):
     return [f"{name}: {ratio:.2f} of serde_json" for name, ratio in pairs if ratio > MAX_DECODE]
 
 
+def grows(counted):
+    """Where publishing costs more the more other subscriptions there are, and how much."""
+    publishing = {name: figures[0] for name, figures in counted.items() if name.startswith("publish to 10 among ")}
+    if len(publishing) < 3:
+        sys.exit(f"run.py: publishing was counted {len(publishing)} times")
+    least = min(publishing.values())
+    return [f"{name}: {cost / least:.2f} of the least" for name, cost in publishing.items() if cost > MAX_GROWTH * least]
+
+
 def main():
     arguments = sys.argv[1:]
     known = ([], ["--write"], ["--show"], ["--prove"])
@@ -169,6 +180,7 @@ def main():
     counted = count(build())
     rose, fell = compare(ours(counted), figures)
     rose += slow_to_decode(counted)
+    rose += grows(counted)
     for line in fell:
         print(f"fell, write it down with --write: {line}")
     for line in rose:

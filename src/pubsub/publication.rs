@@ -1,7 +1,6 @@
 //! A published value, written once for all who receive it.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -23,7 +22,7 @@ use crate::json::{EncodeError, Json, JsonKind, OwnedJson, write_str};
 /// ```
 #[derive(Debug)]
 pub struct Publication {
-    topic: Box<str>,
+    topic: Pattern,
     /// A number that tells most topics apart.
     topic_hash: u64,
     params: OwnedJson,
@@ -48,12 +47,14 @@ impl Publication {
     /// # Errors
     /// The topic breaks a rule or has wildcards, or the value has no JSON form.
     pub fn new(topic: &str, data: impl Payload) -> Result<Self, PublishError> {
-        let pattern = Pattern::parse(topic).map_err(PublishError::Topic)?;
-        if pattern.has_wildcards() {
+        let topic = Pattern::parse(topic).map_err(PublishError::Topic)?;
+        if topic.has_wildcards() {
             return Err(PublishError::Topic(InvalidTopic::NotOneTopic));
         }
-        let mut text = Vec::from(*b"{\"topic\":");
-        write_str(&mut text, topic);
+        // Room for a short value.
+        let mut text = Vec::with_capacity(topic.as_str().len() + 128);
+        text.extend_from_slice(b"{\"topic\":");
+        write_str(&mut text, topic.as_str());
         text.extend_from_slice(b",\"data\":");
         let data = Encoded::write(data, &mut text).map_err(PublishError::Encode)?;
         if data.is_empty() {
@@ -61,8 +62,8 @@ impl Publication {
         }
         text.push(b'}');
         Ok(Self {
-            topic: topic.into(),
-            topic_hash: hash(topic),
+            topic_hash: hash(topic.as_str()),
+            topic,
             params: OwnedJson::of_parts(text).map_err(PublishError::Encode)?,
         })
     }
@@ -82,7 +83,7 @@ impl Publication {
 
     /// The topic.
     pub fn topic(&self) -> &str {
-        &self.topic
+        self.topic.as_str()
     }
 
     /// The params of the notification, ready to be sent.

@@ -183,9 +183,12 @@ impl TopicRequest {
             }));
         }
         topics.retain(|topic| hub.unsubscribe(connection, topic));
-        if !topics.is_empty() {
-            feed.retain(|publication| hub.copies(connection, publication));
-        }
+        // Only what an ended subscription has brought is looked for in the hub: it may be a long way.
+        let is_ended = |topic: &str| topics.iter().any(|ended| ended.matches(topic));
+        feed.retain(|publication| match is_ended(publication.topic()) {
+            true => hub.copies(connection, publication),
+            false => usize::MAX,
+        });
         Ok(object("unsubscribed", |out| match (is_one, topics.len()) {
             (true, 0) => out.extend_from_slice(b"false"),
             (true, _) => out.extend_from_slice(b"true"),

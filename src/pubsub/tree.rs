@@ -49,10 +49,8 @@ struct Node {
     hash: u32,
     /// The next node in the bucket.
     next: u32,
-    /// How many nodes have this one as their parent.
-    children: u32,
-    /// How many keys have the pattern that ends here.
-    keys: u32,
+    /// How many nodes have this one as their parent, and how many keys have the pattern that ends here.
+    uses: u32,
     /// The children `*` and `>`.
     any: u32,
     rest: u32,
@@ -86,7 +84,7 @@ impl<S: BuildHasher> Tree<S> {
         let is_new = self.by_node.insert((node, key));
         if is_new {
             self.by_key.insert((key, node));
-            self.node_mut(node).keys += 1;
+            self.node_mut(node).uses += 1;
         }
         is_new
     }
@@ -155,13 +153,10 @@ impl<S: BuildHasher> Tree<S> {
         keys.map(|&(_, key)| key)
     }
 
-    /// Calls `found` with each node at which a pattern ends that matches the rest of a topic.
+    /// Calls `found` with each node that matches the rest of a topic, at which a pattern may end.
     fn visit(&self, node: u32, mut rest: Split<'_, char>, found: &mut impl FnMut(u32)) {
         let Some(token) = rest.next() else {
-            if self.node(node).keys > 0 {
-                found(node);
-            }
-            return;
+            return found(node);
         };
         let &Node { any, rest: all, .. } = self.node(node);
         if all != ROOT {
@@ -209,13 +204,17 @@ impl<S: BuildHasher> Tree<S> {
                 number
             }
             None => {
+                // Doubling would leave up to half of the memory unused.
+                if self.nodes.len() == self.nodes.capacity() {
+                    self.nodes.reserve_exact(self.nodes.len() / 8 + 8);
+                }
                 self.nodes.push(node);
                 // `MAX_PATTERNS` bounds their number.
                 (self.nodes.len() - 1) as u32
             }
         };
         let parent = self.node_mut(parent);
-        parent.children += 1;
+        parent.uses += 1;
         match token {
             "*" => parent.any = number,
             ">" => parent.rest = number,
@@ -234,13 +233,13 @@ impl<S: BuildHasher> Tree<S> {
             return false;
         }
         self.by_key.remove(&(key, number));
-        self.node_mut(number).keys -= 1;
-        while number != ROOT && self.node(number).children + self.node(number).keys == 0 {
+        self.node_mut(number).uses -= 1;
+        while number != ROOT && self.node(number).uses == 0 {
             self.unlink(number);
             let removed = mem::take(self.node_mut(number));
             self.free.push(number);
             let parent = self.node_mut(removed.parent);
-            parent.children -= 1;
+            parent.uses -= 1;
             match &*removed.token {
                 "*" => parent.any = ROOT,
                 ">" => parent.rest = ROOT,

@@ -3,6 +3,7 @@
 mod allocations;
 mod bound;
 mod output;
+mod topics;
 
 use antiphon_test_support::heap::Counting;
 

@@ -20,6 +20,7 @@ mod operations;
 mod serde_typed;
 mod tables;
 mod timing;
+mod topics;
 
 use std::hint::black_box;
 use std::process::ExitCode;

@@ -22,6 +22,7 @@ use crate::corpus::Item;
 use crate::decoding;
 use crate::serde_typed;
 use crate::tables::{CallAndGiveUp, HashAndHeap, RUN, Turns};
+use crate::topics::Publish;
 
 /// Something that is measured.
 pub trait Operation {
@@ -190,6 +191,12 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     }
     add("deadline moved".into(), Box::new(MoveDeadline::new()));
     add("deadline passed".into(), Box::new(PassDeadline::new()));
+    for subscriptions in [1000, 100_000, 1_000_000] {
+        add(
+            format!("publish to 10 among {subscriptions}"),
+            Box::new(Publish::new(subscriptions)),
+        );
+    }
     for (name, item) in [("01", &corpus[0]), ("09", &corpus[8])] {
         for framing in [
             Framing::Newline,

@@ -21,7 +21,7 @@ fn settings(change: impl FnOnce(&mut TopicSettings)) -> Hub {
     Hub::with(settings, FeedLimits::new())
 }
 
-// PUB-01 PUB-02 EXT-11
+// PUB-02
 #[test]
 fn the_methods_have_their_names_params_and_results() {
     let mut hub = Hub::new();
@@ -359,7 +359,7 @@ fn nothing_of_a_topic_leaves_after_the_answer_to_its_unsubscribe() {
     assert_eq!((hub.drain(1), hub.feeds[&1].bytes()), (String::new(), 0));
 }
 
-// PUB-08 PUB-13 PUB-17
+// PUB-13
 #[test]
 fn the_streams_of_a_client_share_one_subscription_for_each_pattern() {
     let mut streams = TopicStreams::new(Hash::default());

@@ -36,7 +36,7 @@ fn a_node_is_used_again_once_no_pattern_has_it() {
     }
     assert!(tree.buckets.iter().all(|&first| first == ROOT));
     let root = &tree.nodes[0];
-    assert_eq!((root.children, root.any, root.rest), (0, 0, 0));
+    assert_eq!((root.uses, root.any, root.rest), (0, 0, 0));
 }
 
 // PUB-07
