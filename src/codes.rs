@@ -25,6 +25,12 @@ pub const REQUEST_TOO_LARGE: i64 = -32004;
 /// A handler did not finish in time (antiphon's own).
 pub const TIMEOUT: i64 = -32005;
 
+/// The flow has no more items, in an answer to a pull and nowhere else ([`flow`](crate::flow)).
+pub const FLOW_COMPLETED: i64 = -32001;
+/// The flow was closed, or the pull was cancelled, before the flow had ended: the code that is no end in
+/// order ([`flow`](crate::flow)).
+pub const FLOW_BROKEN: i64 = -32000;
+
 /// The server has not been initialised yet, in the Language Server Protocol. LSP 3.17.
 pub const LSP_SERVER_NOT_INITIALIZED: i64 = -32002;
 /// The request was cancelled, in the Language Server Protocol and ACP. LSP 3.17.
