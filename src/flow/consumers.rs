@@ -75,7 +75,7 @@ pub struct Consumers {
 }
 
 #[derive(Debug)]
-struct Consumer {
+pub(super) struct Consumer {
     id: OwnedJson,
     window: Window,
     pull_timeout: Option<Duration>,

@@ -65,7 +65,7 @@ pub struct Producers<R> {
 }
 
 #[derive(Debug)]
-struct Producer<R> {
+pub(super) struct Producer<R> {
     life: Life<R>,
     /// The call that has the flow in its params.
     call: Option<CallId>,
@@ -74,7 +74,7 @@ struct Producer<R> {
 }
 
 #[derive(Debug)]
-enum Life<R> {
+pub(super) enum Life<R> {
     /// The pulls that wait, oldest first.
     Open(VecDeque<R>),
     /// The end, of which the next pull is told.

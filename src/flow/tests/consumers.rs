@@ -333,6 +333,7 @@ fn after_the_end_there_is_nothing_to_cancel() {
     assert_eq!(consumers.flows_open(), 0);
 }
 
+/// A consumer of flow 7 whose pulls are to be answered within a second.
 fn timed(consumers: &mut Consumers, window: usize) -> ConsumerId {
     let flow = open(consumers, window);
     let pull_timeout = Some(Duration::from_secs(1));
@@ -536,6 +537,26 @@ fn a_call_that_cannot_be_made_now_is_made_later_in_its_turn() {
     assert_eq!((consumers.flows_open(), consumers.pulls_open()), (1, 1));
     error(&mut consumers, second.pull.unwrap(), -32001);
     assert_eq!((consumers.flows_open(), consumers.pulls_open()), (0, 0));
+}
+
+// FLO-07 FLO-11
+#[test]
+fn pulls_that_were_not_sent_are_not_sent_after_the_end() {
+    let mut consumers = consumers();
+    let flow = timed(&mut consumers, 3);
+    assert_eq!(read(&mut consumers, flow), "-");
+    let first = consumers.poll_request().unwrap();
+    error(&mut consumers, first.pull.unwrap(), -32001);
+    assert_eq!(consumers.poll_request(), None);
+    assert_eq!(consumers.pulls_open(), 0);
+    assert_eq!(read(&mut consumers, flow), "end");
+    // The flow ends by its timeout while two pulls wait to be sent.
+    let flow = timed(&mut consumers, 3);
+    assert_eq!(read(&mut consumers, flow), "-");
+    consumers.poll_request().unwrap();
+    consumers.handle_timeout(at(1000));
+    assert_eq!(cancels(&mut consumers), ["[7]"]);
+    assert_eq!(consumers.pulls_open(), 1);
 }
 
 #[test]

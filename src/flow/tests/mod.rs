@@ -7,6 +7,7 @@ mod consumers;
 mod end;
 mod pairs;
 mod producers;
+mod random;
 mod wire;
 
 fn at(millis: u64) -> Instant {
@@ -69,4 +70,11 @@ fn the_params_are_the_id_alone_in_an_array_or_an_object() {
         assert_eq!(read.map(Json::as_str), id, "{params}");
     }
     assert_eq!(super::config::read_params(None), None);
+}
+
+#[test]
+fn a_flow_costs_less_than_the_bytes_that_its_limit_names() {
+    let producer = size_of::<(FlowId, super::producers::Producer<crate::ReplyToken>)>();
+    let consumer = size_of::<(ConsumerId, super::consumers::Consumer)>();
+    assert!(producer < 256 && consumer < 256, "{producer}, {consumer}");
 }

@@ -236,9 +236,15 @@ fn an_id_beyond_every_number_type_is_pulled_as_it_was_written() {
 #[test]
 fn an_answer_that_breaks_the_rules_ends_the_flow_and_cancels_it() {
     let broken = "{\"jsonrpc\":\"2.0\",\"result\":1,\"error\":null,\"id\":2}\n";
-    let lines = [result("5", 1), String::from(broken)];
+    let reads = [result("5", 1), String::from(broken)];
     let expected = [call("numbers", "[9]", 1), next("5", 2), cancel("5", 3)];
-    expect(|| reader(1), &lines, &expected);
+    expect(|| reader(1), &reads, &expected);
+    let mut end = reader(1);
+    for read in reads {
+        end.receive(read.as_bytes());
+    }
+    let why = "the answer to a pull is not valid";
+    assert_eq!(end.readers[0].ended.as_deref(), Some(why));
 }
 
 // FLO-14
