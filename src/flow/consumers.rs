@@ -17,9 +17,9 @@ use core::time::Duration;
 use super::config::{FlowConfig, FlowMethod, is_flow_id, write_params};
 use super::window::{FlowError, Slot, Window};
 use crate::codes;
-use crate::event::Outcome;
 use crate::id::Id;
 use crate::json::{Json, OwnedJson};
+use crate::owned::OwnedOutcome;
 use crate::time::Instant;
 
 /// The flows of the peer that one end of a connection consumes.
@@ -31,7 +31,7 @@ use crate::time::Instant;
 ///
 /// ```
 /// use antiphon::flow::{Consumers, FlowConfig};
-/// use antiphon::{Json, Outcome};
+/// use antiphon::{Json, OwnedOutcome};
 /// use core::task::Poll;
 ///
 /// let mut consumers = Consumers::new(FlowConfig::new());
@@ -43,9 +43,9 @@ use crate::time::Instant;
 /// assert_eq!(request.params.as_str(), "[7]");
 ///
 /// // The answer comes.
-/// let item = Json::parse_str("1.50")?;
-/// consumers.handle_answer(request.pull.unwrap(), Outcome::Ok(item));
-/// assert_eq!(consumers.poll_item(numbers), Poll::Ready(Some(Ok(item.to_owned_json()))));
+/// let item = Json::parse_str("1.50")?.to_owned_json();
+/// consumers.handle_answer(request.pull.unwrap(), OwnedOutcome::Ok(item.clone()));
+/// assert_eq!(consumers.poll_item(numbers), Poll::Ready(Some(Ok(item))));
 ///
 /// // The reader wants no more.
 /// consumers.cancel(numbers);
@@ -226,17 +226,14 @@ impl Consumers {
     /// Cancels a flow that nobody wants: its id has come as the result of a call that was given up.
     pub fn decline(&mut self, id: Json<'_>) {
         if is_flow_id(&id) && !self.is_closed && !self.is_consumed(id) {
-            let request = FlowRequest::cancel(&id.to_owned_json());
-            self.requests.push_back(request);
+            self.requests
+                .push_back(FlowRequest::cancel(&id.to_owned_json()));
         }
     }
 
     fn is_consumed(&self, id: Json<'_>) -> bool {
-        let is_same = |consumer: &Consumer| {
-            let other = consumer.id.as_json();
-            Id::of_scalar(other) == Id::of_scalar(id)
-        };
-        self.flows.values().any(is_same)
+        let mut others = self.flows.values().map(|flow| flow.id.as_json());
+        others.any(|other| Id::of_scalar(other) == Id::of_scalar(id))
     }
 
     /// Sets how a consumer pulls, at any time.
@@ -321,19 +318,22 @@ impl Consumers {
         }
     }
 
-    /// Takes the outcome of the call for a pull.
-    pub fn handle_answer(&mut self, pull: Pull, outcome: Outcome<'_>) {
+    /// Takes the outcome of the call for a pull. A pull that could not be sent at all, not even
+    /// [later](Self::put_back), ends as [`OwnedOutcome::Unsent`].
+    pub fn handle_answer(&mut self, pull: Pull, outcome: OwnedOutcome) {
         if !self.flows.contains_key(&pull.consumer) {
             return self.settle_given_up(pull.consumer);
         }
         self.open_pulls = self.open_pulls.saturating_sub(1);
         let slot = match outcome {
-            Outcome::Ok(item) => Slot::Item(item.to_owned_json()),
-            Outcome::Err(error) if error.code() == self.config.completion_code => Slot::End(Ok(())),
-            Outcome::Err(error) => Slot::End(Err(FlowError::Failed(error.into_owned()))),
-            Outcome::Invalid(_) => Slot::End(Err(FlowError::Invalid)),
-            Outcome::TimedOut => Slot::End(Err(FlowError::TimedOut)),
-            Outcome::Missing | Outcome::Unsent | Outcome::Aborted => {
+            OwnedOutcome::Ok(item) => Slot::Item(item),
+            OwnedOutcome::Err(error) if error.code() == self.config.completion_code => {
+                Slot::End(Ok(()))
+            }
+            OwnedOutcome::Err(error) => Slot::End(Err(FlowError::Failed(error))),
+            OwnedOutcome::Invalid(invalid) => Slot::End(Err(FlowError::Invalid(invalid))),
+            OwnedOutcome::TimedOut => Slot::End(Err(FlowError::TimedOut)),
+            OwnedOutcome::Missing | OwnedOutcome::Unsent | OwnedOutcome::Aborted => {
                 Slot::End(Err(FlowError::Disconnected))
             }
         };
@@ -401,8 +401,7 @@ impl Consumers {
         let Some(flow) = flow.filter(|flow| !flow.window.has_end() && !self.is_closed) else {
             return;
         };
-        let request = FlowRequest::cancel(&flow.id);
-        self.requests.push_back(request);
+        self.requests.push_back(FlowRequest::cancel(&flow.id));
     }
 
     /// Ends a flow for a reason on this side, behind the items that have come.

@@ -13,6 +13,7 @@ use core::fmt;
 
 use crate::error_object::OwnedError;
 use crate::json::OwnedJson;
+use crate::owned::OwnedInvalid;
 
 /// Why a flow has ended before its producer had no more items.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +24,7 @@ pub enum FlowError {
     /// No answer came in time. The flow was cancelled.
     TimedOut,
     /// The answer to a pull was not valid. The flow was cancelled.
-    Invalid,
+    Invalid(OwnedInvalid),
     /// The connection ended, or a pull could not be sent.
     Disconnected,
 }
@@ -33,7 +34,7 @@ impl fmt::Display for FlowError {
         match self {
             Self::Failed(error) => write!(f, "the flow failed: {error}"),
             Self::TimedOut => f.write_str("no item of the flow came in time"),
-            Self::Invalid => f.write_str("the answer to a pull is not valid"),
+            Self::Invalid(invalid) => write!(f, "the answer to a pull is not valid: {invalid}"),
             Self::Disconnected => f.write_str("the connection ended before the flow"),
         }
     }

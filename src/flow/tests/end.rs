@@ -124,7 +124,9 @@ impl End {
         match event {
             Event::Request(request) => self.request(request),
             Event::Response(response) => match response.tag {
-                Call::Pull(pull) => self.consumers.handle_answer(pull, response.outcome),
+                Call::Pull(pull) => self
+                    .consumers
+                    .handle_answer(pull, response.outcome.into_owned()),
                 Call::CancelFlow => {}
                 Call::Flow(options) => match response.outcome {
                     crate::Outcome::Ok(id) => self.read(id.as_str(), options, None),

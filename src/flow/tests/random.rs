@@ -9,7 +9,7 @@ use super::json;
 use crate::flow::{
     Consumers, FlowConfig, FlowError, FlowMethod, FlowRequest, Producers, Pull, PullOptions,
 };
-use crate::{ErrorObject, Outcome, OwnedError, OwnedJson};
+use crate::{OwnedError, OwnedJson, OwnedOutcome};
 
 /// A generator of random numbers (splitmix64).
 struct Random(u64);
@@ -69,15 +69,11 @@ impl Run {
         let Some(pull) = pull else {
             return;
         };
-        match answer {
-            Ok(item) => self
-                .consumers
-                .handle_answer(pull, Outcome::Ok(item.as_json())),
-            Err(error) => {
-                let error = ErrorObject::new(error.code(), "no");
-                self.consumers.handle_answer(pull, Outcome::Err(error));
-            }
-        }
+        let outcome = match answer {
+            Ok(item) => OwnedOutcome::Ok(item),
+            Err(error) => OwnedOutcome::Err(error),
+        };
+        self.consumers.handle_answer(pull, outcome);
     }
 }
 
