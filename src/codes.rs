@@ -25,9 +25,12 @@ pub const REQUEST_TOO_LARGE: i64 = -32004;
 /// A handler did not finish in time (antiphon's own).
 pub const TIMEOUT: i64 = -32005;
 
-/// A stream has ended, because it has no more events (antiphon's own). It is sent in the last notification of a
-/// subscription, and to the next pull of a flow.
+/// A stream has ended, because it has no more events or items: in the last notification of a subscription, in an
+/// answer to a pull of a [`flow`](crate::flow), and nowhere else.
 pub const STREAM_COMPLETED: i64 = -32001;
+/// The flow was closed, or the pull was cancelled, before the flow had ended: the code that is no end in
+/// order ([`flow`](crate::flow)).
+pub const FLOW_BROKEN: i64 = -32000;
 
 /// The server has not been initialised yet, in the Language Server Protocol. LSP 3.17.
 pub const LSP_SERVER_NOT_INITIALIZED: i64 = -32002;

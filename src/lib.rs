@@ -57,6 +57,7 @@
 //! | publish values under topics | [`pubsub`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
 //! | send several calls in one batch, fetch the results by handle | [`Connection::batch`], [`Collector`] |
+//! | let one side pull a stream of items from the other | [`flow`] |
 //! | answer one message without a connection | [`answer`] |
 //! | read a message without a connection: route it, log it, test it | [`Reader`] |
 //! | know what a bad peer can do | [`Config::max_memory_bytes`], [`Malformed`], [`Refused`], [`UnmatchedResponse`] |
@@ -103,6 +104,7 @@ mod encode;
 mod error_object;
 mod error_profile;
 mod event;
+pub mod flow;
 mod frame;
 #[cfg(feature = "arbitrary")]
 pub mod generate;

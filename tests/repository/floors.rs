@@ -99,6 +99,7 @@ const HOUSE: [Room; 42] = [
     room(4, "shutdown", &[]),
     // The rules of a WebSocket have the settings of pings in them.
     room(4, "websocket", &["keepalive"]),
+    room(5, "flow", &[]),
     room(5, "service", &[]),
     // Its methods read their params as other methods do.
     room(5, "pubsub", &["service"]),
