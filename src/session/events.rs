@@ -9,7 +9,7 @@ use super::streams::RouteId;
 use crate::connection::SendError;
 use crate::event::{NotificationRef, Outcome, UnmatchedKind, UnmatchedResponse};
 use crate::id::CallId;
-use crate::json::OwnedJson;
+use crate::json::{Json, OwnedJson};
 use crate::subscription::Style;
 
 impl<W> Session<W> {
@@ -51,7 +51,7 @@ impl<W> Session<W> {
         Ok(self.routes()?.open(style, bound))
     }
 
-    fn routes(&mut self) -> Result<&mut Routes, SendError> {
+    pub(super) fn routes(&mut self) -> Result<&mut Routes, SendError> {
         let max = self.conn.config().limits.max_open_calls;
         let routes = self.routes.get_or_insert_default();
         match routes.len() < max {
@@ -134,6 +134,13 @@ impl<W> Session<W> {
     /// Takes a notification that is an event of a stream, and moves the deadline of its call. Returns
     /// false for any other notification.
     pub(super) fn take_event(&mut self, notification: &NotificationRef<'_>) -> bool {
+        if let Some(diverted) = &mut self.diverted {
+            if notification.method == diverted.method {
+                let params = notification.params.map(Json::to_owned_json);
+                diverted.waiting.extend(params);
+                return true;
+            }
+        }
         let max_bytes = self.queue.max_bytes();
         let routes = self.routes.as_mut();
         let Some(taken) = routes.and_then(|routes| routes.take(notification, max_bytes)) else {

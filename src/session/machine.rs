@@ -11,6 +11,7 @@ use super::phase::Phase;
 use super::queue::{InOrder, Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails, Unserved};
 use super::routes::{CallEnd, Routes};
+use super::streams::Diverted;
 use super::ticket::{Method, Ticket};
 use super::wire::{FramingMismatch, Handshake, Wire};
 use crate::config::{Config, Dialect};
@@ -77,6 +78,8 @@ pub struct Session<W> {
     pub(super) in_order: BTreeSet<u64>,
     /// The streams that are read; `None` before the first one.
     pub(super) routes: Option<Box<Routes>>,
+    /// Notifications that the driver takes; `None` before the first route that it feeds.
+    pub(super) diverted: Option<Box<Diverted>>,
     /// The data of the handshake; `None` before messages can be exchanged. Empty once it was taken.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
@@ -149,6 +152,7 @@ impl<W> Session<W> {
             settled: VecDeque::new(),
             in_order: BTreeSet::new(),
             routes: None,
+            diverted: None,
             lost: None,
             cancelled: Vec::new(),
             writing: Writing::Idle,

@@ -14,6 +14,7 @@
 //! | `queue` | the messages that wait for the service, in order and within limits |
 //! | `order` | what a handler may hold up, and for how long |
 //! | `ticket` | the right to answer one request |
+//! | `diverted` | notifications whose streams only the driver knows |
 //! | `events` | gives events of streams to their routes |
 //! | `routes` | the table of routes: which notification belongs to which stream, and what waits for its reader |
 //! | `streams` | the ids of the open streams of one style |
@@ -23,6 +24,7 @@
 //! | `options` | the limits, and which work waits for other work |
 
 mod answer;
+mod diverted;
 mod ending;
 mod events;
 mod input;

@@ -136,6 +136,8 @@ enum Life {
     },
     /// The id is in the table, and nobody reads. So many events have come since.
     Muted { id: Box<[u8]>, events: u64 },
+    /// The driver says which events it gets.
+    Fed,
     /// Only what waits can still be read.
     Ended,
 }
@@ -202,7 +204,7 @@ impl Routes {
                 self.streams_of(style).opening += 1;
             }
             Life::Open { call: ends, .. } => *ends = Some((call, extend)),
-            Life::Opening(_) | Life::Muted { .. } | Life::Ended => return,
+            Life::Opening(_) | Life::Muted { .. } | Life::Fed | Life::Ended => return,
         }
         self.calls.insert(call.number(), number);
     }
@@ -225,6 +227,19 @@ impl Routes {
                 Some(None)
             }
             None => None,
+        }
+    }
+
+    /// Opens a route to which the driver gives the events.
+    pub(super) fn open_fed(&mut self, style: Style, bound: Bound) -> RouteId {
+        self.insert(style, bound, Life::Fed)
+    }
+
+    /// Adds an event to a route that was opened so.
+    pub(super) fn feed(&mut self, number: RouteId, event: OwnedJson, max_bytes: usize) {
+        let route = self.routes.get(&number);
+        if route.is_some_and(|route| matches!(route.life, Life::Fed)) {
+            self.push(number, event, max_bytes);
         }
     }
 
@@ -356,7 +371,7 @@ impl Routes {
                 streams.ids.remove(&id);
                 None
             }
-            Life::New | Life::Ended => None,
+            Life::New | Life::Fed | Life::Ended => None,
         };
         if streams.ids.is_empty() && streams.opening == 0 {
             self.streams.remove(style.method());

@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,10 +26,26 @@ impl RouteId {
         Self(number)
     }
 
+    /// The route with this [number](Self::number).
+    pub fn of(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number in the session.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     /// The token by which a request asks for the events of a route that was opened with an id of ours.
     pub fn token(self) -> String {
         format!("antiphon-{}", self.0)
     }
+}
+
+/// The params of notifications that the driver is to take.
+pub(super) struct Diverted {
+    pub(super) method: &'static str,
+    pub(super) waiting: VecDeque<OwnedJson>,
 }
 
 /// The open routes of one style.

@@ -61,8 +61,8 @@ pub use antiphon_net::{
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
     DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Headers, Hub, HubConfig, HubCounts, Inbox,
     InboxEvent, NoConnection, Notification, OutgoingCall, PartialItems, PartialResult,
-    PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, RateLimit,
-    Request, Responder, Routes, StreamEnd, Subscribe, Subscription, SubscriptionError,
+    PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, Published,
+    RateLimit, Request, Responder, Routes, StreamEnd, Subscribe, Subscription, SubscriptionError,
     SubscriptionItems, SubscriptionSink, Target, Wait, block_on, to_error,
 };
 #[cfg(feature = "tracing")]

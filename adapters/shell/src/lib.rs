@@ -93,6 +93,7 @@ pub use serve::service::{Service, Turns};
 pub use session::Then;
 pub use streams::hub::{Hub, HubConfig, HubCounts};
 pub use streams::partial::{PartialItems, PartialResult, PartialResults};
+pub use streams::published::Published;
 pub use streams::sink::SubscriptionSink;
 pub use streams::subscribe::Subscribe;
 pub use streams::subscription::{StreamEnd, Subscription, SubscriptionError, SubscriptionItems};

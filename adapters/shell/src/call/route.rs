@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use antiphon::pubsub::Pattern;
 use antiphon::session::{Bound, Extend, Overflow, Report, RequestDetails, RouteId, Routed};
 use antiphon::{DecodeError, EncodeError, OwnedJson, SendError, Style};
 use serde::ser::Error as _;
@@ -48,6 +49,14 @@ impl Route {
         Ok(Self { session, id, style })
     }
 
+    /// Opens a route for the publications that a pattern matches.
+    pub(crate) fn open_topic(session: &Arc<Session>, pattern: Pattern) -> Result<Self, SendError> {
+        let opened = session.act(|state| state.open_topic(pattern, STREAM_BOUND));
+        let (id, style) = opened?;
+        let session = Arc::clone(session);
+        Ok(Self { session, id, style })
+    }
+
     /// The connection.
     pub(crate) fn session(&self) -> &Session {
         &self.session
@@ -85,6 +94,7 @@ impl Drop for Route {
     fn drop(&mut self) {
         let _waker = self.session.act(|state| {
             state.conn.close_route(self.id);
+            state.close_topic(self.id);
             state.readers.remove(&self.id)
         });
     }

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `state` | the data that the lock guards |
 //! | `sender_queue` | the senders that wait for space |
+//! | `topics`, `topic_readers` | the topics that the program reads |
 //! | `sinks`, `peer_stream` | the subscriptions of the peer |
 //! | `conn_feed`, `feeds` | what waits for the connection from a hub |
 //! | `wake` | threads and tasks that wait for a change |
@@ -25,6 +26,8 @@ mod running;
 mod sender_queue;
 mod sinks;
 mod state;
+mod topic_readers;
+mod topics;
 mod turn;
 mod wake;
 mod wiring;
@@ -248,6 +251,10 @@ impl Session {
     /// something to do now.
     fn end_turn(&self, state: &mut State) {
         state.count_waiting();
+        if state.topics.is_some() {
+            let timeout = self.options.call_timeout;
+            state.turn_topics(timeout.map(|timeout| self.now() + timeout));
+        }
         while let Some(route) = state.conn.poll_ready_route() {
             let reader = state.readers.remove(&route);
             state.wakes.extend(reader);

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::sender_queue::SenderQueue;
 use super::sinks::{SinkKey, Sinks};
+use super::topic_readers::TopicReaders;
 use crate::debug_fields;
 use crate::fault::to_error;
 use crate::slot::{CallSlot, Gathering, batch_name};
@@ -69,6 +70,8 @@ pub(crate) struct State {
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
     /// Tasks and threads that wait for events of a route.
     pub(crate) readers: BTreeMap<RouteId, Waker>,
+    /// The topics that the program reads; `None` before the first one.
+    pub(super) topics: Option<Box<TopicReaders>>,
     /// The subscriptions of the peer.
     pub(crate) sinks: Sinks,
     /// The flags of requests, as long as others own them.
@@ -101,6 +104,7 @@ impl State {
             senders: SenderQueue::default(),
             batches: Vec::new(),
             readers: BTreeMap::new(),
+            topics: None,
             sinks: Sinks::default(),
             flags: Vec::new(),
             panicked: None,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::pubsub::{Pattern, TopicMethod};
 use antiphon::{EncodeError, JsonKind, OwnedJson, SendError, Style};
+use serde::de::IgnoredAny;
 use serde::ser::Error as _;
 
 use crate::call::Call;
@@ -18,9 +20,17 @@ const LONG: Duration = Duration::from_secs(60 * 60);
 /// What a stream is made of, once and after each reconnect.
 pub(crate) struct Source {
     pub(crate) client: Client,
-    pub(crate) style: Style,
-    pub(crate) params: Text,
+    pub(crate) asked: Asked,
     pub(crate) timeout: Option<Duration>,
+}
+
+/// What a stream has events of.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// What the method of a style and its params say.
+    Stream(Style, Text),
+    /// The topics that a pattern matches.
+    Topic(Pattern),
 }
 
 /// The id of a stream, and the route by which its events come.
@@ -29,13 +39,38 @@ pub(crate) type Opened = (OwnedJson, Arc<Route>);
 impl Source {
     /// Makes the call, and returns the stream that its answer has opened.
     pub(crate) async fn subscribe(&self) -> Result<Opened, CallError> {
+        match &self.asked {
+            Asked::Stream(style, params) => self.subscribe_to_stream(*style, params).await,
+            Asked::Topic(pattern) => self.subscribe_to_topic(pattern).await,
+        }
+    }
+
+    /// Opens the route before the call, because publications may come in the read of its answer.
+    async fn subscribe_to_topic(&self, pattern: &Pattern) -> Result<Opened, CallError> {
+        if self.client.peer().is_none() {
+            self.client
+                .wait_open(self.timeout.unwrap_or(Duration::MAX))
+                .await?;
+        }
+        // Over HTTP there is no connection.
+        let peer = self.client.peer().ok_or(SendError::NoPush)?;
+        let route = Arc::new(Route::open_topic(peer.session(), pattern.clone())?);
+        let method = TopicMethod::Subscribe;
+        let params = method.params(std::slice::from_ref(pattern));
+        let call = peer.call::<IgnoredAny>(method.name(), params.as_json());
+        call.timeout(self.timeout).await?;
+        let id = OwnedJson::from_value(pattern.as_str()).map_err(SendError::Encode)?;
+        Ok((id, route))
+    }
+
+    async fn subscribe_to_stream(&self, style: Style, params: &Text) -> Result<Opened, CallError> {
         let no_method = || EncodeError::custom("the style has no method that subscribes");
-        let method = self.style.subscribe_method();
+        let method = style.subscribe_method();
         let method = method.ok_or_else(no_method).map_err(SendError::Encode)?;
-        let (client, params) = (&self.client, Text::of(self.params.all()));
+        let (client, params) = (&self.client, Text::of(params.all()));
         let call = Call::new(client, client.way(), method, params, CallError::of);
         let mut call = call.timeout(self.timeout);
-        let events = call.read_events(Wanted::Stream(self.style), None);
+        let events = call.read_events(Wanted::Stream(style), None);
         let id: OwnedJson = call.await?;
         if !matches!(id.kind(), JsonKind::String | JsonKind::Number) {
             id.as_json().decode::<String>().map_err(CallError::Decode)?;

@@ -6,14 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::pubsub::{InvalidTopic, Pattern};
 use antiphon::service::StreamCaller;
-use antiphon::{Payload, SendError, Style};
+use antiphon::{EncodeError, Payload, SendError, Style};
 use serde::de::DeserializeOwned;
+use serde::ser::Error as _;
 
 use crate::call::call_error::CallError;
 use crate::client::Client;
 use crate::peer::Peer;
-use crate::streams::source::Source;
+use crate::streams::published::Published;
+use crate::streams::source::{Asked, Source};
 use crate::streams::subscription::Subscription;
 use crate::text::Text;
 use crate::wait::Wait;
@@ -60,6 +63,42 @@ impl Client {
     }
 }
 
+impl Peer {
+    /// Subscribes to a topic, or to all that a pattern such as `stock.prices.*` or `stock.>` matches: await it, or
+    /// [`wait`](Subscribe::wait) for it on a thread. Each event is a [`Published`] value of type `T` with its topic.
+    /// The server has a hub: the methods `rpc.subscribe` and `rpc.unsubscribe`.
+    ///
+    /// Streams of one pattern share the subscription at the server, and the last one that is dropped ends it.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_shell::Peer) -> Result<(), Box<dyn std::error::Error>> {
+    /// use antiphon_shell::Published;
+    ///
+    /// let mut prices = peer.topic::<f64>("stock.prices.*").await?;
+    /// while let Some(price) = prices.next().await {
+    ///     let Published { topic, data } = price?;
+    ///     println!("{topic}: {data}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn topic<T: DeserializeOwned>(&self, pattern: &str) -> Subscribe<Published<T>, Self> {
+        Subscribe::of(Client::from(self.clone()), topic(pattern))
+    }
+}
+
+impl Client {
+    /// Subscribes to a topic or a pattern, as [`Peer::topic`] does. Over HTTP this fails as
+    /// [`SendError::NoPush`].
+    pub fn topic<T: DeserializeOwned>(&self, pattern: &str) -> Subscribe<Published<T>, Self> {
+        Subscribe::of(self.clone(), topic(pattern))
+    }
+}
+
+fn topic(pattern: &str) -> Result<Asked, SendError> {
+    let invalid = |why: InvalidTopic| SendError::Encode(EncodeError::custom(why));
+    Pattern::parse(pattern).map(Asked::Topic).map_err(invalid)
+}
+
 /// A subscription that is not made yet: await it in a task, or [`wait`](Self::wait) for it on a thread.
 /// `C` is what it is made by, a [`Peer`] or a [`Client`]. If it is dropped before the peer has answered,
 /// the stream is unsubscribed when the answer comes.
@@ -72,11 +111,17 @@ pub struct Subscribe<T, C> {
 
 impl<T, C> Subscribe<T, C> {
     fn new(client: Client, style: Style, params: impl Payload) -> Self {
-        let timeout = client.way().call_timeout();
-        let source = Text::of(params).map(|params| Source {
+        Self::of(
             client,
-            style,
-            params,
+            Text::of(params).map(|params| Asked::Stream(style, params)),
+        )
+    }
+
+    fn of(client: Client, asked: Result<Asked, SendError>) -> Self {
+        let timeout = client.way().call_timeout();
+        let source = asked.map(|asked| Source {
+            client,
+            asked,
             timeout,
         });
         Self {
@@ -143,8 +188,8 @@ impl<T: DeserializeOwned, C> IntoFuture for Subscribe<T, C> {
 
 impl<T, C> fmt::Debug for Subscribe<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let style = self.source.as_ref().map(|source| source.style);
-        f.debug_tuple("Subscribe").field(&style).finish()
+        let asked = self.source.as_ref().map(|source| &source.asked);
+        f.debug_tuple("Subscribe").field(&asked).finish()
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use antiphon_tokio::pubsub::{FeedLimits, FeedOverflow, TopicSettings};
 use antiphon_tokio::{
-    Config, Hub, HubConfig, OwnedError, Router, Style, SubscriptionSink, TcpServer,
+    CallError, Config, Hub, HubConfig, OwnedError, Published, Router, Style, SubscriptionError,
+    SubscriptionSink, TcpServer, connect, reconnect,
 };
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -382,4 +383,151 @@ async fn all_subscribers_see_one_order() {
     for publisher in publishers {
         publisher.join().unwrap();
     }
+}
+
+/// Waits until a condition holds.
+async fn until(mut holds: impl FnMut() -> bool) {
+    let waits = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(PATIENCE, waits).await.expect("in time");
+}
+
+// PUB-13, PUB-05, USE-15: a client reads topics as streams, and the last one that is dropped unsubscribes.
+#[tokio::test]
+async fn a_client_reads_topics_as_streams() {
+    let hub = Hub::new();
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("tcp://{}", server.local_addr());
+    let _running = server.start(Config::new(), router(&hub).into_make_service());
+    let client = connect(&*target, Config::new(), ()).await.unwrap();
+    let mut first = client.topic::<u32>("stock.prices.*").await.unwrap();
+    let mut second = client
+        .peer()
+        .unwrap()
+        .topic::<u32>("stock.prices.*")
+        .await
+        .unwrap();
+    let mut all = client.topic::<Option<u32>>("stock.>").await.unwrap();
+    assert_eq!(
+        (hub.counts().connections, hub.counts().subscriptions),
+        (1, 2)
+    );
+    hub.publish("stock.prices.ACME", &7).unwrap();
+    hub.publish("stock", &8).unwrap();
+    hub.publish("stock.news", ()).unwrap();
+    let acme = Published {
+        topic: "stock.prices.ACME".to_owned(),
+        data: 7,
+    };
+    assert_eq!(first.next().await.unwrap().unwrap(), acme);
+    assert_eq!(second.next().await.unwrap().unwrap(), acme);
+    assert_eq!(all.next().await.unwrap().unwrap().data, Some(7));
+    let news = Published {
+        topic: "stock.news".to_owned(),
+        data: None,
+    };
+    assert_eq!(all.next().await.unwrap().unwrap(), news);
+    drop(first);
+    client.call::<String>("ping", ()).await.unwrap();
+    assert_eq!(
+        hub.counts().subscriptions,
+        2,
+        "another stream has the pattern"
+    );
+    drop(second);
+    until(|| hub.counts().subscriptions == 1).await;
+    drop(all);
+    until(|| hub.counts().subscriptions == 0).await;
+    let refused = client.topic::<u32>("a.>.b").await;
+    assert!(
+        matches!(refused, Err(CallError::Rejected(_))),
+        "{refused:?}"
+    );
+    client.call::<String>("ping", ()).await.unwrap();
+}
+
+// USE-15: answer and three publications in one read lose nothing; what has another type is told in its place.
+#[tokio::test]
+async fn publications_in_the_read_of_the_answer_arrive() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = format!("tcp://{}", listener.local_addr().unwrap());
+    let serves = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut lines = Lines::on(stream);
+        lines
+            .hear(&[
+                r#"{"jsonrpc":"2.0","method":"rpc.subscribe","params":{"topic":"t.*"},"id":1}"#,
+            ])
+            .await;
+        let said = [
+            r#"{"jsonrpc":"2.0","result":{"subscribed":true},"id":1}"#.to_owned(),
+            publication("t.a", "1"),
+            publication("t.b", r#""x""#),
+            publication("u", "9"),
+            r#"{"jsonrpc":"2.0","method":"rpc.notification","params":["t.c",3]}"#.to_owned(),
+        ];
+        lines.say(&said.join("\n")).await;
+        lines
+            .hear(&[
+                r#"{"jsonrpc":"2.0","method":"rpc.unsubscribe","params":{"topic":"t.*"},"id":2}"#,
+            ])
+            .await;
+    };
+    let reads = async {
+        let client = connect(&*target, Config::new(), ()).await.unwrap();
+        let mut topics = client.topic::<u32>("t.*").await.unwrap();
+        assert_eq!(topics.next().await.unwrap().unwrap().data, 1);
+        let other = topics.next().await.unwrap();
+        assert!(
+            matches!(other, Err(SubscriptionError::Decode(_))),
+            "{other:?}"
+        );
+        let last = Published {
+            topic: "t.c".to_owned(),
+            data: 3,
+        };
+        assert_eq!(topics.next().await.unwrap().unwrap(), last);
+        drop(topics);
+        client
+    };
+    let (client, ()) = tokio::join!(reads, serves);
+    drop(client);
+}
+
+// PUB-17, PUB-07: a stream that opted in goes on after a reconnect, and says so; another one ends.
+#[tokio::test]
+async fn topics_are_subscribed_again_on_request() {
+    let hub = Hub::new();
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr();
+    let running = server.start(Config::new(), router(&hub).into_make_service());
+    let client = reconnect(&*format!("tcp://{address}"), Config::new(), ())
+        .await
+        .unwrap();
+    let mut stays = client.topic::<u32>("t").resubscribe().await.unwrap();
+    let mut ends = client.topic::<u32>("t").await.unwrap();
+    hub.publish("t", &1).unwrap();
+    assert_eq!(stays.next().await.unwrap().unwrap().data, 1);
+    assert_eq!(ends.next().await.unwrap().unwrap().data, 1);
+    running.shutdown(Duration::ZERO).await;
+    let server = TcpServer::bind(address).await.unwrap();
+    let _running = server.start(Config::new(), router(&hub).into_make_service());
+    let ended = ends.next().await.unwrap();
+    assert!(
+        matches!(ended, Err(SubscriptionError::Ended(_))),
+        "{ended:?}"
+    );
+    let again = timeout(PATIENCE, stays.next())
+        .await
+        .expect("in time")
+        .unwrap();
+    assert!(
+        matches!(again, Err(SubscriptionError::Resubscribed { .. })),
+        "{again:?}"
+    );
+    until(|| hub.publish("t", &2).unwrap() == 1).await;
+    assert_eq!(stays.next().await.unwrap().unwrap().data, 2);
 }
