@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_tokio::{
-    Config, ConnectionConfig, OwnedError, Peer, Router, SendError, Style, SubscriptionSink,
-    TcpServer, connect,
+    Config, ConnectionConfig, OwnedError, Peer, Router, SendError, StreamEnd, Style,
+    SubscriptionError, SubscriptionSink, TcpServer, connect,
 };
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::io::AsyncWriteExt;
@@ -502,6 +502,13 @@ async fn a_client_of_ours_reads_to_the_end() {
     for expected in 0..3 {
         assert_eq!(ticks.next().await.unwrap().unwrap(), expected);
     }
+    assert!(ticks.next().await.is_none(), "an end in order is the end");
     let mut failing = client.subscribe::<u32>(fail, ()).await.unwrap();
     assert_eq!(failing.next().await.unwrap().unwrap(), 1);
+    let ended = failing.next().await.unwrap();
+    let Err(SubscriptionError::Ended(StreamEnd::GivenUp(why))) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(why.as_str(), r#"{"code":1001,"message":"no more"}"#);
+    assert!(failing.next().await.is_none());
 }
