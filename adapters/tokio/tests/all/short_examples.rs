@@ -19,7 +19,7 @@ use crate::programs::example;
 const LONG: Duration = Duration::from_secs(60);
 
 /// How many lines of code each example may have: lines that are neither blank nor a comment.
-const MAX_CODE_LINES: [(&str, usize, &str); 6] = [
+const MAX_CODE_LINES: [(&str, usize, &str); 7] = [
     (
         "block_follower",
         40,
@@ -35,6 +35,11 @@ const MAX_CODE_LINES: [(&str, usize, &str); 6] = [
         "mcp_tools",
         200,
         include_str!("../../examples/mcp_tools.rs"),
+    ),
+    (
+        "stock_prices",
+        60,
+        include_str!("../../examples/stock_prices.rs"),
     ),
     ("tcp_echo", 20, include_str!("../../examples/tcp_echo.rs")),
     (
@@ -427,6 +432,25 @@ async fn the_follower_of_blocks_misses_none_while_its_node_restarts() {
         assert_eq!(told.recv_timeout(LONG).expect("a report"), gap);
     }
     drop(program);
+}
+
+// EXA-06
+#[test]
+fn the_prices_reach_who_has_subscribed() {
+    let ran = example("stock_prices").output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let price = r#"stock.prices.AAPL: 150.25 at "2026-01-15T10:30:00Z""#;
+    let expected = [
+        "1 connection gets the price",
+        price,
+        price,
+        r#"rpc.subscribe.batch: {"subscribed":["stock.prices.AAPL","news.>"]}"#,
+        r#"rpc.unsubscribe: {"unsubscribed":true}"#,
+        r#"rpc.unsubscribe.batch: {"unsubscribed":["news.>"]}"#,
+        "0 connections get the news",
+    ];
+    let printed = String::from_utf8(ran.stdout).expect("text");
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
 }
 
 #[cfg(feature = "websocket")]
