@@ -17,8 +17,8 @@ use crate::error_profile::ErrorProfile;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TopicSettings {
-    /// The most subscriptions of one connection. Default 256. A subscription needs about 100 bytes, and
-    /// about 50 bytes and its text for each token of its topic that no other topic has at that place. One
+    /// The most subscriptions of one connection. Default 256. A subscription needs about 70 bytes, and
+    /// about 60 bytes and its text for each token of its topic that no other topic has at that place. One
     /// more is answered −32002.
     pub max_per_connection: usize,
     /// The most subscriptions of all connections. Default 100 000, which is about 20 MB; at most

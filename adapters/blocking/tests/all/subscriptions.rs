@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use antiphon::ReconnectStrategy;
 use antiphon_blocking::{
-    CallError, ClientConfig, Config, Link, PartialResult, Style, Subscription, SubscriptionError,
-    attach, reconnect,
+    CallError, ClientConfig, Config, Hub, Link, OwnedError, PartialResult, Published, Router,
+    Style, Subscription, SubscriptionError, SubscriptionSink, TcpServer, attach, connect,
+    reconnect,
 };
 
 use crate::support::{ByHand, LONG, within};
@@ -177,5 +178,32 @@ fn a_subscription_that_is_refused_says_so() {
         let heads = peer.subscribe::<u32>(Style::ETHEREUM, &["newHeads"]).wait();
         assert!(matches!(heads, Err(CallError::Remote(_))));
         serving.join().unwrap();
+    });
+}
+
+// USE-15, USE-36, PUB-03: a server on threads sends from a thread of its own, and publishes.
+#[test]
+fn a_server_on_threads_sends_events_and_publishes() {
+    within(LONG, || {
+        let ticks = Style::named("subscribe", "tick", "unsubscribe");
+        let hub = Hub::new();
+        let counts = |n: u32, sink: SubscriptionSink<u32>| {
+            thread::spawn(move || (0..n).try_for_each(|i| sink.send(&i).wait()));
+            Ok::<_, OwnedError>(())
+        };
+        let router = Router::new().subscription(ticks, ["n"], counts).hub(&hub);
+        let server = TcpServer::bind("127.0.0.1:0").unwrap();
+        let target = format!("tcp://{}", server.local_addr().unwrap());
+        let _running = server.start(Config::new(), move |_| router.clone());
+        let client = connect(&*target, Config::new(), ()).unwrap();
+        let seen = client.subscribe::<u32>(ticks, &[3]).wait().unwrap();
+        let seen: Result<Vec<u32>, _> = seen.into_iter().collect();
+        assert_eq!(seen.unwrap(), [0, 1, 2]);
+        let mut news = client.topic::<u32>("news.*").wait().unwrap().into_iter();
+        let publishing = hub.clone();
+        let published = thread::spawn(move || publishing.publish("news.sport", &7).unwrap());
+        let Published { topic, data } = news.next().unwrap().unwrap();
+        assert_eq!((topic.as_str(), data), ("news.sport", 7));
+        assert_eq!(published.join().unwrap(), 1);
     });
 }
