@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod answers;
+mod diverted;
 mod ends;
 mod layer;
 mod order;
