@@ -149,11 +149,83 @@ fn progress() {
         let _ = style.params(json(b"1"), &Refusing);
         let deep = [b"[".repeat(128), b"]".repeat(128)].concat();
         assert!(style.params(json(b"1"), &json(&deep)).is_err());
+        let why = ErrorObject::new(-32000, "gone");
+        let ended = style.end_params(json(b"1"), &why).expect("JSON");
+        assert_eq!(
+            style.read(ended.as_json()).is_some(),
+            style == Style::MCP_PROGRESS
+        );
+        if style.subscribe_method().is_some() {
+            let (id, why) = style.read_end(ended.as_json()).expect("an end");
+            assert_eq!((id.as_str(), why.get("code").is_some()), ("1", true));
+        }
+        let both = br#"{"subscription":1,"result":2,"error":3}"#;
+        assert_eq!(style.read_end(json(both)), None);
+        assert_eq!(style.read_end(json(b"{}")), None);
+        assert!(
+            style
+                .end_params(json(b"1"), &why.with_data(json(&deep)))
+                .is_err()
+        );
     }
+    subscriptions();
     assert_eq!(CallId::new(7, 8).connection(), 7);
     for profile in [ErrorProfile::Antiphon, ErrorProfile::Lsp] {
         assert!(profile.not_initialized().code() < 0);
     }
+}
+
+/// A style says how a stream begins, and which events are its.
+fn subscriptions() {
+    let all = [
+        Style::SUBSTRATE_NEW_HEADS,
+        Style::SUBSTRATE_FINALIZED_HEADS,
+        Style::SOLANA_ACCOUNT,
+        Style::SOLANA_LOGS,
+        Style::SOLANA_SLOT,
+        Style::named("a", "b", "c"),
+    ];
+    for style in all {
+        assert!(style.subscribe_method() != style.unsubscribe_method());
+        assert!(style.ask((), "mine").is_err());
+    }
+    assert_eq!(Style::LSP_PARTIAL_RESULTS.subscribe_method(), None);
+    assert_eq!(Style::LSP_PARTIAL_RESULTS.unsubscribe_method(), None);
+    for profile in [
+        ErrorProfile::Antiphon,
+        ErrorProfile::WebSocketDraft,
+        ErrorProfile::Lsp,
+        ErrorProfile::Mcp,
+    ] {
+        assert_eq!(
+            profile.too_many_subscriptions().code(),
+            profile.busy().code()
+        );
+    }
+    // Alone, and in a batch of two, of which the first answer waits for the second.
+    let one = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
+    let two = format!("[{one},{}]", one.replace("1}", "2}"));
+    for (text, marked) in [(one, [true, true]), (&two, [false, true])] {
+        let mut conn: Connection = Connection::new(Config::new());
+        let text = format!("{text}\n");
+        let mut input = Input::stream(text.as_bytes());
+        let (mut tokens, mut marks) = (Vec::new(), Vec::new());
+        while let Some(Event::Request(request)) = conn.poll_event(&mut input) {
+            marks.extend(conn.answer_mark(request.token.key()));
+            tokens.push(request.token);
+        }
+        let key = tokens[0].key();
+        assert!(!conn.is_answered(marks[0]));
+        for (token, is_answered) in tokens.into_iter().zip(marked) {
+            assert!(conn.respond(token, ()).is_ok());
+            assert_eq!(conn.is_answered(marks[0]), is_answered);
+        }
+        assert_eq!(conn.answer_mark(key), None);
+        let other: Connection = Connection::new(Config::new());
+        assert_eq!(other.answer_mark(key), None);
+    }
+    let error: OwnedError = SendError::Full.into();
+    assert_eq!(error.code(), -32603);
 }
 
 /// Of four calls that wait, three leave joined in one batch, under any framing.
