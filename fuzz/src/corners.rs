@@ -223,6 +223,7 @@ fn subscriptions() {
         assert_eq!(conn.answer_mark(key), None);
         let other: Connection = Connection::new(Config::new());
         assert_eq!(other.answer_mark(key), None);
+        assert!(other.is_answered(marks[0]));
     }
     let error: OwnedError = SendError::Full.into();
     assert_eq!(error.code(), -32603);
