@@ -172,8 +172,9 @@ def main():
         print(f"SKIPPED: the figures were made with {made_with}, this is {compiler()}")
         return 3
     if mode == "--prove":
-        rose, _ = compare(ours(count(build("extra_pass"))), figures)
-        caught = [line for line in rose if line.startswith("parse ")]
+        # Only reading passes over bytes of the peer.
+        reads = {name: figure for name, figure in figures.items() if name.startswith("parse ")}
+        caught, _ = compare(ours(count(build("extra_pass"), *reads)), reads)
         print("\n".join(caught))
         print(f"one more pass over the bytes: {len(caught)} operations rose")
         return 0 if len(caught) >= 14 else 1
