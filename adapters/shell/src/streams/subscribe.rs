@@ -148,8 +148,10 @@ impl<T> Subscribe<T, Client> {
     /// event before it and the first one after it is missing. Without this, a stream ends with its
     /// connection, because a subscription may have effects at the server.
     ///
-    /// The client subscribes while the program waits for the next event. On a client of one connection,
-    /// made by `connect`, this has no effect.
+    /// The client subscribes while the program waits for the next event. It waits for a connection as long
+    /// as there are attempts at one; if the server then refuses, or does not answer within the
+    /// [`timeout`](Self::timeout), the stream ends. On a client of one connection, made by `connect`, this has
+    /// no effect.
     pub fn resubscribe(mut self) -> Self {
         self.resubscribes = true;
         self
