@@ -531,3 +531,25 @@ async fn topics_are_subscribed_again_on_request() {
     until(|| hub.publish("t", &2).unwrap() == 1).await;
     assert_eq!(stays.next().await.unwrap().unwrap().data, 2);
 }
+
+// PUB-01, ARC-17: without a hub there are no such methods.
+#[tokio::test]
+async fn a_router_without_a_hub_has_no_topics() {
+    let router = Router::new().method("ping", [], || Ok::<_, OwnedError>("pong"));
+    let mut lines = Lines::to(Config::new(), router).await;
+    for method in [
+        "rpc.subscribe",
+        "rpc.unsubscribe",
+        "rpc.subscribe.batch",
+        "rpc.unsubscribe.batch",
+    ] {
+        lines
+            .say(&format!(
+                r#"{{"jsonrpc":"2.0","method":"{method}","params":["t"],"id":1}}"#
+            ))
+            .await;
+        let refused =
+            r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":1}"#;
+        lines.hear(&[refused]).await;
+    }
+}
