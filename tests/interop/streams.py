@@ -1,0 +1,99 @@
+"""Topics and subscriptions with programs of other authors, over WebSocket."""
+
+from checklist import TIMEOUT, same
+from libraries import foreign_server, js, py
+from raw_client import Client
+from suite import case, node_env, rust
+from web_libraries import RUNTIMES, on, over
+from wire import run_once
+
+
+def works(command, *wanted):
+    """Runs a program to its end; it must have seen exactly this."""
+    code, out, err = run_once(command, env=node_env(), timeout=TIMEOUT)
+    *lines, last = out.decode().split() or [""]
+    assert (code, last) == (0, "ok"), err.decode(errors="replace")[-2000:]
+    seen = [word for word in lines if word != "seen"]
+    same(seen, list(wanted))
+    return " ".join(seen)
+
+
+def layered(*options):
+    """The URL of a server of ours with topics and blocks."""
+    return over("ws", "--layers", *options)
+
+
+def options_of(runtime):
+    return ("--runtime", runtime) if runtime else ()
+
+
+for runtime in RUNTIMES:
+    # EXA-06 PUB-02 PUB-03 PUB-04 PUB-05 PUB-06 PUB-09 PUB-10 PUB-11 TST-18
+    @case(f"topics with websockets (PyPI){on(runtime)}", ("pypi:websockets", "target:ws"))
+    def topics_python(options=options_of(runtime)):
+        return works([*py("topics_client.py"), layered(*options)])
+
+    # EXA-06 PUB-02 PUB-03 PUB-05 PUB-10 PUB-11 TST-18
+    @case(f"topics with ws (npm){on(runtime)}", ("npm:ws", "target:ws"))
+    def topics_node(options=options_of(runtime)):
+        return works([*js("topics_client.cjs"), layered(*options)])
+
+
+# PUB-03
+@case("topics with jsonrpc-websocket (PyPI)", ("pypi:jsonrpc_websocket", "target:ws"))
+def topics_jsonrpc_websocket():
+    return works([*py("jsonrpc_websocket_topics.py"), layered()])
+
+
+# PUB-03
+@case("topics with json-rpc-2.0 (npm)", ("npm:json-rpc-2.0", "npm:ws", "target:ws"))
+def topics_json_rpc_2_0():
+    return works([*js("json_rpc_2_0_topics.cjs"), layered()])
+
+
+# The programs that follow blocks: what they need, their commands, and what they have seen.
+FOLLOWERS = {
+    "viem": ("npm:viem", js("viem_heads.cjs"), ("heads", "numbers", "blocks")),
+    "ethers": ("npm:ethers", js("ethers_heads.cjs"), ("numbers", "block", "heads", "unsubscribe")),
+    "web3.py": ("pypi:web3", py("web3_heads.py"), ("stream", "handlers")),
+    "jsonrpsee": ("rust:jsonrpsee_streams", [rust("jsonrpsee_streams"), "follow"],
+                  ("heads", "two", "dropped", "end", "refused")),
+}
+
+for name, (need, command, wanted) in FOLLOWERS.items():
+    for runtime in RUNTIMES:
+        # USE-15 TST-15
+        @case(f"{name} follows the blocks of server ws{on(runtime)}", (need, "target:ws"))
+        def follows(command=command, wanted=wanted, options=options_of(runtime)):
+            return works([*command, layered("--preset", "ethereum", *options)], *wanted)
+
+
+def heights(client, subscription, count):
+    """Reads so many events; their heights are contiguous. Gives the last."""
+    last = None
+    for _ in range(count):
+        event = client.do("event", subscription=subscription, timeout_ms=5000)["event"]
+        height = int(event["number"], 16)
+        assert last is None or height == last + 1, f"{last}, then {height}"
+        last = height
+    return last
+
+
+for runtime in RUNTIMES:
+    # USE-15
+    @case(f"a client ws follows jsonrpsee's server{on(runtime)}", ("rust:jsonrpsee_streams", "target:ws"))
+    def follows_jsonrpsee(options=options_of(runtime)):
+        _, port = foreign_server([rust("jsonrpsee_streams"), "server"])
+        client = Client(f"ws://127.0.0.1:{port}/", options=("--preset", "ethereum", *options))
+        first, second = (client.do("subscribe", method="eth_subscribe", params=["newHeads"])["subscription"]
+                         for _ in range(2))
+        assert first != second
+        same(client.call("followers", []), {"result": 2})
+        for subscription in (first, second):
+            heights(client, subscription, 15)
+        same(client.do("unsubscribe", subscription=first), {"ok": True})
+        while client.call("followers", []) != {"result": 1}:
+            pass
+        heights(client, second, 15)
+        same(client.do("wait", method="eth_subscription", timeout_ms=100), {"timeout": True})
+        assert client.end() == 0
