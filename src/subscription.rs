@@ -300,6 +300,24 @@ impl Style {
         Some((id, event))
     }
 
+    /// Returns the id and the reason from the params of a notification by which the peer gives a stream up:
+    /// it has `error` in place of the event, as a jsonrpsee server sends it. `None` for other params, and if
+    /// a stream ends with the request that asked for it.
+    ///
+    /// ```
+    /// use antiphon::{Json, Style};
+    /// let params = Json::parse_str(r#"{"subscription":7,"error":"too slow"}"#).unwrap();
+    /// let (id, why) = Style::ETHEREUM.read_end(params).unwrap();
+    /// assert_eq!((id.as_str(), why.as_str()), ("7", "\"too slow\""));
+    /// ```
+    pub fn read_end<'a>(&self, params: Json<'a>) -> Option<(Json<'a>, Json<'a>)> {
+        self.unsubscribe_method()?;
+        let is_event = self.event.is_none_or(|name| params.get(name).is_some());
+        let id = params.get(self.id).filter(is_id)?;
+        let why = params.get("error").filter(|_| !is_event)?;
+        Some((id, why))
+    }
+
     /// Adds a token to params, to ask for events. It replaces a token that they have.
     ///
     /// ```

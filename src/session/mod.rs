@@ -17,6 +17,7 @@
 //! | `events` | gives events of streams to their routes |
 //! | `routes` | the table of routes: which notification belongs to which stream, and what waits for its reader |
 //! | `streams` | the ids of the open streams of one style |
+//! | `unsubscribe` | streams that nobody reads any more |
 //! | `unserved` | reports of messages that nobody serves |
 //! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
 //! | `report` | what went wrong, for a log |
@@ -39,6 +40,7 @@ mod streams;
 mod tests;
 mod ticket;
 mod unserved;
+mod unsubscribe;
 mod wire;
 
 pub use ending::grace;

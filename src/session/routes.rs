@@ -12,8 +12,7 @@
 //! brings the id. Then the route opens while that answer is settled, because the first event may be in
 //! the same read.
 //!
-//! A stream whose reader is gone is unsubscribed. Until that is answered its events are ignored. A call
-//! that opens a stream may be given up before its answer; then an id that comes late is unsubscribed too.
+//! The streams that nobody reads any more are in `unsubscribe`.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,9 +26,6 @@ use crate::id::CallId;
 use crate::json::{Json, OwnedJson};
 use crate::subscription::{Style, is_id};
 use crate::time::Instant;
-
-/// The most calls whose answer may still bring the id of a stream that nobody reads.
-const MAX_LATE: usize = 1024;
 
 /// How many events of a route may wait for its reader, and what happens to more. All that wait in a
 /// session have at most [`max_queued_bytes`](super::SessionConfig::max_queued_bytes) bytes; beyond that a
@@ -69,6 +65,8 @@ pub enum Routed {
     Event(OwnedJson),
     /// So many events were dropped at this place, because the route was full.
     Lost(u64),
+    /// The peer has given the stream up, for this reason. Nothing comes after it.
+    GivenUp(OwnedJson),
 }
 
 /// How a call has ended.
@@ -87,13 +85,13 @@ pub(super) enum CallEnd<'a> {
 pub(super) struct Routes {
     /// The ids of open routes, by the notification that carries their events.
     streams: BTreeMap<&'static str, Streams>,
-    routes: BTreeMap<RouteId, Route>,
+    pub(super) routes: BTreeMap<RouteId, Route>,
     /// The routes that end or open at the end of a call, by the call's number.
-    calls: BTreeMap<u64, RouteId>,
+    pub(super) calls: BTreeMap<u64, RouteId>,
     /// Calls that were given up before their answer brought the id of a stream, by their numbers.
-    late: BTreeMap<u64, Style>,
+    pub(super) late: BTreeMap<u64, Style>,
     /// The routes of streams that are to be unsubscribed.
-    unsubscribed: BTreeSet<RouteId>,
+    pub(super) unsubscribed: BTreeSet<RouteId>,
     /// The routes that have got events since they were polled.
     ready: BTreeSet<RouteId>,
     /// How many bytes all waiting events have.
@@ -101,11 +99,13 @@ pub(super) struct Routes {
     next: u64,
 }
 
-struct Route {
-    style: Style,
+pub(super) struct Route {
+    pub(super) style: Style,
     bound: Bound,
-    life: Life,
+    pub(super) life: Life,
     ring: VecDeque<Waiting>,
+    /// Whether the last one in the ring is no event, but the reason why the peer has given the stream up.
+    is_given_up: bool,
     /// How many events were dropped after the last one in the ring.
     lost: u64,
     /// How many events were dropped since the last report of them.
@@ -119,11 +119,11 @@ struct Waiting {
 }
 
 /// ```text
-///   New ── its call is sent ──▶ Opening ── an id ──▶ Open ── end of its call, or of the connection ──▶ Ended
-///                                  │                  └── closed ──▶ Muted ── unsubscribed ──▶ (none)
-///                                  └── no id, or no answer ─────────────────────────────────────────▲ Ended
+///   New ── its call is sent ──▶ Opening ── an id ──▶ Open ── closed ──▶ Muted ── unsubscribed ──▶ removed
+///                                  │ no id             │ its end, or that of its call or the connection
+///                                  └───────────────────┴──▶ Ended ── closed ──▶ removed
 /// ```
-enum Life {
+pub(super) enum Life {
     /// The answer to a call that is not sent yet will bring the id.
     New,
     /// The answer to this call brings the id.
@@ -171,7 +171,7 @@ impl Routes {
         self.insert(style, bound, life)
     }
 
-    fn insert(&mut self, style: Style, bound: Bound, life: Life) -> RouteId {
+    pub(super) fn insert(&mut self, style: Style, bound: Bound, life: Life) -> RouteId {
         let number = RouteId::new(self.next);
         self.next += 1;
         let route = Route {
@@ -179,6 +179,7 @@ impl Routes {
             bound,
             life,
             ring: VecDeque::new(),
+            is_given_up: false,
             lost: 0,
             unreported: 0,
         };
@@ -216,7 +217,13 @@ impl Routes {
         max_bytes: usize,
     ) -> Option<Option<(CallId, Extend)>> {
         let streams = self.streams.get_mut(&*notification.method)?;
-        let (id, event) = streams.style.read(notification.params?)?;
+        let params = notification.params?;
+        let Some((id, event)) = streams.style.read(params) else {
+            let (id, why) = streams.style.read_end(params)?;
+            let route = *streams.ids.get(&*key(id))?;
+            self.give_up(route, why.to_owned_json(), max_bytes);
+            return Some(None);
+        };
         let id = key(id);
         match streams.ids.get(&*id) {
             Some(&route) => Some(self.push(route, event.to_owned_json(), max_bytes)),
@@ -225,6 +232,19 @@ impl Routes {
                 Some(None)
             }
             None => None,
+        }
+    }
+
+    /// Ends a route whose stream the peer has given up, for this reason.
+    fn give_up(&mut self, number: RouteId, why: OwnedJson, max_bytes: usize) {
+        self.push(number, why, max_bytes);
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        if matches!(route.life, Life::Open { .. }) {
+            route.is_given_up = route.lost == 0;
+            let (style, life) = (route.style, mem::replace(&mut route.life, Life::Ended));
+            self.end(style, life);
         }
     }
 
@@ -324,7 +344,7 @@ impl Routes {
 
     /// Puts a route into the table, under the id that an answer has brought, and gives it the events that
     /// were kept.
-    fn enter(&mut self, number: RouteId, style: Style, id: Box<[u8]>, max_bytes: usize) {
+    pub(super) fn enter(&mut self, number: RouteId, style: Style, id: Box<[u8]>, max_bytes: usize) {
         let streams = self.streams_of(style);
         let kept = streams.take_kept(&id);
         // The peer may use an id again after it has ended the stream that had it.
@@ -348,7 +368,7 @@ impl Routes {
     }
 
     /// Takes a route that has ended out of the table of ids.
-    fn end(&mut self, style: Style, life: Life) -> Option<Report> {
+    pub(super) fn end(&mut self, style: Style, life: Life) -> Option<Report> {
         let streams = self.streams.get_mut(style.method())?;
         let report = match life {
             Life::Opening(_) => streams.end_opening(),
@@ -362,57 +382,6 @@ impl Routes {
             self.streams.remove(style.method());
         }
         report
-    }
-
-    /// Notes that the answer to a call that was given up may still bring the id of a stream.
-    fn expect_late(&mut self, call: CallId, style: Style) {
-        self.late.insert(call.number(), style);
-        if self.late.len() > MAX_LATE {
-            self.late.pop_first();
-        }
-    }
-
-    /// Takes the answer to a call that was given up, if it brings the id of a stream: the stream is
-    /// unsubscribed. Returns false for any other answer.
-    pub(super) fn take_late(&mut self, call: u64, answer: Json<'_>, max_bytes: usize) -> bool {
-        let Some(style) = self.late.remove(&call) else {
-            return false;
-        };
-        if is_id(&answer) {
-            let id: Box<[u8]> = key(answer).into();
-            let bound = Bound {
-                max_events: 0,
-                overflow: Overflow::DropOldest,
-            };
-            let muted = Life::Muted {
-                id: id.clone(),
-                events: 0,
-            };
-            let number = self.insert(style, bound, muted);
-            self.enter(number, style, id, max_bytes);
-            self.unsubscribed.insert(number);
-        }
-        true
-    }
-
-    /// Returns a route whose stream is to be unsubscribed, with the method and the id.
-    pub(super) fn next_unsubscribed(&self) -> Option<(RouteId, &'static str, &[u8])> {
-        let number = *self.unsubscribed.first()?;
-        let route = self.routes.get(&number)?;
-        match &route.life {
-            Life::Muted { id, .. } => Some((number, route.style.unsubscribe_method()?, id)),
-            _ => None,
-        }
-    }
-
-    /// Notes the call that unsubscribes the stream of a route. Without one the route is removed.
-    pub(super) fn unsubscribing(&mut self, number: RouteId, call: Option<CallId>) {
-        self.unsubscribed.remove(&number);
-        if let Some(call) = call {
-            self.calls.insert(call.number(), number);
-        } else if let Some(route) = self.routes.remove(&number) {
-            self.end(route.style, route.life);
-        }
     }
 
     /// Ends all routes, because the connection has ended.
@@ -442,7 +411,10 @@ impl Routes {
             return Err(route.report());
         };
         self.bytes -= event.as_str().len();
-        Ok(Routed::Event(event))
+        Ok(match route.is_given_up && route.ring.is_empty() {
+            true => Routed::GivenUp(event),
+            false => Routed::Event(event),
+        })
     }
 
     /// Closes a route, because nobody reads it any more.

@@ -39,6 +39,7 @@ pub(super) fn events(session: &mut Session<u32>, route: RouteId) -> Vec<String> 
         all.push(match routed {
             Routed::Event(event) => event.into_string(),
             Routed::Lost(lost) => format!("-{lost}"),
+            Routed::GivenUp(why) => format!("given up: {}", why.as_str()),
         });
     }
     all

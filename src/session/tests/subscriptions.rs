@@ -236,3 +236,45 @@ fn many_streams_of_one_style_are_told_apart() {
         "report: 1 events that belong to no stream: eth_subscription"
     );
 }
+
+/// The notification by which the peer gives a stream up.
+fn given_up(id: &str, why: &str) -> String {
+    event(id, why).replace("\"result\"", "\"error\"")
+}
+
+// USE-15
+#[test]
+fn a_server_that_gives_a_stream_up_ends_it_with_its_reason() {
+    let (mut session, route) = followed();
+    ready(&mut session);
+    session.handle_input(given_up("7", "\"too slow\"").as_bytes());
+    assert_eq!(ready(&mut session), [route]);
+    assert!(!session.is_route_open(route));
+    let expected = ["1", "given up: \"too slow\""];
+    assert_eq!(events(&mut session, route), expected);
+    assert_eq!(work(&mut session), [""; 0]);
+    // It has ended at the peer, so there is nothing to unsubscribe.
+    session.close_route(route);
+    assert_eq!(unsubscribed(&mut session), "");
+    // The end of an unknown stream, and one that has an event, too.
+    session.handle_input(given_up("7", "1").as_bytes());
+    assert_eq!(work(&mut session), [EVENT]);
+    let (mut session, route) = followed();
+    let both = event("7", "2").replace("\"result\"", "\"error\":1,\"result\"");
+    session.handle_input(both.as_bytes());
+    assert_eq!(events(&mut session, route), ["1", "2"]);
+    // The reason counts as an event does, and the oldest makes space for it.
+    let mut config = SessionConfig::from(Config::ethereum());
+    config.max_queued_bytes = 4;
+    let mut session = idle(config);
+    let (call, route) = subscribe(&mut session, None);
+    let read = [answer(call, "7"), event("7", "111"), given_up("7", "22")];
+    session.handle_input(read.concat().as_bytes());
+    assert_eq!(events(&mut session, route), ["-1", "given up: 22"]);
+    // A stream that is being unsubscribed may be given up meanwhile.
+    let (mut session, route) = followed();
+    session.close_route(route);
+    session.handle_input(given_up("7", "1").as_bytes());
+    assert_eq!(unsubscribed(&mut session), unsubscribe("7", 2));
+    assert_eq!(work(&mut session), [""; 0]);
+}

@@ -12,9 +12,6 @@ use crate::call::route::{Route, Wanted};
 use crate::client::Client;
 use crate::text::Text;
 
-/// The time for one wait for a connection. After it the next wait begins.
-const LONG: Duration = Duration::from_secs(60 * 60);
-
 /// What a stream is made of, once and after each reconnect.
 pub(crate) struct Source {
     pub(crate) client: Client,
@@ -48,10 +45,7 @@ impl Source {
     /// Makes the call over the next connection of the client, or over those that come after it.
     pub(crate) async fn subscribe_again(&self) -> Result<Opened, CallError> {
         loop {
-            match self.client.wait_open(LONG).await {
-                Err(CallError::NoConnection(error)) if !error.is_final() => continue,
-                opened => opened?,
-            }
+            self.client.wait_open(Duration::MAX).await?;
             match self.subscribe().await {
                 // The connection was lost again.
                 Err(CallError::NoConnection(error)) if !error.is_final() => {}

@@ -85,6 +85,8 @@ pub enum SubscriptionError {
 pub enum StreamEnd {
     /// The connection has ended. The error says why; `None` if this side has ended it.
     Closed(Option<io::Error>),
+    /// The peer has given the stream up, for this reason, as a jsonrpsee server may.
+    GivenUp(OwnedJson),
     /// The peer has given the id of the stream to another one.
     IdReused,
     /// The call has failed: the one that should open the stream again, or the one whose results it has.
@@ -123,6 +125,7 @@ impl<T: DeserializeOwned> Subscription<T> {
         loop {
             match &mut self.state {
                 State::Open(route) => match ready!(route.poll(cx.waker())) {
+                    Some(Routed::GivenUp(why)) => return self.end(StreamEnd::GivenUp(why)),
                     Some(routed) => return Poll::Ready(Some(item(routed))),
                     None => {
                         let end = end_of(route);
@@ -161,8 +164,9 @@ pub(crate) fn item<T: DeserializeOwned>(routed: Routed) -> Result<T, Subscriptio
     match routed {
         Routed::Event(event) => event.as_json().decode().map_err(SubscriptionError::Decode),
         Routed::Lost(events) => Err(SubscriptionError::Lagged(events)),
-        // A later version of the core may have more to tell, which is missing here.
-        _ => Err(SubscriptionError::Lagged(0)),
+        Routed::GivenUp(why) => Err(SubscriptionError::Ended(StreamEnd::GivenUp(why))),
+        // A later version of the core may have other items, which count as one event.
+        _ => Err(SubscriptionError::Lagged(1)),
     }
 }
 
@@ -240,6 +244,7 @@ impl fmt::Display for StreamEnd {
         match self {
             Self::Closed(Some(error)) => error.fmt(f),
             Self::Closed(None) => f.write_str("this side has ended the connection"),
+            Self::GivenUp(why) => write!(f, "the peer has given it up: {}", why.as_str()),
             Self::IdReused => f.write_str("the peer has given its id to another stream"),
             Self::Call(error) => error.fmt(f),
         }

@@ -306,7 +306,17 @@ async fn a_stream_ends_with_its_connection_and_says_why() {
     assert_eq!(next(&mut stream, 2).await, ["1", ended]);
     assert!(stream.next().await.is_none());
 
+    let (peer, mut node_side, _) = node(Config::ethereum());
+    let read = read.clone() + &event("7", "\"slow\"").replace("result", "error");
+    let mut stream = followed(&peer, &mut node_side, 1, &read).await;
+    let ended = "the stream has ended: the peer has given it up: \"slow\"";
+    assert_eq!(next(&mut stream, 2).await, ["1", ended]);
+    assert!(stream.next().await.is_none());
+    drop(stream);
+    assert!(!node_side.has_line().await);
+
     // The peer gives the id to another stream.
+    let read = answer(1, "7") + &event("7", "1");
     let (peer, mut node_side, _) = node(Config::ethereum());
     let mut stream = followed(&peer, &mut node_side, 1, &read).await;
     let mut other = followed(&peer, &mut node_side, 2, &answer(2, "7")).await;
