@@ -95,5 +95,24 @@ for runtime in RUNTIMES:
         while client.call("followers", []) != {"result": 1}:
             pass
         heights(client, second, 15)
+        # The server gives this one up after three blocks.
+        short = client.do("subscribe", method="eth_subscribe", params=["newHeads", 3])["subscription"]
+        same(heights(client, short, 3), 3)
+        assert "there are no more blocks" in client.do("event", subscription=short)["ended"]
+        # All of them were events of their streams.
         same(client.do("wait", method="eth_subscription", timeout_ms=100), {"timeout": True})
+        same(client.do("unsubscribe", subscription=second), {"ok": True})
+        same(client.do("event", subscription=second), {"error_line": "no such subscription"})
         assert client.end() == 0
+
+
+# USE-15
+@case("a client ws follows a server ws of ours, until that ends", ("target:ws",))
+def follows_ours():
+    client = Client(layered("--preset", "ethereum"), options=("--preset", "ethereum"))
+    subscription = client.do("subscribe", method="eth_subscribe", params=["newHeads", 12])["subscription"]
+    heights(client, subscription, 12)
+    assert "Stream completed" in client.do("event", subscription=subscription)["ended"]
+    same(client.do("subscribe", method="eth_subscribe", params=["logs"])["error"]["code"], -32602)
+    same(client.do("subscribe", method="subscribe"), {"error_line": "no such subscription"})
+    assert client.end() == 0

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use antiphon::service::{Discovery, Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result};
+use antiphon::service::{
+    Discovery, Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result,
+};
 use antiphon::{ErrorObject, Json, JsonKind, OwnedError, OwnedJson};
 use antiphon_net::{ConnectionConfig, Dispatcher, Pool, Request};
 use serde::Serialize;

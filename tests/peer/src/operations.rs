@@ -113,7 +113,9 @@ impl Client<'_> {
         }
         let Some(method) = method else {
             return Answer::Line(match &*name {
-                "call" | "notify" | "wait" | "asked" | "answer" | "subscribe" => "method is missing",
+                "call" | "notify" | "wait" | "asked" | "answer" | "subscribe" => {
+                    "method is missing"
+                }
                 "event" | "unsubscribe" => "subscription is missing",
                 "batch" | "calls" => "items is missing",
                 _ => "no such op",
