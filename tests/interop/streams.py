@@ -1,8 +1,9 @@
-"""Topics and subscriptions with programs of other authors, over WebSocket."""
+"""Topics and subscriptions: by this driver alone, and with programs of other authors over WebSocket."""
 
 from checklist import TIMEOUT, same
 from libraries import foreign_server, js, py
 from raw_client import Client
+from raw_server import FORMS, code_of, ok, served
 from suite import case, node_env, rust
 from web_libraries import RUNTIMES, on, over
 from wire import run_once
@@ -25,6 +26,49 @@ def layered(*options):
 
 def options_of(runtime):
     return ("--runtime", runtime) if runtime else ()
+
+
+def told(method, **params):
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+# PUB-02 PUB-03 USE-15
+@case("layers {form}: a publication, and blocks until the server ends them", forms=FORMS)
+def layers(form):
+    with served(form, "--layers") as (_, wire):
+        same(wire.ask("rpc.subscribe", {"topic": "a.*"}), ok({"subscribed": True}))
+        # A peer's own publication may come before the answer to it, or after.
+        got = [wire.ask("publish", ["a.b", {"x": 1.50}], 2), wire.json()]
+        assert ok(1, 2) in got and told("rpc.notification", topic="a.b", data={"x": 1.5}) in got, got
+        same(wire.ask("eth_subscribe", ["newHeads", 3], 3), ok("0x1", 3))
+        heads = []
+        for _ in range(3):
+            head = wire.json()
+            heads.append(head["params"].pop("result"))
+            same(head, told("eth_subscription", subscription="0x1"))
+        why = {"code": -32001, "message": "Stream completed"}
+        same(wire.json(), told("eth_subscription", subscription="0x1", error=why))
+        for before, head in zip(heads, heads[1:]):
+            same((int(head["number"], 16), head["parentHash"]), (int(before["number"], 16) + 1, before["hash"]))
+        block = wire.ask("eth_getBlockByNumber", [heads[0]["number"], False])["result"]
+        assert block.items() >= heads[0].items() and block["transactions"] == [], block
+        assert int(wire.ask("eth_blockNumber")["result"], 16) >= int(heads[2]["number"], 16)
+        same(wire.ask("eth_unsubscribe", ["0x1"]), ok(False))
+        same(code_of(wire.ask("eth_subscribe", ["logs"])), -32602)
+
+
+# PUB-16
+@case("layers: over HTTP nothing subscribes; without --layers there are none", ("target:http",))
+def without_layers():
+    client = Client(over("http", "--layers"))
+    same(client.call("rpc.subscribe", {"topic": "a"})["error"]["code"], -32601)
+    same(client.call("eth_subscribe", ["newHeads"])["error"]["code"], -32601)
+    same(client.call("publish", ["a", 1]), {"result": 0})
+    assert "refused" in client.do("subscribe", method="eth_subscribe", params=["newHeads"])
+    assert client.end() == 0
+    with served("tcp", "--extensions") as (_, wire):
+        for method in ("rpc.subscribe", "publish", "eth_getBlockByNumber"):
+            same(code_of(wire.ask(method, ["a"])), -32601)
 
 
 for runtime in RUNTIMES:

@@ -325,6 +325,20 @@ mod tests {
     }
 
     #[test]
+    fn layers_are_served_only_if_asked_for() {
+        for (line, wanted) in [
+            ("server tcp://h:1", false),
+            ("--layers server tcp://h:1", true),
+            ("server tcp://h:1 --layers", true),
+        ] {
+            let Task::Serve(endpoint) = read(line).unwrap() else {
+                panic!("{line}");
+            };
+            assert_eq!(endpoint.has_layers, wanted, "{line}");
+        }
+    }
+
+    #[test]
     fn what_is_behind_a_command_is_its_own() {
         let task = read("client stdio:lsp:run server stdio:lsp --runtime smol").unwrap();
         let Task::Drive(endpoint) = task else {
