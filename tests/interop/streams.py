@@ -4,7 +4,7 @@ from checklist import TIMEOUT, same
 from libraries import foreign_server, js, py
 from raw_client import Client
 from raw_server import FORMS, code_of, ok, served
-from suite import case, node_env, rust
+from suite import ALLOY, case, node_env, rust
 from web_libraries import RUNTIMES, on, over
 from wire import run_once
 
@@ -102,6 +102,7 @@ FOLLOWERS = {
     "web3.py": ("pypi:web3", py("web3_heads.py"), ("stream", "handlers")),
     "jsonrpsee": ("rust:jsonrpsee_streams", [rust("jsonrpsee_streams"), "follow"],
                   ("heads", "two", "dropped", "end", "refused")),
+    "alloy": ("alloy", [ALLOY], ("heads", "again")),
 }
 
 for name, (need, command, wanted) in FOLLOWERS.items():
