@@ -1,6 +1,6 @@
 """jsonrpc-websocket takes publications as notifications: jsonrpc_websocket_topics.py URL
 
-It cannot register a method whose name has a dot but by its private table, and calls one by its parts.
+A method whose name has dots is an attribute of an attribute in it, to call and to serve.
 """
 
 import asyncio

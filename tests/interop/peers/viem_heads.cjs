@@ -16,7 +16,7 @@ const assertContiguous = (numbers) => numbers.forEach((number, i) => assert.stri
 async function work() {
   const client = createPublicClient({ transport: webSocket(process.argv[2], { reconnect: false }) });
   assert.strictEqual(await client.getChainId(), 31337);
-  // Its function for what it has no function for: heads as they come.
+  // Whole heads: what it has for subscriptions of any kind.
   const heads = [];
   let enough;
   const done = new Promise((resolve) => { enough = resolve; });

@@ -1,7 +1,7 @@
 //! What `--layers` adds to the contract: topics, and a chain of blocks whose heads a client can follow.
 //!
-//! The chain is a function of the time: its height grows by one every [`BLOCK_TIME`], whether anybody follows it or
-//! not. Every block but the number is the same on each run.
+//! The height of the chain grows by one every [`BLOCK_TIME`], whether anybody follows it or not. What is in a block
+//! depends on its number alone.
 
 use std::fmt;
 use std::time::{Duration, Instant};
