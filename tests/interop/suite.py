@@ -25,6 +25,7 @@ HERE = ROOT / "tests" / "interop"
 RUNTIME = ["--runtime", os.environ["ANTIPHON_RUNTIME"]] if "ANTIPHON_RUNTIME" in os.environ else []
 # What .ci/peers has built from tests/interop/peers.
 RUST = PEERS / "rust" / "debug"
+ALLOY = PEERS / "alloy" / "debug" / "antiphon-interop-alloy"
 COMPILED = PEERS / "compiled"
 
 CASES = []
@@ -70,6 +71,8 @@ def missing(need):
         return not has_target(need[7:])
     if need.startswith("rust:"):
         return not rust(need[5:]).exists()
+    if need == "alloy":
+        return not ALLOY.exists()
     if need.startswith("jvm:"):
         return not (PEERS / "jvm" / "classes" / f"{need[4:]}.class").exists()
     if need.startswith("compiled:"):

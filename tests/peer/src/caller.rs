@@ -4,8 +4,8 @@ use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use antiphon::{Closed, Collector, Handle, Json, OwnedOutcome, SendError};
-use antiphon_net::{BatchBuilder, CallError, Then};
+use antiphon::{Closed, Collector, Handle, Json, OwnedJson, OwnedOutcome, SendError, Style};
+use antiphon_net::{BatchBuilder, CallError, Subscription, Then};
 
 use crate::items::Item;
 
@@ -49,6 +49,17 @@ pub trait Caller {
     /// # Errors
     /// It was not sent.
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal>;
+
+    /// Subscribes to a stream of events, and waits until the peer has answered.
+    ///
+    /// # Errors
+    /// There is no stream.
+    fn subscribe(
+        &self,
+        style: Style,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+    ) -> Result<Subscription<OwnedJson>, CallError>;
 
     /// Why there is no connection any more.
     fn why_closed(&self) -> String;

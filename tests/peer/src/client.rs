@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::contract::with_room;
 use crate::desk::Desk;
 use crate::operations::Client;
+use crate::streams::Streams;
 use crate::transports::{Place, Reached, StartedChild, reach, start};
 use antiphon::CancelAnswer;
 use antiphon_blocking::{ChildConfig, ConnectionConfig};
@@ -81,6 +82,7 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
     let client = Client {
         caller: &*reached.caller,
         desk,
+        streams: Streams::default(),
         is_silent: endpoint.config.dialect.cancel_answer == CancelAnswer::Silent,
         ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
     };
@@ -90,6 +92,8 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
         let mut output = LineWriter::new(output);
         client.work(&mut input, &mut output)
     });
+    // Its streams are unsubscribed before the connection ends.
+    drop(client);
     match reached.child {
         // Both ways still write what is queued.
         Some(child) => child.close(),

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use antiphon::service::{Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result};
+use antiphon::service::{
+    Discovery, Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result,
+};
 use antiphon::{ErrorObject, Json, JsonKind, OwnedError, OwnedJson};
 use antiphon_net::{ConnectionConfig, Dispatcher, Pool, Request};
 use serde::Serialize;
 
+use crate::layers::Layers;
 use crate::log::say;
 
 /// How long `sleep` may sleep, in milliseconds.
@@ -41,7 +44,23 @@ pub fn with_room(config: antiphon::Config) -> ConnectionConfig {
 pub struct Contract {
     /// Whether `rpc.listMethods` and `rpc.discover` are served.
     pub has_extensions: bool,
+    /// Topics and the chain of blocks, where they are served.
+    pub layers: Option<Layers>,
     counted: Arc<AtomicU64>,
+}
+
+impl Contract {
+    /// The methods about methods. Topics are extensions, too.
+    pub(crate) fn discovery(&self) -> Option<Discovery> {
+        match (self.has_extensions, &self.layers) {
+            (true, _) => Some(Discovery::default()),
+            (false, Some(_)) => {
+                let none = Discovery::default().without("rpc.listMethods");
+                Some(none.without("rpc.discover"))
+            }
+            (false, None) => None,
+        }
+    }
 }
 
 /// What is done before a request is answered, or after: the one thing that threads and tasks do differently.
@@ -53,8 +72,6 @@ pub enum Waiting {
     CallBack(String, Option<OwnedJson>),
     /// Notify `tick [0]` and so on, this many times; then answer the number.
     Emit(u64),
-    /// Answer; then, after [`EVENT_PAUSE`], notify the [`events`].
-    Subscribe,
 }
 
 /// The methods that wait.
@@ -66,7 +83,6 @@ pub static WAITING: ServiceInfo = ServiceInfo {
         MethodInfo::request("sleep", &[]),
         MethodInfo::request("callback", &[]),
         MethodInfo::request("emit", &[]),
-        MethodInfo::request("eth_subscribe", &[]),
     ],
 };
 
@@ -88,13 +104,46 @@ static AT_ONCE: ServiceInfo = ServiceInfo {
         MethodInfo::request("count", &[]),
         MethodInfo::request("eth_chainId", &[]),
         MethodInfo::request("net_version", &[]),
-        MethodInfo::request("eth_blockNumber", &[]),
         MethodInfo::request("eth_getBalance", &[]),
         MethodInfo::request("eth_gasPrice", &[]),
         MethodInfo::request("eth_accounts", &[]),
+    ],
+};
+
+/// The methods that answer at once and that are others with [`Layers`]. So is `eth_subscribe`.
+static WITHOUT_LAYERS: ServiceInfo = ServiceInfo {
+    name: "Blocks",
+    doc: "",
+    prefix: "",
+    methods: &[
+        MethodInfo::request("eth_blockNumber", &[]),
         MethodInfo::request("eth_unsubscribe", &[]),
     ],
 };
+
+/// What answers them.
+#[derive(Debug)]
+pub struct WithoutLayers;
+
+impl Methods<Request, ()> for WithoutLayers {
+    fn info(&self) -> &'static ServiceInfo {
+        &WITHOUT_LAYERS
+    }
+
+    fn call(
+        &self,
+        method: usize,
+        _: Option<Json<'_>>,
+        _: &Request,
+        (): &(),
+        result: &mut ResultText,
+    ) -> Result<(), Failure> {
+        match WITHOUT_LAYERS.methods[method].name() {
+            "eth_blockNumber" => write("0x10", result),
+            _ => write(true, result),
+        }
+    }
+}
 
 /// Reads what a method that waits is to do, by its place in [`WAITING`].
 ///
@@ -104,8 +153,7 @@ pub fn waiting_of(method: usize, params: Option<Json<'_>>) -> Result<Waiting, Ow
     let waiting = match WAITING.methods[method].name() {
         "sleep" => sleep(params),
         "callback" => call_back(params),
-        "emit" => whole(params, None, MAX_EMIT).map(Waiting::Emit),
-        _ => Some(Waiting::Subscribe),
+        _ => whole(params, None, MAX_EMIT).map(Waiting::Emit),
     };
     waiting.ok_or(ErrorObject::invalid_params().into())
 }
@@ -137,11 +185,9 @@ impl Methods<Request, ()> for Contract {
             "count" => write(self.counted.load(Ordering::SeqCst), result),
             "eth_chainId" => write("0x7a69", result),
             "net_version" => write("31337", result),
-            "eth_blockNumber" => write("0x10", result),
             "eth_getBalance" => write("0xde0b6b3a7640000", result),
             "eth_gasPrice" => write("0x3b9aca00", result),
             "eth_accounts" => write([(); 0], result),
-            "eth_unsubscribe" => write(true, result),
             _ => Err(request.unknown_method().into()),
         }
     }
@@ -151,7 +197,10 @@ fn write(value: impl Serialize, result: &mut ResultText) -> Result<(), Failure> 
     write_result(Ok::<_, OwnedError>(value), result)
 }
 
-/// The three events that follow a subscription.
+/// The id of every subscription without [`Layers`].
+pub const SUBSCRIPTION: &str = "0x51";
+
+/// The three events that follow such a subscription, after [`EVENT_PAUSE`].
 pub fn events() -> impl Iterator<Item = OwnedJson> {
     (0x11..0x14_u8).filter_map(|number| {
         let hash = |number: u8| format!("0x{number:064x}");

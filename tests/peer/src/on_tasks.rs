@@ -1,6 +1,6 @@
 //! The contract on the async adapters, whatever their runtime: waiting occupies a task.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,33 +8,70 @@ use antiphon::service::{
     AsyncMethods, Failure, Implementation, ResultText, ServiceInfo, write_result,
 };
 use antiphon::session::Report;
-use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedOutcome};
+use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedJson, OwnedOutcome, Style};
 use antiphon_net::{
     Answer, CallError, Notification, Peer, PendingCall, Request, Router, Service, SharedRuntime,
-    until,
+    Subscription, SubscriptionSink, until,
 };
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
-use crate::contract::{Contract, EVENT_PAUSE, WAITING, Waiting, events, waiting_of};
+use crate::contract::{
+    Contract, EVENT_PAUSE, SUBSCRIPTION, WAITING, Waiting, WithoutLayers, events, waiting_of,
+};
 use crate::desk::Desk;
 use crate::items::Item;
+use crate::layers::{Head, Layers};
 use crate::log::say;
 
 /// The contract's server, whose handlers wait by the timers of `runtime`.
 pub fn router(contract: Contract, runtime: SharedRuntime) -> Router {
-    let has_extensions = contract.has_extensions;
+    let discovery = contract.discovery();
+    let layers = contract.layers.clone();
+    let timers = Arc::clone(&runtime);
     let router = Router::new()
         // The contract reads all params itself, and describes none.
         .unknown_params(antiphon::UnknownParams::Reject)
         .service(Implementation::new(contract))
         .service(Implementation::new(Waits { runtime }))
+        .discovery(discovery)
         .on_report(|_, report| say(format_args!("{report}")));
-    match has_extensions {
-        true => router,
-        false => router.without_extensions(),
+    match layers {
+        Some(layers) => with_layers(router, layers, timers),
+        None => without_layers(router, timers),
     }
+}
+
+fn with_layers(router: Router, layers: Layers, runtime: SharedRuntime) -> Router {
+    let chain = layers.chain;
+    let follow = move |kind: String, count: Option<u64>, sink: SubscriptionSink<Head>| {
+        let runtime = Arc::clone(&runtime);
+        async move {
+            for number in chain.numbers(&kind, count)? {
+                runtime
+                    .sleep_until(runtime.now() + chain.time_to(number))
+                    .await;
+                sink.send(&Head::of(number)).await?;
+            }
+            Ok::<_, OwnedError>(())
+        }
+    };
+    router
+        .hub(&layers.hub)
+        .service(Implementation::new(layers))
+        .subscription(Style::ETHEREUM, ["kind", "count"], follow)
+}
+
+fn without_layers(router: Router, runtime: SharedRuntime) -> Router {
+    router
+        .service(Implementation::new(WithoutLayers))
+        .raw("eth_subscribe", move |request| {
+            // The events wait for EVENT_PAUSE, so that the answer leaves first.
+            let telling = tell_events(request.peer(), Arc::clone(&runtime));
+            runtime.spawn(Box::pin(telling));
+            Ok(Answer::new(SUBSCRIPTION))
+        })
 }
 
 /// The methods that wait.
@@ -81,12 +118,6 @@ impl AsyncMethods<Request, ()> for Waits {
                     }
                 }
                 write_result(Ok::<_, OwnedError>(count), result)
-            }
-            Waiting::Subscribe => {
-                // The events wait for EVENT_PAUSE, so that the answer leaves first.
-                self.runtime
-                    .spawn(Box::pin(tell_events(peer, Arc::clone(&self.runtime))));
-                write_result(Ok::<_, OwnedError>("0x51"), result)
             }
         }
     }
@@ -224,6 +255,16 @@ impl Caller for TaskCaller {
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
         let sent = self.peer.batch(|batch| fill(batch, items)).timeout(timeout);
         Ok(outcomes_of(self.executor.block_on(sent)?))
+    }
+
+    fn subscribe(
+        &self,
+        style: Style,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+    ) -> Result<Subscription<OwnedJson>, CallError> {
+        let subscribe = self.peer.subscribe(style, params).timeout(timeout);
+        self.executor.block_on(subscribe.into_future())
     }
 
     fn why_closed(&self) -> String {

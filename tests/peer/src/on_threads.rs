@@ -5,27 +5,32 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::service::Implementation;
-use antiphon::{Closed, Json, OwnedOutcome};
+use antiphon::{Closed, Internal, Json, OwnedJson, OwnedOutcome, Style};
 use antiphon_blocking::{
-    Answer, DEFAULT_CALL_TIMEOUT, Notification, OwnedError, Peer, Report, Request, Responder,
-    Router, Service,
+    Answer, CallError, DEFAULT_CALL_TIMEOUT, Notification, OwnedError, Peer, Report, Request,
+    Responder, Router, Service, Subscription, SubscriptionSink,
 };
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
-use crate::contract::{Contract, EVENT_PAUSE, WAITING, Waiting, events, waiting_of};
+use crate::contract::{
+    Contract, EVENT_PAUSE, SUBSCRIPTION, WAITING, Waiting, WithoutLayers, events, waiting_of,
+};
 use crate::desk::Desk;
 use crate::items::Item;
+use crate::layers::{Head, Layers};
 use crate::log::say;
 
 /// The contract's server.
 pub fn router(contract: Contract) -> Router {
-    let has_extensions = contract.has_extensions;
+    let discovery = contract.discovery();
+    let layers = contract.layers.clone();
     let mut router = Router::new()
         // The contract reads all params itself, and describes none.
         .unknown_params(antiphon::UnknownParams::Reject)
         .service(Implementation::new(contract))
+        .discovery(discovery)
         .on_report(|_, report| say(format_args!("{report}")));
     for (method, info) in WAITING.methods.iter().enumerate() {
         router = router.raw(info.name(), move |request| {
@@ -34,17 +39,46 @@ pub fn router(contract: Contract) -> Router {
             Ok(Answer::deferred())
         });
     }
-    match has_extensions {
-        true => router,
-        false => router.without_extensions(),
+    match layers {
+        Some(layers) => with_layers(router, layers),
+        None => without_layers(router),
     }
+}
+
+fn with_layers(router: Router, layers: Layers) -> Router {
+    let chain = layers.chain;
+    let follow = move |kind: String, count: Option<u64>, sink: SubscriptionSink<Head>| {
+        let numbers = chain.numbers(&kind, count)?;
+        let follower = thread::Builder::new().spawn(move || {
+            for number in numbers {
+                thread::sleep(chain.time_to(number));
+                if sink.send(&Head::of(number)).wait().is_err() {
+                    // The client has unsubscribed, or is gone.
+                    break;
+                }
+            }
+        });
+        follower.map(drop).internal()
+    };
+    router
+        .hub(&layers.hub)
+        .service(Implementation::new(layers))
+        .subscription(Style::ETHEREUM, ["kind", "count"], follow)
+}
+
+fn without_layers(router: Router) -> Router {
+    router
+        .service(Implementation::new(WithoutLayers))
+        .raw("eth_subscribe", |request| {
+            request.defer().spawn(subscribe);
+            Ok(Answer::deferred())
+        })
 }
 
 fn wait(peer: &Peer, reply: Responder, waiting: Waiting) {
     match waiting {
         Waiting::Sleep(span) => reply.spawn(move |reply| sleep(reply, span)),
         Waiting::Emit(count) => reply.spawn(move |reply| emit(reply, count)),
-        Waiting::Subscribe => reply.spawn(subscribe),
         Waiting::CallBack(method, params) => {
             let params = params.as_ref().map(|params| params.as_json());
             // No thread waits for the outcome, so any number of these can be open. A refused call
@@ -87,7 +121,7 @@ fn emit(reply: Responder, count: u64) {
 
 fn subscribe(reply: Responder) {
     let peer = Peer::of(&reply);
-    if reply.ok("0x51").is_err() {
+    if reply.ok(SUBSCRIPTION).is_err() {
         return;
     }
     thread::sleep(EVENT_PAUSE);
@@ -175,6 +209,15 @@ impl Caller for Peer {
             .timeout(timeout)
             .wait();
         Ok(outcomes_of(sent?))
+    }
+
+    fn subscribe(
+        &self,
+        style: Style,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+    ) -> Result<Subscription<OwnedJson>, CallError> {
+        Peer::subscribe(self, style, params).timeout(timeout).wait()
     }
 
     fn why_closed(&self) -> String {

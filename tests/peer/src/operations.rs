@@ -8,11 +8,16 @@ use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use antiphon::{Json, OwnedError, OwnedJson, OwnedOutcome, SendError};
-use antiphon_net::DEFAULT_CALL_TIMEOUT;
+use antiphon_net::{CallError, DEFAULT_CALL_TIMEOUT};
 
 use crate::caller::{Called, Caller, Refusal, Sides};
 use crate::desk::{Desk, Waited};
 use crate::items::{Item, items_of, params_of};
+use crate::over_http::called;
+use crate::streams::{Next, Streams, style_of};
+
+/// The answer to an operation on a stream that was not opened, or has ended.
+const NO_STREAM: &str = "no such subscription";
 
 /// A client that does what it is told.
 pub struct Client<'a> {
@@ -22,6 +27,8 @@ pub struct Client<'a> {
     pub desk: &'a Desk,
     /// Whether the dialect answers a cancelled call with nothing at all.
     pub is_silent: bool,
+    /// What it has subscribed to.
+    pub streams: Streams,
     /// Says how the peer ended, if it is a process that we started; else `None`.
     pub ended: &'a dyn Fn() -> Option<String>,
 }
@@ -39,6 +46,9 @@ enum Answer {
     Asked(u64),
     Batch(Vec<OwnedOutcome>),
     Calls(Sides),
+    /// The id of a stream.
+    Subscribed(String),
+    Next(Next),
     Ok,
     Timeout,
     Refused(SendError),
@@ -94,15 +104,26 @@ impl Client<'_> {
             ("calls", Some(Ok(items))) => return self.calls(&items, timeout),
             _ => {}
         }
+        if let ("event" | "unsubscribe", Some(id)) = (&*name, operation.get("subscription")) {
+            return match &*name {
+                "event" => Answer::Next(self.streams.next(id, timeout)),
+                _ if self.streams.drop(id) => Answer::Ok,
+                _ => Answer::Line(NO_STREAM),
+            };
+        }
         let Some(method) = method else {
             return Answer::Line(match &*name {
-                "call" | "notify" | "wait" | "asked" | "answer" => "method is missing",
+                "call" | "notify" | "wait" | "asked" | "answer" | "subscribe" => {
+                    "method is missing"
+                }
+                "event" | "unsubscribe" => "subscription is missing",
                 "batch" | "calls" => "items is missing",
                 _ => "no such op",
             });
         };
         match &*name {
             "call" => self.call(operation, &method, timeout),
+            "subscribe" => self.subscribe(operation, &method, timeout),
             "notify" => match self.caller.notify(&method, params_of(operation)) {
                 Ok(()) => Answer::Ok,
                 Err(refusal) => refused(refusal),
@@ -129,6 +150,18 @@ impl Client<'_> {
         match called {
             Ok(called) => Answer::Called(called),
             Err(refusal) => refused(refusal),
+        }
+    }
+
+    fn subscribe(&self, operation: Json<'_>, method: &str, timeout: Duration) -> Answer {
+        let Some(style) = style_of(method) else {
+            return Answer::Line(NO_STREAM);
+        };
+        let params = params_of(operation);
+        match self.caller.subscribe(style, params, timeout) {
+            Ok(stream) => Answer::Subscribed(self.streams.keep(stream)),
+            Err(CallError::Closed | CallError::Unsent) => Answer::Closed,
+            Err(error) => called(Err(error)).map_or_else(refused, Answer::Called),
         }
     }
 
@@ -174,6 +207,14 @@ impl Client<'_> {
                 let ends: Vec<String> = ends.iter().map(|end| self.write_called(end)).collect();
                 format!(r#"{{"calls":[{}],"order":{order:?}}}"#, ends.join(","))
             }
+            Answer::Subscribed(id) => format!(r#"{{"subscription":{id}}}"#),
+            Answer::Next(Next::Event(event)) => {
+                format!(r#"{{"event":{}}}"#, in_one_line(event.as_str()))
+            }
+            Answer::Next(Next::Lagged(events)) => format!(r#"{{"lagged":{events}}}"#),
+            Answer::Next(Next::Ended(why)) => format!(r#"{{"ended":{}}}"#, quoted(&why)),
+            Answer::Next(Next::TimedOut) => self.write(Answer::Timeout),
+            Answer::Next(Next::Unknown) => self.write(Answer::Line(NO_STREAM)),
             Answer::Ok => r#"{"ok":true}"#.to_owned(),
             Answer::Timeout => r#"{"timeout":true}"#.to_owned(),
             Answer::Failed(why) => format!(r#"{{"failed":{}}}"#, quoted(&why)),

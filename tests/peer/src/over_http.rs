@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Json, OwnedJson, OwnedOutcome};
+use antiphon::{Json, OwnedJson, OwnedOutcome, Style};
 use antiphon_net::http::HttpError;
-use antiphon_net::{CallError, Client, SharedRuntime, until};
+use antiphon_net::{CallError, Client, SharedRuntime, Subscription, until};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::caller::{Called, Caller, Refusal, Sides, fill, outcomes_of};
@@ -83,6 +83,15 @@ impl Caller for HttpThreads {
         batched(sent.wait().map(outcomes_of), items)
     }
 
+    fn subscribe(
+        &self,
+        style: Style,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+    ) -> Result<Subscription<OwnedJson>, CallError> {
+        self.0.subscribe(style, params).timeout(timeout).wait()
+    }
+
     fn why_closed(&self) -> String {
         HttpError::Closed.to_string()
     }
@@ -147,6 +156,15 @@ impl Caller for HttpTasks {
         batched(self.executor.block_on(sent).map(outcomes_of), items)
     }
 
+    fn subscribe(
+        &self,
+        style: Style,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+    ) -> Result<Subscription<OwnedJson>, CallError> {
+        self.client.subscribe(style, params).timeout(timeout).wait()
+    }
+
     fn why_closed(&self) -> String {
         HttpError::Closed.to_string()
     }
@@ -156,7 +174,7 @@ impl Caller for HttpTasks {
     }
 }
 
-fn called(ended: Result<OwnedJson, CallError>) -> Result<Called, Refusal> {
+pub(crate) fn called(ended: Result<OwnedJson, CallError>) -> Result<Called, Refusal> {
     Ok(Called::Ended(match ended {
         Ok(result) => OwnedOutcome::Ok(result),
         Err(CallError::Remote(error)) => OwnedOutcome::Err(error),

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::contract::{Contract, with_room};
+use crate::layers::Layers;
 use crate::log::{say, write_line};
 use crate::transports::{Place, listen, serve_stdio};
 use antiphon::{CloseReason, Closed};
@@ -21,6 +22,7 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     let options = with_room(endpoint.config);
     let mut contract = Contract::default();
     contract.has_extensions = endpoint.has_extensions;
+    contract.layers = endpoint.has_layers.then(Layers::default);
     if *target.place() == Place::Stdio {
         let served = serve_stdio(executor.as_ref(), options, contract);
         return served.map(code_of).or_else(|error| {

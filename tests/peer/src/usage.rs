@@ -14,7 +14,7 @@ use crate::target::{Target, shown};
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--origin ORIGIN] [--extensions] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--origin ORIGIN] [--extensions] [--layers] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -59,6 +59,8 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Tls,
     /// Whether a server serves `rpc.*`.
     pub(crate) has_extensions: bool,
+    /// Whether a server serves topics and a chain of blocks.
+    pub(crate) has_layers: bool,
 }
 
 /// Reads the command line, without the program's name.
@@ -114,6 +116,7 @@ struct Wanted {
     preset: Option<Config>,
     lenient: bool,
     extensions: bool,
+    layers: bool,
     runtime: Runtime,
     limits: Vec<String>,
     origins: Vec<String>,
@@ -133,6 +136,7 @@ impl Wanted {
         match word {
             "--lenient" => self.lenient = true,
             "--extensions" => self.extensions = true,
+            "--layers" => self.layers = true,
             "--preset" => self.preset = Some(read_preset(arguments.next())?),
             "--ca" => self.ca = Some(read_file_name(word, arguments)?),
             "--cert" => self.cert = Some(read_file_name(word, arguments)?),
@@ -243,6 +247,7 @@ fn read_endpoint(
         runtime: wanted.runtime,
         tls,
         has_extensions: wanted.extensions,
+        has_layers: wanted.layers,
     })
 }
 
@@ -316,6 +321,20 @@ mod tests {
                 };
                 assert_eq!(endpoint.runtime, runtime, "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn layers_are_served_only_if_asked_for() {
+        for (line, wanted) in [
+            ("server tcp://h:1", false),
+            ("--layers server tcp://h:1", true),
+            ("server tcp://h:1 --layers", true),
+        ] {
+            let Task::Serve(endpoint) = read(line).unwrap() else {
+                panic!("{line}");
+            };
+            assert_eq!(endpoint.has_layers, wanted, "{line}");
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use antiphon_peer::desk::Desk;
 use antiphon_peer::operations::Client;
+use antiphon_peer::streams::Streams;
 use antiphon_peer::transports::StartedChild;
 
 use crate::cell::{Cell, Connect};
@@ -94,6 +95,7 @@ impl Worker {
             let client = Client {
                 caller: &*reached.caller,
                 desk: &desk,
+                streams: Streams::default(),
                 is_silent,
                 ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
             };
