@@ -6,6 +6,7 @@
 //! last one, and nothing is sent if no answer is needed. JSON-RPC 2.0 §6.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use crate::config::BatchOrder;
 use crate::requests::NONE;
@@ -48,8 +49,7 @@ struct Batch {
     text: Vec<u8>,
     /// Where each answer ends in `text`, with its comma.
     replies: Vec<Reply>,
-    /// How many batches have had this slot before.
-    generation: u32,
+    /// The next free slot; while the batch is open, the number that tells it from the next one in its slot.
     next_free: u32,
 }
 
@@ -107,6 +107,7 @@ impl Batch {
 pub(crate) struct Batches {
     slots: Vec<Batch>,
     free: u32,
+
     /// The bytes of all answers that were not sent yet, of all batches, without commas.
     gathered: usize,
     /// The bytes of buffers that are kept for the next batches.
@@ -153,17 +154,18 @@ impl Batches {
     }
 
     /// Begins a batch. It stays open until [`release`](Self::release) was called once for this, and
-    /// once for every request that was added by [`retain`](Self::retain).
-    pub(crate) fn begin(&mut self) -> u32 {
+    /// once for every request that was added by [`retain`](Self::retain). `number` tells it from the next
+    /// batch in its slot.
+    pub(crate) fn begin(&mut self, number: u32) -> u32 {
         if let Some(batch) = self.slots.get_mut(self.free as usize) {
-            let index = self.free;
-            self.free = batch.next_free;
+            let index = mem::replace(&mut self.free, batch.next_free);
             self.kept = self.kept.saturating_sub(batch.capacity());
-            batch.waiting = 1;
+            (batch.waiting, batch.next_free) = (1, number);
             return index;
         }
         self.slots.push(Batch {
             waiting: 1,
+            next_free: number,
             ..Batch::default()
         });
         (self.slots.len() - 1) as u32
@@ -232,10 +234,11 @@ impl Batches {
         Ok(true)
     }
 
-    /// Returns the generation of an open batch: it tells it from the next one in its slot.
-    pub(crate) fn generation(&self, batch: u32) -> Option<u32> {
+    /// Returns the number of an open batch: it tells it from the next one in its slot.
+    pub(crate) fn number(&self, batch: u32) -> Option<u32> {
         let open = self.slots.get(batch as usize);
-        open.map(|batch| batch.generation)
+        open.filter(|batch| batch.waiting > 0)
+            .map(|batch| batch.next_free)
     }
 
     /// Whether the batch has any answer.
@@ -289,7 +292,6 @@ impl Batches {
         }
         self.kept += batch.capacity();
         batch.waiting = 0;
-        batch.generation = batch.generation.wrapping_add(1);
         batch.next_free = self.free;
         self.free = index;
     }

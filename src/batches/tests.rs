@@ -24,7 +24,7 @@ fn add(batches: &mut Batches, batch: u32, position: u32, text: &[u8]) -> bool {
 #[test]
 fn answers_leave_in_request_order_or_as_they_came() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     for (position, text) in [(2, b"c"), (0, b"a"), (1, b"b")] {
         assert!(add(&mut batches, batch, position, text));
     }
@@ -35,14 +35,14 @@ fn answers_leave_in_request_order_or_as_they_came() {
     assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (3, 7));
     batches.end(batch, 64);
     assert_eq!(batches.gathered(), 0);
-    assert_eq!(batches.begin(), batch);
+    assert_eq!(batches.begin(0), batch);
     assert!(!batches.has_replies(batch));
 }
 
 #[test]
 fn an_answer_over_the_budget_leaves_no_trace() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     assert!(add(&mut batches, batch, 0, b"12345"));
     assert!(!add(&mut batches, batch, 1, b"1234"));
     assert!(add(&mut batches, batch, 1, b"123"));
@@ -52,7 +52,7 @@ fn an_answer_over_the_budget_leaves_no_trace() {
 #[test]
 fn a_batch_is_over_after_its_last_release() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     batches.retain(batch, 1);
     assert!(!batches.release(batch));
     assert!(batches.release(batch));
@@ -61,7 +61,7 @@ fn a_batch_is_over_after_its_last_release() {
 #[test]
 fn answers_that_came_in_the_opposite_order_are_turned_round() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     for (position, text) in [(2, b"c"), (1, b"b"), (0, b"a")] {
         assert!(add(&mut batches, batch, position, text));
     }
@@ -81,7 +81,7 @@ fn held(batches: &Batches) -> usize {
 #[test]
 fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     add(&mut batches, batch, 0, b"12345");
     let one = held(&batches);
     assert!(one > 0);
@@ -94,7 +94,7 @@ fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
     ] {
         let mut batches = Batches::default();
         for _ in 0..3 {
-            let both = [batches.begin(), batches.begin()];
+            let both = [batches.begin(0), batches.begin(0)];
             for batch in both {
                 add(&mut batches, batch, 0, b"12345");
             }
@@ -108,7 +108,7 @@ fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
 #[test]
 fn an_answer_that_is_taken_back_gives_its_room_back() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     add(&mut batches, batch, 0, b"1234");
     let fail = |out: &mut Vec<u8>, bytes: usize| {
         out.resize(out.len() + bytes, b'x');
@@ -196,7 +196,7 @@ fn our_batches_stay_below_their_bound_and_come_near_it() {
 #[test]
 fn room_is_made_for_what_is_added_and_doubled_up_to_the_most_there_may_be() {
     let mut batches = Batches::default();
-    let batch = batches.begin();
+    let batch = batches.begin(0);
     let mut add = |position, room: usize| {
         let write = |out: &mut Vec<u8>| {
             out.resize(out.len() + room, b'x');

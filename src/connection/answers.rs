@@ -36,7 +36,7 @@ enum Fit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerMark {
     request: RequestKey,
-    /// The slot and the generation of its batch, if it came in one.
+    /// The slot and the number of its batch, if it came in one.
     batch: Option<(u32, u32)>,
 }
 
@@ -254,10 +254,10 @@ impl<T, S: Settings> Connection<T, S> {
         let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
         let batch = self.batch_of(open.flatten()?);
         let parts = self.parts.as_ref().filter(|_| batch != NONE);
-        let generation = parts.and_then(|parts| parts.batches.generation(batch));
+        let number = parts.and_then(|parts| parts.batches.number(batch));
         Some(AnswerMark {
             request,
-            batch: generation.map(|generation| (batch, generation)),
+            batch: number.map(|number| (batch, number)),
         })
     }
 
@@ -265,9 +265,9 @@ impl<T, S: Settings> Connection<T, S> {
     /// answers to the rest of its batch. The answer to a request of a batch is there with the last one of the
     /// batch.
     pub fn is_answered(&self, mark: AnswerMark) -> bool {
-        let generation = |slot| self.parts.as_ref()?.batches.generation(slot);
+        let number = |slot| self.parts.as_ref()?.batches.number(slot);
         match mark.batch {
-            Some((slot, of_batch)) => generation(slot) != Some(of_batch),
+            Some((slot, of_batch)) => number(slot) != Some(of_batch),
             None => self.request_id(mark.request).is_none(),
         }
     }

@@ -121,7 +121,9 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn open_batch(&mut self, whole: Text<'_>) -> u32 {
         let parts = Parts::of(&mut self.parts);
         parts.batch_items = Some(self.envelopes.len());
-        let batch = parts.batches.begin();
+        // Its answer, too, makes the output longer. So no other batch in its slot has this number while
+        // somebody may ask for it.
+        let batch = parts.batches.begin(self.outbox.queued() as u32);
         // The list is moved out of the connection while it is filled.
         let mut fates = mem::take(&mut parts.fates);
         fates.clear();

@@ -214,7 +214,7 @@ fn the_fate_of_a_plain_item_is_decided_by_the_short_cut() {
         let whole = Text::whole(scanned.text, scanned.flags);
         let (envelope, batch) = (
             conn.envelopes[0],
-            Parts::of(&mut conn.parts).batches.begin(),
+            Parts::of(&mut conn.parts).batches.begin(0),
         );
         conn.plain_fate(whole, &envelope, batch, 0)
     };
