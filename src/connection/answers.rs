@@ -38,6 +38,14 @@ pub struct AnswerMark {
     request: RequestKey,
     /// The slot and the number of its batch, if it came in one.
     batch: Option<(u32, u32)>,
+    style: Style,
+}
+
+impl AnswerMark {
+    /// Whether it is a request of version 1.0, which has no notifications from servers.
+    pub fn is_v1(self) -> bool {
+        matches!(self.style, Style::V1)
+    }
 }
 
 /// The result or the error that answers a request.
@@ -252,12 +260,14 @@ impl<T, S: Settings> Connection<T, S> {
     pub fn answer_mark(&self, request: RequestKey) -> Option<AnswerMark> {
         let is_ours = request.connection == self.number.get();
         let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
-        let batch = self.batch_of(open.flatten()?);
+        let open = open.flatten()?;
+        let batch = self.batch_of(open);
         let parts = self.parts.as_ref().filter(|_| batch != NONE);
         let number = parts.and_then(|parts| parts.batches.number(batch));
         Some(AnswerMark {
             request,
             batch: number.map(|number| (batch, number)),
+            style: open.style,
         })
     }
 

@@ -142,6 +142,8 @@ enum Life {
 struct Waiting {
     /// A copy, so that a search does not have to read each publication.
     topic_hash: u64,
+    /// Whether it came by [`push_first`](Feed::push_first).
+    is_first: bool,
     publication: Arc<Publication>,
 }
 
@@ -182,21 +184,39 @@ impl Feed {
         self.bytes += publication.bytes();
         self.waiting.push_back(Waiting {
             topic_hash: publication.topic_hash(),
+            is_first: false,
             publication: Arc::clone(publication),
         });
         wakes
     }
 
     /// Adds a publication before all that wait, whatever the limits: the state of a topic, for a connection that has
-    /// just subscribed. To be called while the feed is [held](Self::hold).
+    /// just subscribed. To be called while the feed is [held](Self::hold), and after
+    /// [`remove_first`](Self::remove_first): then no more wait than the connection has subscriptions.
     pub fn push_first(&mut self, publication: &Arc<Publication>) {
         if self.life == Life::Open {
             self.bytes += publication.bytes();
             self.waiting.push_front(Waiting {
                 topic_hash: publication.topic_hash(),
+                is_first: true,
                 publication: Arc::clone(publication),
             });
         }
+    }
+
+    /// Removes what [`push_first`](Self::push_first) has added for this topic and still waits. It does not count as
+    /// lost.
+    pub fn remove_first(&mut self, topic: &str) {
+        let bytes = &mut self.bytes;
+        self.waiting.retain(|waiting| {
+            let stays = !waiting.is_first || waiting.publication.topic() != topic;
+            *bytes -= if stays {
+                0
+            } else {
+                waiting.publication.bytes()
+            };
+            stays
+        });
     }
 
     /// Passes waiting publications to `send`, the oldest first: of `max_bytes` bytes at most, but one at

@@ -183,6 +183,10 @@ impl TopicRequest {
             }));
         }
         topics.retain(|topic| hub.unsubscribe(connection, topic));
+        // Another pattern may match, but it would not have brought the states of these topics.
+        for topic in &topics {
+            feed.remove_first(topic.as_str());
+        }
         // Only what an ended subscription has brought is looked for in the hub: it may be a long way.
         let is_ended = |topic: &str| topics.iter().any(|ended| ended.matches(topic));
         feed.retain(|publication| match is_ended(publication.topic()) {

@@ -136,7 +136,8 @@ pub enum Report {
     /// [`FeedOverflow::DropConnection`](crate::pubsub::FeedOverflow::DropConnection) the connection was closed.
     PublicationsDropped {
         /// The limit that was reached first: the name of a field of
-        /// [`FeedLimits`](crate::pubsub::FeedLimits).
+        /// [`FeedLimits`](crate::pubsub::FeedLimits), or `max_outbox_bytes` for publications that no output can
+        /// hold.
         limit: &'static str,
         /// How many.
         publications: u64,

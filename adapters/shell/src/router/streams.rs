@@ -18,7 +18,8 @@ impl<const WAITS: bool> Streams for On<WAITS> {
 
     fn write_id(request: &Request, text: &mut Text) {
         if let Some(stream) = request.sink.get() {
-            text.as_mut().extend_from_slice(stream.accept().as_bytes());
+            stream.accept(request.key());
+            text.as_mut().extend_from_slice(stream.key.id().as_bytes());
         }
     }
 

@@ -21,7 +21,11 @@ impl Session {
     pub(crate) fn hold_feed(&self, feed: &Arc<ConnFeed>, mark: Option<AnswerMark>) {
         self.act(|state| match mark {
             Some(mark) => state.sinks.hold(mark, Arc::clone(feed)),
-            None => state.wakes.extend(feed.release()),
+            None => {
+                state.wakes.extend(feed.release());
+                // The task may sleep without a waker in the feed.
+                state.rouse();
+            }
         });
     }
 }

@@ -1,9 +1,8 @@
 //! One subscription of the peer, as its owners hold it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use antiphon::{ErrorObject, Json, Style, codes};
+use antiphon::{ErrorObject, Json, RequestKey, Style, codes};
 
 use super::{Session, SinkKey};
 
@@ -13,8 +12,6 @@ pub(crate) struct PeerStream {
     pub(crate) session: Arc<Session>,
     pub(crate) key: SinkKey,
     pub(crate) style: Style,
-    /// Whether the answer to the request has its id. Otherwise the request fails, and the peer hears of nothing else.
-    is_accepted: AtomicBool,
 }
 
 impl PeerStream {
@@ -23,14 +20,18 @@ impl PeerStream {
             session: Arc::clone(session),
             key,
             style,
-            is_accepted: AtomicBool::new(false),
         }
     }
 
-    /// Returns its id, for the answer to the request.
-    pub(crate) fn accept(&self) -> String {
-        self.is_accepted.store(true, Ordering::Relaxed);
-        self.key.id()
+    /// Notes that the answer to the request will have its id, unless the request is over already.
+    pub(crate) fn accept(&self, request: RequestKey) {
+        self.session
+            .act(|state| state.accept_sink(self.key, request));
+    }
+
+    /// Ends the subscription because the request fails: the peer does not learn of its id.
+    pub(crate) fn refuse(&self) {
+        self.session.act(|state| state.finish_sink(self.key, None));
     }
 
     /// Ends the subscription, and tells the peer why, after everything that was sent.
@@ -38,11 +39,8 @@ impl PeerStream {
         let id = self.key.id();
         let id = Json::parse_str(&id).unwrap_or(Json::NULL);
         let params = |why: &ErrorObject<'_>| self.style.end_params(id, why);
-        let params = match self.is_accepted.load(Ordering::Relaxed) {
-            // Its data may nest too deep.
-            true => params(why).or_else(|_| params(&ErrorObject::new(why.code(), why.message()))),
-            false => return self.session.act(|state| state.finish_sink(self.key, None)),
-        };
+        // Its data may nest too deep.
+        let params = params(why).or_else(|_| params(&ErrorObject::new(why.code(), why.message())));
         self.session
             .act(|state| state.finish_sink(self.key, params.ok()));
     }

@@ -2,22 +2,21 @@
 //!
 //! ```text
 //!   begin ──▶ Opening ── the answer with its id is in the output ──▶ Open
-//!                │ unsubscribed, or end of the connection               │
+//!                │ unsubscribed, refused, or end of the connection      │
 //!                ├──────────────────────▶ (removed) ◀───────────────────┤
 //!                │ no more events              ▲ the peer is told       │
 //!                └──────────────────────▶ ending ◀──────────────────────┘
 //! ```
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::IntoValues;
+use std::mem::take;
 use std::sync::Arc;
 use std::task::Waker;
 
 use antiphon::{AnswerMark, Json, OwnedJson, Style};
 
 use super::conn_feed::ConnFeed;
-
-/// How many wait for one subscription before all of them are asked whether they still do.
-const MAX_WAITING: usize = 64;
 
 /// The number of a subscription of the peer, which no other one on its connection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +29,9 @@ impl SinkKey {
     }
 }
 
+/// The wakers of those who waited for a subscription.
+type Waiting = IntoValues<u64, Waker>;
+
 /// The subscriptions of the peer.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
@@ -41,14 +43,18 @@ pub(crate) struct Sinks {
     /// The feeds from a hub that wait for an answer.
     held: Vec<(AnswerMark, Arc<ConnFeed>)>,
     last: u64,
+    /// The number of the one who began to wait last.
+    last_place: u64,
 }
 
 #[derive(Debug)]
 struct Sink {
     style: Style,
+    /// Whether the answer to the request has its id. Otherwise the request fails, and the peer hears of nothing else.
+    is_accepted: bool,
     is_open: bool,
-    /// Those who wait until it is open, or until it ends.
-    waiting: Vec<Waker>,
+    /// Those who wait until it is open, or until it ends, by their numbers.
+    waiting: BTreeMap<u64, Waker>,
 }
 
 /// How far a subscription of the peer is.
@@ -72,12 +78,20 @@ impl Sinks {
         let key = SinkKey(self.last);
         let sink = Sink {
             style,
+            is_accepted: false,
             is_open: false,
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
         };
         self.all.insert(key, sink);
         self.opening.push((key, mark));
         Some(key)
+    }
+
+    /// Notes that the answer to the request will have the id of the subscription.
+    pub(super) fn accept(&mut self, key: SinkKey) {
+        if let Some(sink) = self.all.get_mut(&key) {
+            sink.is_accepted = true;
+        }
     }
 
     /// Whether a subscription waits for the answer with its id, or the peer is to be told of the end of one.
@@ -103,7 +117,7 @@ impl Sinks {
         Some((style, params))
     }
 
-    /// Opens the subscriptions whose answers are in the output now.
+    /// Opens the subscriptions whose answers are in the output now. Those whose requests have failed end.
     pub(super) fn open_answered(
         &mut self,
         is_answered: impl Fn(AnswerMark) -> bool,
@@ -113,8 +127,11 @@ impl Sinks {
         self.opening.retain(|(key, mark)| {
             let is_answered = is_answered(*mark);
             if let Some(sink) = all.get_mut(key).filter(|_| is_answered) {
-                sink.is_open = true;
-                wakes.extend(sink.waiting.drain(..));
+                sink.is_open = sink.is_accepted;
+                wakes.extend(take(&mut sink.waiting).into_values());
+                if !sink.is_open {
+                    all.remove(key);
+                }
             }
             !is_answered
         });
@@ -135,47 +152,43 @@ impl Sinks {
         }
     }
 
-    /// Has `waker` woken at the next change of a subscription. Returns the waker if it is not needed.
+    /// Has `waker` woken at the next change of a subscription, and puts the number of the one who waits into `place`.
+    /// Returns the waker that is not needed.
     pub(super) fn wait(
         &mut self,
         key: SinkKey,
+        place: &mut Option<u64>,
         waker: Waker,
-        wakes: &mut impl Extend<Waker>,
     ) -> Option<Waker> {
         let Some(sink) = self.all.get_mut(&key) else {
             return Some(waker);
         };
-        if sink.waiting.len() == MAX_WAITING {
-            // Most of them have given up. Those that have not will come back.
-            wakes.extend(sink.waiting.drain(..));
-        }
-        let known = sink
-            .waiting
-            .iter()
-            .position(|known| known.will_wake(&waker));
-        if known.is_some() {
-            return Some(waker);
-        }
-        sink.waiting.push(waker);
-        None
+        let place = *place.get_or_insert_with(|| {
+            self.last_place += 1;
+            self.last_place
+        });
+        sink.waiting.insert(place, waker)
     }
 
-    /// Ends a subscription. The peer is told of it by `params`; without them it does not know the subscription.
-    /// Returns the wakers of those who wait for the end.
-    pub(super) fn finish(&mut self, key: SinkKey, params: Option<OwnedJson>) -> Vec<Waker> {
-        let Some(sink) = self.all.remove(&key) else {
-            return Vec::new();
-        };
-        match params {
+    /// Takes the waker of somebody who does not wait any more.
+    pub(super) fn leave(&mut self, key: SinkKey, place: u64) -> Option<Waker> {
+        self.all.get_mut(&key)?.waiting.remove(&place)
+    }
+
+    /// Ends a subscription. The peer is told of it by `params`, if it knows the subscription or will. Returns the wakers
+    /// of those who wait for the end.
+    pub(super) fn finish(&mut self, key: SinkKey, params: Option<OwnedJson>) -> Option<Waiting> {
+        let sink = self.all.remove(&key)?;
+        match params.filter(|_| sink.is_accepted) {
             Some(params) => self.ending.push((key, sink.style, params)),
             None => self.opening.retain(|(opening, _)| *opening != key),
         }
-        sink.waiting
+        Some(sink.waiting.into_values())
     }
 
     /// Ends the subscription of a style with this id, because the peer has unsubscribed. Returns the wakers of those
     /// who wait for that, or `None` if there is no such subscription.
-    pub(super) fn unsubscribe(&mut self, style: Style, id: Json<'_>) -> Option<Vec<Waker>> {
+    pub(super) fn unsubscribe(&mut self, style: Style, id: Json<'_>) -> Option<Waiting> {
         let text = id.as_string()?.to_cow()?;
         let number = text.strip_prefix("0x")?;
         let key = SinkKey(u64::from_str_radix(number, 16).ok()?);
@@ -184,7 +197,7 @@ impl Sinks {
         let known = self.all.get(&key).filter(same);
         known.filter(|_| key.id().trim_matches('"') == text)?;
         self.opening.retain(|(opening, _)| *opening != key);
-        self.all.remove(&key).map(|sink| sink.waiting)
+        self.all.remove(&key).map(|sink| sink.waiting.into_values())
     }
 
     /// Ends all subscriptions.
@@ -192,8 +205,8 @@ impl Sinks {
         self.opening.clear();
         self.ending.clear();
         self.held.clear();
-        for (_, sink) in std::mem::take(&mut self.all) {
-            wakes.extend(sink.waiting);
+        for (_, sink) in take(&mut self.all) {
+            wakes.extend(sink.waiting.into_values());
         }
     }
 }

@@ -272,15 +272,32 @@ impl State {
         }
     }
 
-    /// Has `waker` woken at the next change of a subscription of the peer. Returns it if it is not needed.
-    pub(crate) fn wait_for_sink(&mut self, key: SinkKey, waker: Waker) -> Option<Waker> {
-        self.sinks.wait(key, waker, &mut self.wakes)
+    /// Has `waker` woken at the next change of a subscription of the peer: see [`Sinks::wait`].
+    pub(crate) fn wait_for_sink(
+        &mut self,
+        key: SinkKey,
+        place: &mut Option<u64>,
+        waker: Waker,
+    ) -> Option<Waker> {
+        self.sinks.wait(key, place, waker)
+    }
+
+    /// Notes that the answer to a request will have the id of a subscription, if the request is still open.
+    pub(super) fn accept_sink(&mut self, key: SinkKey, request: RequestKey) {
+        if self.conn.answer_mark(request).is_some() {
+            self.sinks.accept(key);
+        }
+    }
+
+    /// Takes the waker of somebody who does not wait for a subscription any more.
+    pub(crate) fn leave_sink(&mut self, key: SinkKey, place: u64) -> Option<Waker> {
+        self.sinks.leave(key, place)
     }
 
     /// Ends a subscription of the peer, who is told of it by `params`, if there are any.
     pub(crate) fn finish_sink(&mut self, key: SinkKey, params: Option<OwnedJson>) {
         let waiting = self.sinks.finish(key, params);
-        self.wakes.extend(waiting);
+        self.wakes.extend(waiting.into_iter().flatten());
     }
 
     /// Ends a subscription because the peer has unsubscribed. Returns false if there is none.

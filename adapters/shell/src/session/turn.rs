@@ -131,12 +131,15 @@ impl Session {
         if is_drained {
             state.conn.handle_timeout(now);
         }
+        let mut has_output = false;
         if let Some(feed) = self.feed.get() {
+            // Other output goes first. If it stayed, it could fill the space for publications in each turn.
+            has_output = may_take_output && state.conn.take_transmit(output);
             _feed_waker = state.drain_feed(feed, may_take_output, &waker);
         }
         state.take_work(batch, requests, is_serving);
         state.count_waiting();
-        let may_write = may_take_output && state.conn.take_transmit(output);
+        let may_write = has_output || (may_take_output && state.conn.take_transmit(output));
         self.end_turn(&mut state);
         if state.conn.phase().is_over() {
             return Next::Over;
@@ -192,19 +195,26 @@ impl State {
         self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
 
-    /// Puts what waits from a hub into the output, if nothing is being written. Returns a waker that is not needed any
+    /// Puts what waits from a hub into the output, if nothing was being written. Returns a waker that is not needed any
     /// more, to be dropped without the lock.
     fn drain_feed(&mut self, feed: &ConnFeed, may_send: bool, waker: &Waker) -> Option<Waker> {
-        let may_send = may_send && !self.conn.has_transmit();
+        let mut too_large = 0;
         let send = |publication: &Publication| {
             let sent = self.conn.notify(Publication::METHOD, publication.params());
-            !matches!(sent, Err(SendError::Full))
+            too_large += u64::from(sent == Err(SendError::TooLarge));
+            sent != Err(SendError::Full)
         };
         let drained = feed.drain(waker, may_send.then_some(send));
         if let Some(FeedLoss { dropped, limit, .. }) = drained.lost {
             self.conn.report(Report::PublicationsDropped {
                 limit: limit.as_str(),
                 publications: dropped,
+            });
+        }
+        if too_large > 0 {
+            self.conn.report(Report::PublicationsDropped {
+                limit: "max_outbox_bytes",
+                publications: too_large,
             });
         }
         if drained.has_overflowed && self.closed().is_none() {

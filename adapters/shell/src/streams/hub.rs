@@ -11,10 +11,10 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use antiphon::pubsub::{
     FeedLimits, InvalidTopic, Pattern, Publication, PublishError, TopicMethod, TopicRequest,
@@ -23,9 +23,10 @@ use antiphon::pubsub::{
 use antiphon::{Internal, OwnedError, OwnedJson, Payload, RequestKey};
 use serde::Serialize;
 
-use crate::guard::caught;
+use crate::guard::{Contained, caught, contained};
 use crate::lock::Lock;
 use crate::serve::answer::Answer;
+use crate::serve::cancellation::Cancellation;
 use crate::serve::request::Request;
 use crate::session::{ConnFeed, Session};
 use crate::streams::sink::can_push;
@@ -221,12 +222,16 @@ impl Hub {
         request: RequestKey,
         asked: TopicRequest,
     ) -> Result<OwnedJson, OwnedError> {
-        let feed = self.feed_of(session)?;
         let (others, mark) = {
             let state = session.lock();
             (state.sinks.len(), state.conn.answer_mark(request))
         };
         let (is_subscribe, topics) = (asked.is_subscribe(), asked.topics().to_vec());
+        if is_subscribe && mark.is_none() {
+            // It was cancelled, its connection has ended, or it is a notification: the peer would not know of it.
+            return Err("no answer is awaited").internal();
+        }
+        let feed = self.feed_of(session)?;
         let accepted = {
             let mut state = self.0.state.lock();
             let known = &mut state.topics;
@@ -237,14 +242,14 @@ impl Hub {
         let profile = session.dialect().error_profile;
         let answer = accepted.map_err(|why| why.error(profile).into_owned())?;
         if is_subscribe {
-            self.push_first(&feed, &topics);
+            self.push_first(session, &feed, &topics);
             session.hold_feed(&feed, mark);
         }
         Ok(answer)
     }
 
     /// Puts the states of topics before what waits already.
-    fn push_first(&self, feed: &ConnFeed, topics: &[Pattern]) {
+    fn push_first(&self, session: &Session, feed: &ConnFeed, topics: &[Pattern]) {
         for topic in topics.iter().rev().filter(|topic| !topic.has_wildcards()) {
             let topic = topic.as_str();
             let firsts: Vec<First> = {
@@ -252,8 +257,11 @@ impl Hub {
                 let matching = firsts.iter().filter(|(pattern, _)| pattern.matches(topic));
                 matching.map(|(_, first)| Arc::clone(first)).collect()
             };
+            // An earlier subscription may have left one that still waits.
+            feed.with(|feed| feed.remove_first(topic));
             for first in firsts.iter().rev() {
-                if let Some(publication) = caught(|| first(topic)).flatten() {
+                // A panic is reported.
+                if let Some(publication) = contained(Some(session), || first(topic)).flatten() {
                     let publication = Arc::new(publication);
                     feed.with(|feed| feed.push_first(&publication));
                 }
@@ -307,7 +315,7 @@ impl Hub {
         method: TopicMethod,
     ) -> Result<Answer, OwnedError> {
         let session = request.responder.session();
-        if !can_push(session) {
+        if !can_push(request) {
             return Err(request.unknown_method());
         }
         let settings = self.0.config.topics;
@@ -342,22 +350,45 @@ impl Hub {
         let (hub, reply) = (self.clone(), request.defer());
         let session = Arc::clone(reply.session());
         let task = async move {
-            for check in checks {
-                if let Err(error) = check.await {
-                    // If the connection has ended meanwhile, no answer is awaited.
-                    let _ = reply.err(&error.as_error());
-                    return;
-                }
-            }
             let session = Arc::clone(reply.session());
-            let sent = match hub.accept(&session, reply.key(), asked) {
+            let sent = match decided(&session, reply.cancellation(), checks).await {
+                // It is cancelled, or a check has panicked: dropping the responder answers that.
+                None => return,
+                Some(decided) => decided.and_then(|()| hub.accept(&session, reply.key(), asked)),
+            };
+            // If the connection has ended meanwhile, no answer is awaited.
+            let _ = match sent {
                 Ok(answer) => reply.ok(answer.as_json()),
                 Err(error) => reply.err(&error.as_error()),
             };
-            drop(sent);
         };
         session.runtime().spawn(Box::pin(task));
     }
+}
+
+/// Awaits checks, one after another. `None` if the request is cancelled before, its connection ends, or a check panics,
+/// which is reported.
+async fn decided(
+    session: &Session,
+    mut cancelled: Cancellation,
+    checks: Vec<Decided>,
+) -> Option<Result<(), OwnedError>> {
+    for check in checks {
+        let mut check = Contained::new(check, None::<Arc<Session>>);
+        let step = |cx: &mut Context<'_>| {
+            if Pin::new(&mut cancelled).poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            match contained(Some(session), || check.as_mut().poll(cx)) {
+                Some(polled) => polled.map(Some),
+                None => Poll::Ready(None),
+            }
+        };
+        if let Err(error) = poll_fn(step).await? {
+            return Some(Err(error));
+        }
+    }
+    Some(Ok(()))
 }
 
 impl Default for Hub {

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Waker};
 use antiphon::service::{Failure, Later};
 use antiphon::session::{Report, RequestDetails};
 use antiphon::{
-    FromCall, Internal, Json, OwnedError, OwnedJson, Payload, SendError, Style, VersionPolicy,
+    AnswerMark, FromCall, Internal, Json, OwnedError, OwnedJson, Payload, SendError, Style,
+    VersionPolicy,
 };
 use futures_util::Stream;
 use serde::Serialize;
@@ -18,7 +19,7 @@ use serde::Serialize;
 use crate::call::waiting_sender::WaitingSender;
 use crate::guard::contained;
 use crate::serve::request::Request;
-use crate::session::{PeerStream, Session, SinkPhase, State};
+use crate::session::{PeerStream, SinkPhase, State};
 use crate::text::Text;
 use crate::wait::Wait;
 
@@ -153,6 +154,10 @@ impl PeerStream {
 
     /// Waits until the subscription is in such a phase.
     async fn until(&self, is_reached: impl Fn(SinkPhase) -> bool) {
+        let mut place = Place {
+            stream: self,
+            number: None,
+        };
         poll_fn(|cx| {
             // A waker that is not needed is dropped without the lock.
             let waker = cx.waker().clone();
@@ -160,11 +165,27 @@ impl PeerStream {
             if is_reached(state.sinks.phase(self.key)) {
                 return Poll::Ready(());
             }
-            let _unneeded = state.wait_for_sink(self.key, waker);
+            let _unneeded = state.wait_for_sink(self.key, &mut place.number, waker);
             drop(state);
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// The place of somebody who waits for a change of a subscription. Dropping it leaves it.
+struct Place<'s> {
+    stream: &'s PeerStream,
+    number: Option<u64>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let PeerStream { session, key, .. } = self.stream;
+            // The waker is dropped without the lock.
+            let _waker = session.act(|state| state.leave_sink(*key, number));
+        }
     }
 }
 
@@ -235,7 +256,7 @@ impl<S, T: ?Sized> FromCall<Request, S> for SubscriptionSink<T> {
 /// Begins a subscription for a request, and returns the request with it.
 pub(crate) fn subscribe(request: &Request, style: Style) -> Result<Request, OwnedError> {
     let session = request.responder.session();
-    if !can_push(session) {
+    if !can_push(request) {
         return Err(request.unknown_method());
     }
     let topics = session.feed().map_or(0, |feed| feed.topics());
@@ -249,8 +270,10 @@ pub(crate) fn subscribe(request: &Request, style: Style) -> Result<Request, Owne
         return Err(profile.too_many_subscriptions().into_owned());
     };
     let (stream, own) = (PeerStream::new(session, key, style), request.clone());
-    // A clone has none before this.
-    let _ = own.sink.set(Arc::new(stream));
+    let stream = Arc::new(stream);
+    // It is refused if the request fails after all. Neither has a sink before this.
+    let _ = request.sink.set(Arc::clone(&stream));
+    let _ = own.sink.set(stream);
     Ok(own)
 }
 
@@ -268,6 +291,8 @@ pub(crate) fn sustain(request: &Request, mut events: Later<'static, Text>) -> Re
     match contained(Some(&*session), || events.as_mut().poll(&mut cx)) {
         Some(Poll::Ready(ended)) => ended.map(drop),
         Some(Poll::Pending) => {
+            // It may end before the answer is written, and the peer is to be told of that.
+            stream.accept(request.key());
             session.runtime().spawn(Box::pin(sustained(stream, events)));
             Ok(())
         }
@@ -278,8 +303,15 @@ pub(crate) fn sustain(request: &Request, mut events: Later<'static, Text>) -> Re
     }
 }
 
-/// Whether events can be sent over a connection: not over HTTP, nor in version 1.0.
-pub(crate) fn can_push(session: &Session) -> bool {
-    let is_old = session.dialect().version == VersionPolicy::V1Only;
+/// Whether events can be sent to the peer of a request: not over HTTP, nor in version 1.0.
+pub(crate) fn can_push(request: &Request) -> bool {
+    let session = request.responder.session();
+    let is_old = match session.dialect().version {
+        VersionPolicy::V1AndV2 => {
+            let mark = session.lock().conn.answer_mark(request.key());
+            mark.is_some_and(AnswerMark::is_v1)
+        }
+        version => version == VersionPolicy::V1Only,
+    };
     session.options().config.can_notify() && !is_old
 }

@@ -23,6 +23,7 @@ mod server_subscriptions;
 mod service;
 mod services;
 mod short_examples;
+mod stream_faults;
 mod streams;
 mod subscriptions;
 mod support;
