@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use antiphon::flow::Pull;
 use antiphon::session::{Phase, RequestDetails, RouteId, Settled};
 use antiphon::{CallId, Closed, Instant, Json, OwnedJson, OwnedOutcome, RequestKey, Style};
 use smallvec::SmallVec;
 
+use super::flows::Flows;
 use super::sender_queue::SenderQueue;
 use super::sinks::{SinkKey, Sinks};
 use crate::debug_fields;
@@ -38,6 +40,8 @@ pub(crate) enum Tag {
     Then(Then),
     /// Nobody: the call unsubscribes a stream that nobody reads any more.
     Unsubscribe,
+    /// A flow: the call pulls an item.
+    Pull(Pull),
 }
 
 impl fmt::Debug for Tag {
@@ -47,6 +51,7 @@ impl fmt::Debug for Tag {
             Self::Batch(..) => "Batch",
             Self::Then(_) => "Then",
             Self::Unsubscribe => "Unsubscribe",
+            Self::Pull(_) => "Pull",
         })
     }
 }
@@ -71,6 +76,8 @@ pub(crate) struct State {
     pub(crate) readers: BTreeMap<RouteId, Waker>,
     /// The subscriptions of the peer.
     pub(crate) sinks: Sinks,
+    /// The flows; `None` if they are off.
+    pub(super) flows: Option<Box<Flows>>,
     /// The flags of requests, as long as others own them.
     pub(super) flags: Vec<(RequestKey, Weak<AtomicBool>)>,
     /// The request whose handler panicked last, until that is reported.
@@ -91,7 +98,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(conn: Conn, membership: Option<Arc<Membership>>) -> Self {
+    pub(super) fn new(
+        conn: Conn,
+        membership: Option<Arc<Membership>>,
+        flows: Option<Box<Flows>>,
+    ) -> Self {
         Self {
             seen: conn.phase(),
             was_paused: !conn.wants_input(),
@@ -102,6 +113,7 @@ impl State {
             batches: Vec::new(),
             readers: BTreeMap::new(),
             sinks: Sinks::default(),
+            flows,
             flags: Vec::new(),
             panicked: None,
             is_let_go: false,
@@ -223,6 +235,10 @@ impl State {
             }
             // The outcome of such a call comes as the service's work, in order with the messages, and not here.
             Tag::Then(_) | Tag::Unsubscribe => None,
+            Tag::Pull(pull) => {
+                self.settle_pull(settled.call, pull, settled.outcome);
+                None
+            }
         };
         self.wakes.extend(waker);
     }
