@@ -59,8 +59,8 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Flow, FlowItems, FlowSink, Headers, Hub,
-    HubConfig, HubCounts, Inbox, InboxEvent, NoConnection, Notification, OutgoingCall,
+    DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Flow, FlowItems, FlowRoutes, FlowSink, Headers,
+    Hub, HubConfig, HubCounts, Inbox, InboxEvent, NoConnection, Notification, OutgoingCall,
     PartialItems, PartialResult, PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress,
     ProgressCall, PullError, RateLimit, Request, Responder, Routes, StreamEnd, Subscribe,
     Subscription, SubscriptionError, SubscriptionItems, SubscriptionSink, Target, Wait, block_on,

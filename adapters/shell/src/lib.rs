@@ -75,7 +75,9 @@ pub use lock::Lock;
 pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
 pub use outgoing::OutgoingCall;
 pub use peer::Peer;
-pub use router::{CostLimit, Extension, OnThreads, RateLimit, RequestContext, Router, Tasks};
+pub use router::{
+    CostLimit, Extension, FlowRoutes, OnThreads, RateLimit, RequestContext, Router, Tasks,
+};
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};
 pub use runtime::threads::{block_on, epoch, threads};

@@ -19,6 +19,10 @@ impl<const WAITS: bool> Streams for On<WAITS> {
         sink::subscribe(request, style)
     }
 
+    fn open_flow(request: &Request) -> Result<Request, OwnedError> {
+        produced::open(request)
+    }
+
     fn write_id(request: &Request, text: &mut Text) {
         if let Some(stream) = request.sink.get() {
             text.as_mut().extend_from_slice(stream.accept().as_bytes());
@@ -29,7 +33,10 @@ impl<const WAITS: bool> Streams for On<WAITS> {
     }
 
     fn sustain(request: &Request, events: Later<'static, Text>) -> Result<(), Failure> {
-        sink::sustain(request, events)
+        match request.flow.get() {
+            Some(_) => produced::start(request, events),
+            None => sink::sustain(request, events),
+        }
     }
 
     fn unsubscribe(request: &Request, style: Style, id: Json<'_>) -> bool {

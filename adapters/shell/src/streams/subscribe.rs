@@ -1,5 +1,6 @@
 //! A subscription before it is made.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::call::call_error::CallError;
 use crate::client::Client;
 use crate::peer::Peer;
+use crate::streams::flow::Flow;
 use crate::streams::source::Source;
 use crate::streams::subscription::Subscription;
 use crate::text::Text;
@@ -148,7 +150,7 @@ impl<T, C> fmt::Debug for Subscribe<T, C> {
     }
 }
 
-/// Subscribes with [`Peer::subscribe`].
+/// Subscribes with [`Peer::subscribe`], and reads flows with [`Peer::flow`].
 impl StreamCaller for Peer {
     type Subscribe<T: DeserializeOwned> = Subscribe<T, Self>;
 
@@ -159,9 +161,15 @@ impl StreamCaller for Peer {
     ) -> Subscribe<T, Self> {
         self.subscribe(style, params)
     }
+
+    type Flow<T: DeserializeOwned> = Flow<T>;
+
+    fn flow<T: DeserializeOwned>(&self, method: Cow<'_, str>, params: impl Payload) -> Flow<T> {
+        self.flow(method, params)
+    }
 }
 
-/// Subscribes with [`Client::subscribe`].
+/// Subscribes with [`Client::subscribe`], and reads flows with [`Client::flow`].
 impl StreamCaller for Client {
     type Subscribe<T: DeserializeOwned> = Subscribe<T, Self>;
 
@@ -171,5 +179,11 @@ impl StreamCaller for Client {
         params: impl Payload,
     ) -> Subscribe<T, Self> {
         self.subscribe(style, params)
+    }
+
+    type Flow<T: DeserializeOwned> = Flow<T>;
+
+    fn flow<T: DeserializeOwned>(&self, method: Cow<'_, str>, params: impl Payload) -> Flow<T> {
+        self.flow(method, params)
     }
 }

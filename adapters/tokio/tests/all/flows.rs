@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use antiphon_tokio::flow::{FlowConfig, FlowError, OpenFlowError};
 use antiphon_tokio::{
-    CallError, Client, Config, ConnectionConfig, Flow, OwnedError, Peer, PullError, Router,
-    TcpServer, connect,
+    CallError, Client, Config, ConnectionConfig, Flow, FlowRoutes, OwnedError, Peer, PullError,
+    Router, TcpServer, connect,
 };
 use futures_util::FutureExt;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, Stream, StreamExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -157,16 +157,17 @@ async fn a_producer_that_fails_tells_why() {
         .method("panic", [], panics);
     let mut raw = Lines::to(with_flows(), router).await;
     raw.say(&call("fail", "[]", 1)).await;
+    raw.hear(&[&result("1", 1)]).await;
     raw.say(&pull(1, 2)).await;
     raw.say(&pull(1, 3)).await;
-    raw.hear(&[&result("1", 1), &result("1", 2), &error(1001, "no more", 3)])
+    raw.hear(&[&result("1", 2), &error(1001, "no more", 3)])
         .await;
     raw.say(&pull(1, 4)).await;
     raw.hear(&[&error(-32602, "Unknown flow", 4)]).await;
     raw.say(&call("panic", "[]", 5)).await;
+    raw.hear(&[&result("2", 5)]).await;
     raw.say(&pull(2, 6)).await;
-    raw.hear(&[&result("2", 5), &error(-32603, "Internal error", 6)])
-        .await;
+    raw.hear(&[&error(-32603, "Internal error", 6)]).await;
     raw.hear_nothing().await;
 }
 
@@ -392,4 +393,94 @@ async fn a_server_reads_a_flow_of_a_client() {
     let client = connect(url, with_flows(), own).await.unwrap();
     let sum: u32 = client.call("sum", ()).await.unwrap();
     assert_eq!(sum, 10);
+}
+
+#[antiphon_tokio::service(prefix = "clock", rename_all = "camelCase")]
+trait Clock {
+    /// The steps that are in the state, from a number on.
+    #[rpc(flow)]
+    fn steps_from(&self, from: u64) -> impl Stream<Item = Result<u64, OwnedError>> + Send;
+
+    async fn now(&self) -> Result<u64, OwnedError>;
+}
+
+struct Counter {
+    steps: Vec<u64>,
+}
+
+impl Clock for Counter {
+    fn steps_from(&self, from: u64) -> impl Stream<Item = Result<u64, OwnedError>> + Send {
+        // It borrows the state.
+        stream::iter(self.steps.iter().map(move |step| Ok(from + step)))
+    }
+
+    async fn now(&self) -> Result<u64, OwnedError> {
+        Ok(7)
+    }
+}
+
+// GEN-10: a method of a trait that returns a flow, and its client.
+#[tokio::test]
+async fn a_method_of_a_service_returns_a_flow() {
+    let steps = vec![1, 2, 4];
+    let router = router().service(Counter { steps }.into_service());
+    let mut raw = Lines::to(with_flows(), router).await;
+    raw.say(&call("clock.stepsFrom", r#"{"from":10}"#, 1)).await;
+    raw.hear(&[&result("1", 1)]).await;
+    for (id, item) in [(2, "11"), (3, "12"), (4, "14")] {
+        raw.say(&pull(1, id)).await;
+        raw.hear(&[&result(item, id)]).await;
+    }
+    raw.say(&pull(1, 5)).await;
+    raw.hear(&[&completed(5)]).await;
+    // Params that do not fit open no flow.
+    raw.say(&call("clock.stepsFrom", r#"["x"]"#, 6)).await;
+    let refused = raw.hear_line().await;
+    assert!(refused.contains("-32602"), "{refused}");
+    let client = client_of(&raw, with_flows()).await;
+    let clock = ClockClient::new(client);
+    assert_eq!(clock.now().await.unwrap(), 7);
+    let steps = clock.steps_from(20).window(32);
+    let all: Vec<u64> = steps.map(Result::unwrap).collect().await;
+    assert_eq!(all, [21, 22, 24]);
+}
+
+// FLO-04: a function that returns a stream, with a panic of the router for a wrong name.
+#[tokio::test]
+async fn a_router_serves_streams_as_flows() {
+    let router = router().flow("evens", ["from"], |from: u64| {
+        stream::iter((from..).step_by(2)).map(Ok::<_, OwnedError>)
+    });
+    let raw = Lines::to(with_flows(), router).await;
+    let client = client_of(&raw, with_flows()).await;
+    let evens = client.flow::<u64>("evens", &[4]).window(2);
+    let first: Vec<u64> = evens.take(3).map(Result::unwrap).collect().await;
+    assert_eq!(first, [4, 6, 8]);
+}
+
+// FLO-12: both ends at their limit: a flow that has ended makes room for another one.
+#[tokio::test]
+async fn both_ends_may_have_64_flows() {
+    let (_items, _is_dropped, router) = from_channel();
+    let raw = Lines::to(with_flows(), router).await;
+    let client = client_of(&raw, with_flows()).await;
+    let mut flows: Vec<Flow<u32>> = (0..65).map(|_| client.flow("watch", ())).collect();
+    // The answer to this call comes after those to the calls before.
+    for flow in &mut flows[..64] {
+        assert!(flow.next().now_or_never().is_none());
+    }
+    let _: String = client.call("ping", ()).await.unwrap();
+    let refused = flows[64].next().await.unwrap();
+    assert!(matches!(
+        refused,
+        Err(PullError::Call(CallError::Remote(_)))
+    ));
+    assert!(flows[64].next().await.is_none());
+    let mut waiting = flows.remove(0);
+    drop(flows);
+    let mut again = client.flow::<u32>("watch", ());
+    assert!(again.next().now_or_never().is_none());
+    let _: String = client.call("ping", ()).await.unwrap();
+    assert!(waiting.next().now_or_never().is_none());
+    assert!(again.next().now_or_never().is_none());
 }
