@@ -177,6 +177,8 @@ async fn waiting_pulls_hold_up_neither_calls_nor_a_shutdown() {
     let (_items, mut is_dropped, router) = from_channel();
     let mut options = with_flows();
     options.max_running_requests = 1;
+    // The test does not end its direction.
+    options.linger = Duration::from_millis(20);
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr();
     let running = server.start(options, router.into_make_service());
@@ -184,8 +186,9 @@ async fn waiting_pulls_hold_up_neither_calls_nor_a_shutdown() {
     for flow in 1..=64 {
         raw.say(&call("watch", "[]", flow)).await;
         raw.hear(&[&result(&flow.to_string(), flow)]).await;
-        raw.say(&pull(flow, 100 + flow)).await;
     }
+    let pulls: Vec<String> = (1..=64).map(|flow| pull(flow, 100 + flow)).collect();
+    raw.say(&pulls.join("\n")).await;
     raw.say(&call("watch", "[]", 65)).await;
     let refused = raw.hear_line().await;
     assert!(
@@ -197,7 +200,7 @@ async fn waiting_pulls_hold_up_neither_calls_nor_a_shutdown() {
     for flow in 1..=64 {
         raw.hear(&[&error(-32000, "Flow closed", 100 + flow)]).await;
     }
-    timeout(Duration::from_secs(2), shutdown)
+    timeout(Duration::from_secs(1), shutdown)
         .await
         .expect("at once")
         .unwrap();
