@@ -1,14 +1,11 @@
 //! Flows on threads: iterators that block, and streams that a thread of their own polls.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use antiphon_blocking::flow::{FlowConfig, FlowError};
-use antiphon_blocking::{
-    Config, ConnectionConfig, Flow, FlowRoutes, OwnedError, PullError, Router, attach,
-};
-use futures_util::stream::{self, StreamExt};
+use antiphon_blocking::{Config, ConnectionConfig, Flow, OwnedError, PullError, Router, attach};
 
 use crate::support::{LONG, duplex, within};
 
@@ -25,19 +22,26 @@ fn a_thread_reads_a_flow_and_leaves_another_one() {
     within(LONG, || {
         let (left, right) = duplex(1 << 16);
         let (dropped, is_dropped) = mpsc::channel();
+        let (_sender, items) = mpsc::channel();
+        let items = Arc::new(Mutex::new(items));
         let router = Router::new()
-            .flow("count", ["to"], |to: u32| {
-                stream::iter(1..=to).map(Ok::<_, OwnedError>)
+            .method("count", ["to"], |to: u32| {
+                Flow::of_iter((1..=to).map(Ok::<_, OwnedError>))
             })
             .method("endless", [], move || {
                 let tells = Tells(dropped.clone());
-                let items = stream::iter(1_u32..).map(move |item| {
+                Flow::of_iter((1_u32..).map(move |item| {
                     let _ = &tells;
                     Ok::<_, OwnedError>(item)
-                });
-                Flow::of(items)
+                }))
             })
-            .flow("never", [], || stream::pending::<Result<u32, OwnedError>>());
+            .method("watch", [], move || {
+                let items = Arc::clone(&items);
+                Flow::of_iter(std::iter::from_fn(move || {
+                    let next = items.lock().unwrap().recv();
+                    next.ok().map(Ok::<u32, OwnedError>)
+                }))
+            });
         let _server = attach(left, with_flows(), router).unwrap();
         let peer = attach(right, with_flows(), ()).unwrap();
         for window in [1, 4] {
@@ -50,8 +54,8 @@ fn a_thread_reads_a_flow_and_leaves_another_one() {
         assert_eq!(first, [1, 2, 3]);
         is_dropped.recv().unwrap();
         // A thread that waits is woken by the end.
-        let mut never = peer.flow::<u32>("never", ()).into_iter();
-        let waiting = thread::spawn(move || never.next());
+        let mut watching = peer.flow::<u32>("watch", ()).into_iter();
+        let waiting = thread::spawn(move || watching.next());
         thread::sleep(Duration::from_millis(20));
         peer.drain();
         let end = waiting.join().unwrap();

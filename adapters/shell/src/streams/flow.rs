@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use antiphon::flow::{ConsumerId, FlowError, OpenFlowError, PullOptions};
 use antiphon::{DecodeError, Json, OwnedError, OwnedJson, Payload, SendError};
-use futures_util::stream::{Stream, StreamExt};
+use futures_util::stream::{self, Stream, StreamExt};
 use serde::de::DeserializeOwned;
 
 use crate::call::Call;
@@ -142,6 +142,16 @@ impl<T> Flow<T> {
             options: PullOptions::default(),
             state: State::Given(Box::pin(items.map(|item| item.map_err(Into::into)))),
         }
+    }
+
+    /// Makes a flow of an iterator, for a handler to return, as [`of`](Self::of) does of a stream. On threads the
+    /// iterator has a thread of its own, and may block it.
+    pub fn of_iter<E, I>(items: I) -> Self
+    where
+        E: Into<OwnedError>,
+        I: IntoIterator<Item = Result<T, E>, IntoIter: Send + 'static>,
+    {
+        Self::of(stream::iter(items))
     }
 
     /// Sets how many items may be on their way, or wait to be read, together. Default 1: the next item is pulled
