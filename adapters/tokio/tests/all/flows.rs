@@ -1,15 +1,17 @@
 //! Flows, byte for byte as a peer without any library of ours sees them, and with both ends ours.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antiphon_tokio::flow::{FlowConfig, FlowError, OpenFlowError};
 use antiphon_tokio::{
-    CallError, Client, Config, ConnectionConfig, Flow, FlowRoutes, OwnedError, Peer, PullError,
-    Router, TcpServer, connect,
+    CallError, CancelStyle, Client, Config, ConnectionConfig, Flow, FlowRoutes, OwnedError, Peer,
+    PullError, Router, TcpServer, connect,
 };
 use futures_util::FutureExt;
 use futures_util::stream::{self, Stream, StreamExt};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -486,4 +488,96 @@ async fn both_ends_may_have_64_flows() {
     let _: String = client.call("ping", ()).await.unwrap();
     assert!(waiting.next().now_or_never().is_none());
     assert!(again.next().now_or_never().is_none());
+}
+
+// FLO-13: what produces a flow is dropped with its connection.
+#[tokio::test]
+async fn a_stream_is_dropped_with_its_connection() {
+    let (_items, mut is_dropped, router) = from_channel();
+    let mut raw = Lines::to(with_flows(), router).await;
+    for (flow, id) in [(1, 1), (2, 2)] {
+        raw.say(&call("watch", "[]", id)).await;
+        raw.hear(&[&result(&flow.to_string(), id)]).await;
+    }
+    // One of them waits for an item, the other one for a pull.
+    raw.say(&pull(1, 3)).await;
+    raw.hear_nothing().await;
+    drop(raw);
+    for _ in 0..2 {
+        timeout(PATIENCE, is_dropped.recv()).await.unwrap();
+    }
+}
+
+// FLO-12: a peer that pulls and does not read makes the producer wait, and others go on.
+#[tokio::test]
+async fn a_peer_that_does_not_read_makes_the_producer_wait() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&made);
+    let router = router().flow("flood", [], move || {
+        let counts = Arc::clone(&counts);
+        stream::repeat_with(move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, OwnedError>("x".repeat(128 * 1024))
+        })
+    });
+    let mut raw = Lines::to(with_flows(), router).await;
+    let silent = TcpStream::connect(raw.address()).await.unwrap();
+    let (reader, mut writer) = silent.into_split();
+    let mut lines = BufReader::new(reader).lines();
+    let open = format!("{}\n", call("flood", "[]", 1));
+    writer.write_all(open.as_bytes()).await.unwrap();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), result("1", 1));
+    let pulls: String = (2..514).map(|id| pull(1, id) + "\n").collect();
+    writer.write_all(pulls.as_bytes()).await.unwrap();
+    // It stands still once the buffers of the system and the output are full.
+    let mut before = usize::MAX;
+    while std::mem::replace(&mut before, made.load(Ordering::Relaxed)) != before || before == 0 {
+        raw.hear_nothing().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(before < 400, "{before} items of 128 KiB were made");
+    // It goes on when the peer reads.
+    for id in 2..514 {
+        let line = timeout(PATIENCE, lines.next_line()).await.unwrap();
+        let line = line.unwrap().unwrap();
+        assert!(line.ends_with(&format!(r#"","id":{id}}}"#)));
+    }
+    assert_eq!(made.load(Ordering::Relaxed), 512);
+}
+
+// FLO-11: a pull that the peer cancels as a request loses no item.
+#[tokio::test]
+async fn a_pull_that_is_cancelled_as_a_request_loses_no_item() {
+    let (items, _is_dropped, router) = from_channel();
+    let mut options = with_flows();
+    options.config = Config::new().cancel_receive(CancelStyle::Lsp);
+    let mut raw = Lines::to(options, router).await;
+    raw.say(&call("watch", "[]", 1)).await;
+    raw.hear(&[&result("1", 1)]).await;
+    raw.say(&pull(1, 2)).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#)
+        .await;
+    let cancelled = raw.hear_line().await;
+    assert!(
+        cancelled.contains(r#""id":2"#) && cancelled.contains("error"),
+        "{cancelled}"
+    );
+    assert!(!cancelled.contains("-32001"), "{cancelled}");
+    items.send(5).await.unwrap();
+    raw.say(&pull(1, 3)).await;
+    raw.hear(&[&result("5", 3)]).await;
+}
+
+// FLO-09: HTTP carries no flows.
+#[cfg(feature = "http")]
+#[tokio::test]
+async fn over_http_a_flow_says_why_there_is_none() {
+    let client = connect("http://127.0.0.1:9/", with_flows(), ())
+        .await
+        .unwrap();
+    let mut flow = client.flow::<u32>("count", &[1]);
+    let refused = flow.next().await.unwrap();
+    let no_push = CallError::Rejected(antiphon_tokio::SendError::NoPush);
+    assert_eq!(format!("{refused:?}"), format!("Err(Call({no_push:?}))"));
+    assert!(flow.next().await.is_none());
 }
