@@ -49,6 +49,8 @@ pub(crate) struct Method {
     /// The types of the result and of the error, if the return type is written as `Result<T, E>`.
     pub(crate) parts: Option<(Type, Type)>,
     pub(crate) subscription: Option<Subscription>,
+    /// The type of the items, if the method returns a flow.
+    pub(crate) flow: Option<Type>,
 }
 
 /// What makes a method a subscription.
@@ -144,7 +146,13 @@ impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
         let said = RpcOptions::take(
             &mut member.attrs,
-            &["name", "run_to_end", "subscription", "unknown_params"],
+            &[
+                "name",
+                "run_to_end",
+                "subscription",
+                "flow",
+                "unknown_params",
+            ],
         );
         // They are removed also if the method is refused, because the compiler does not know them.
         let arguments: Vec<_> = member.sig.inputs.iter_mut().map(argument).collect();
@@ -229,11 +237,19 @@ impl Method {
             Some(said) => Some(Subscription::parse(options, &bare_name, signature, said)?),
             None => None,
         };
-        let (kind, parts) = match &subscription {
-            Some(_) => (Kind::Answered, None),
-            None => returned(&output)?,
+        let flow = match said.flow {
+            Some(span) if subscription.is_some() => {
+                return wrong(span, "a method is a subscription or a flow: leave one out");
+            }
+            Some(span) => Some(flow_of(options, signature, span)?),
+            None => None,
         };
-        if subscription.is_none() {
+        let is_stream = subscription.is_some() || flow.is_some();
+        let (kind, parts) = match is_stream {
+            true => (Kind::Answered, None),
+            false => returned(&output)?,
+        };
+        if !is_stream {
             check_owned("a result", &output, options.has_client)?;
         }
         Ok(Self {
@@ -246,8 +262,8 @@ impl Method {
             },
             doc: Doc::of(&member.attrs),
             attributes: member.attrs.clone(),
-            // The server waits for the events of a subscription.
-            is_async: signature.asyncness.is_some() || subscription.is_some(),
+            // The server waits for the events of a stream.
+            is_async: signature.asyncness.is_some() || is_stream,
             is_notification: kind == Kind::Notification,
             runs_to_end: options.runs_to_end || said.runs_to_end.is_some(),
             ignores_unknown: said.ignores_unknown,
@@ -256,6 +272,7 @@ impl Method {
             output,
             parts,
             subscription,
+            flow,
         })
     }
 }
@@ -298,6 +315,23 @@ impl Subscription {
             names: names.map(|name| format!("{prefix}{name}")),
         })
     }
+}
+
+/// Returns the type of the items of a flow, `impl Stream<Item = Result<T, E>>`.
+fn flow_of(options: &ServiceOptions, signature: &Signature, span: Span) -> Result<Type> {
+    if !options.may_wait {
+        let what = "on threads a flow is what a handler of `Router::method` returns: `Flow::of`";
+        return Err(Error::new(span, what));
+    }
+    let item = match &signature.output {
+        ReturnType::Type(_, output) if signature.asyncness.is_none() => event_of(output),
+        _ => None,
+    };
+    let parts = item.map(|item| returned(&item)).transpose()?;
+    let parts = parts.and_then(|(_, parts)| parts);
+    let what = "a flow is `fn primes(&self) -> impl Stream<Item = Result<T, E>> + Send`";
+    let value = parts.map(|(value, _)| value);
+    value.ok_or_else(|| Error::new(span, what))
 }
 
 /// Returns the type of the items of `impl Stream<Item = T>`.

@@ -80,9 +80,12 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
         .iter()
         .filter_map(|method| method.subscription.as_ref())
         .map(|subscription| &subscription.event);
+    let has_flow = service.methods.iter().any(|method| method.flow.is_some());
+    let flows = has_flow.then(|| quote!(#root::FlowSink: #root::FromCall<__R, __S>,));
     let bounds = quote! {
         where
             __T: #name,
+            #flows
             __R: ?::core::marker::Sized + ::core::marker::Sync,
             __S: ?::core::marker::Sized + ::core::marker::Sync,
             #(#contexts: #root::FromCall<__R, __S>,)*
@@ -166,10 +169,12 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
                 let style = style(root, subscription);
                 (quote!(subscription), Some(quote!(, #style)))
             }
+            (None, _) if method.flow.is_some() => (quote!(flow), None),
             (None, true) => (quote!(notification), None),
             (None, false) => (quote!(request), None),
         };
-        let result = method.subscription.is_none().then(|| {
+        let is_stream = method.subscription.is_some() || method.flow.is_some();
+        let result = (!is_stream).then(|| {
             let value = value(root, method);
             quote!(.with_result(#root::schema_of!(#value)))
         });
@@ -233,6 +238,11 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
         .collect();
     let wait = method.is_async.then(|| quote!(.await));
     let write = match &method.subscription {
+        None if method.flow.is_some() => quote! {
+            let items = <__T as #service>::#ident(&self.0, #(#arguments),*);
+            sink.send_all(items).await;
+            ::core::result::Result::Ok(())
+        },
         Some(_) => quote! {
             let events = <__T as #service>::#ident(&self.0, #(#arguments),*);
             let sent = sink.send_all(events).await;
@@ -243,8 +253,15 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
             #root::service::write_result(output, result)
         },
     };
-    let sink = method.subscription.as_ref().map(|Subscription { event, .. }| quote! {
-        let sink = <#root::SubscriptionSink<#event> as #root::FromCall<__R, __S>>::from_call(request, state)?;
+    let sink = match (&method.subscription, &method.flow) {
+        (Some(Subscription { event, .. }), _) => Some(quote!(#root::SubscriptionSink<#event>)),
+        (None, Some(_)) => Some(quote!(#root::FlowSink)),
+        (None, None) => None,
+    };
+    let sink = sink.map(|sink| {
+        quote! {
+            let sink = <#sink as #root::FromCall<__R, __S>>::from_call(request, state)?;
+        }
     });
     quote! {
         #place => {
@@ -323,6 +340,19 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
                     __C: #root::service::StreamCaller,
                 {
                     self.0.subscribe(#style, &[#(#names),*], &(#(#values,)*))
+                }
+            };
+        }
+        if let Some(item) = &method.flow {
+            return quote! {
+                #(#attributes)*
+                #about
+                #[allow(clippy::too_many_arguments)]
+                #visibility fn #ident(&self, #(#idents: #types),*) -> __C::Flow<#item>
+                where
+                    __C: #root::service::StreamCaller,
+                {
+                    self.0.flow(#name, &[#(#names),*], &(#(#values,)*))
                 }
             };
         }

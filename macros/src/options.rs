@@ -125,6 +125,8 @@ pub(crate) struct RpcOptions {
     pub(crate) ignores_unknown: Option<bool>,
     /// The position of `subscription` in the source, and the names of its methods, if they are said.
     pub(crate) subscription: Option<(Span, Vec<LitStr>)>,
+    /// The position of `flow` in the source; `None` if it is not set.
+    pub(crate) flow: Option<Span>,
     pub(crate) code: Option<(i64, Span)>,
     pub(crate) message: Option<LitStr>,
     /// Whether the code is meant, although it is reserved or the library's own.
@@ -174,6 +176,7 @@ impl RpcOptions {
                     Some("subscription") => {
                         options.subscription = Some((meta.path.span(), names(&meta)?));
                     }
+                    Some("flow") => options.flow = Some(meta.path.span()),
                     Some("code") => options.code = Some(integer(&meta.value()?.parse()?)?),
                     Some("message") => options.message = Some(meta.value()?.parse()?),
                     Some("reserved") => options.reserved = Some(meta.path.span()),

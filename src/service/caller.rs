@@ -54,7 +54,7 @@ pub trait Caller {
     fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Self::Notified<'c>;
 }
 
-/// A caller that can subscribe to streams of events: a peer or a client, but no batch.
+/// A caller that can subscribe to streams of events and read flows: a peer or a client, but no batch.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot subscribe",
     label = "a peer and a client can, an entry of a batch cannot"
@@ -69,6 +69,16 @@ pub trait StreamCaller: Caller {
         style: Style,
         params: impl Payload,
     ) -> Self::Subscribe<T>;
+
+    /// A [flow](crate::flow) that is not opened yet: a stream of `T`.
+    type Flow<T: DeserializeOwned>;
+
+    /// Returns the flow that a method opens.
+    fn flow<T: DeserializeOwned>(
+        &self,
+        method: Cow<'_, str>,
+        params: impl Payload,
+    ) -> Self::Flow<T>;
 }
 
 impl<C: StreamCaller> StreamCaller for &C {
@@ -80,6 +90,12 @@ impl<C: StreamCaller> StreamCaller for &C {
         params: impl Payload,
     ) -> C::Subscribe<T> {
         (**self).subscribe(style, params)
+    }
+
+    type Flow<T: DeserializeOwned> = C::Flow<T>;
+
+    fn flow<T: DeserializeOwned>(&self, method: Cow<'_, str>, params: impl Payload) -> C::Flow<T> {
+        (**self).flow(method, params)
     }
 }
 
@@ -190,6 +206,20 @@ impl<C: Caller> Stub<C> {
     {
         let params = self.params(names, values);
         self.caller.subscribe(style, params.as_ref())
+    }
+
+    /// Returns the flow that a method opens, with these arguments, whose names are `names`.
+    pub fn flow<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        names: &'static [&'static str],
+        values: &impl Values,
+    ) -> C::Flow<T>
+    where
+        C: StreamCaller,
+    {
+        let params = self.params(names, values);
+        self.caller.flow(self.name(method), params.as_ref())
     }
 
     fn name(&self, method: &'static str) -> Cow<'_, str> {

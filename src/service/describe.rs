@@ -45,6 +45,8 @@ pub(super) enum StreamRole {
     Begins(Style),
     /// It ends a stream.
     Ends(Style),
+    /// Its result is the id of a flow.
+    Flow,
 }
 
 /// Describes a method that is answered and takes any params.
@@ -128,6 +130,13 @@ impl MethodInfo {
         const ID: &[ParamInfo] = &[ParamInfo::of::<IgnoredAny>("subscription")];
         let mut info = Self::new(name, ID, false);
         info.stream = Some(StreamRole::Ends(style));
+        info
+    }
+
+    /// Describes a method whose result is the id of a [flow](crate::flow).
+    pub const fn flow(name: &'static str, params: &'static [ParamInfo]) -> Self {
+        let mut info = Self::new(name, params, false);
+        info.stream = Some(StreamRole::Flow);
         info
     }
 

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::describe::{MethodInfo, ServiceInfo};
+use super::describe::{MethodInfo, ServiceInfo, StreamRole};
 use super::prefix::Prefix;
 
 /// How the names under which a service's methods are registered are made.
@@ -78,7 +78,7 @@ impl ServiceInfo {
         };
         let methods = self.methods.iter();
         let named = methods.map(|info| {
-            if info.stream().is_some() {
+            if !matches!(info.stream(), None | Some(StreamRole::Flow)) {
                 // Its style has the names.
                 return Ok(info.clone());
             }

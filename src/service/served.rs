@@ -210,12 +210,16 @@ where
     ) -> Served<'c, K> {
         let methods = self.info().methods;
         match methods.get(method).and_then(MethodInfo::stream) {
-            Some(StreamRole::Begins(style)) => {
-                return subscribed::<K>(on.call, style, text, |call| {
+            Some(StreamRole::Ends(style)) => return unsubscribed(&on, style, text),
+            Some(begins) => {
+                let opened = match begins {
+                    StreamRole::Begins(style) => K::subscribe(on.call, style),
+                    _ => K::open_flow(on.call),
+                };
+                return subscribed::<K>(opened, text, |call| {
                     Served::Later(Box::pin(begun(self, method, call, &on)))
                 });
             }
-            Some(StreamRole::Ends(style)) => return unsubscribed(&on, style, text),
             None => {}
         }
         let Invoked { given, call, state } = on;

@@ -146,10 +146,16 @@ pub trait Streams: Adapter {
     /// The connection cannot carry notifications, or has too many subscriptions.
     fn subscribe(call: &Self::Call, style: Style) -> Result<Self::Call, OwnedError>;
 
-    /// Writes the id of the subscription of a request, which is the result of the request.
+    /// Opens a flow for a request, and returns the request with it.
+    ///
+    /// # Errors
+    /// Flows are off, the connection cannot carry them, or it has too many.
+    fn open_flow(call: &Self::Call) -> Result<Self::Call, OwnedError>;
+
+    /// Writes the id of the subscription or the flow of a request, which is the result of the request.
     fn write_id(call: &Self::Call, text: &mut Self::Text);
 
-    /// Runs the rest of a handler, which sends the events, until it ends or the subscription does.
+    /// Runs the rest of a handler, which sends the events or items, until it ends or its stream does.
     ///
     /// # Errors
     /// It fails before it waits for the first time.

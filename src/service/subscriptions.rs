@@ -1,20 +1,20 @@
-//! Methods that begin and end the peer's subscriptions.
+//! Methods that begin and end the peer's subscriptions, and those that open flows.
 
 use super::invoked::{Invoked, Served};
 use super::shell::Streams;
-use crate::error_object::ErrorObject;
+use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::{Json, JsonKind};
 use crate::subscription::{Style, is_id};
 
-/// Serves a method that subscribes: its result is the id of the subscription, into whose sink `handler` sends the
-/// events. If the handler fails before it waits for the first time, there is no subscription, and the request fails.
+/// Serves a method that subscribes or opens a flow: its result is the id of the stream that was opened with the call,
+/// into whose sink `handler` sends the events. If the handler fails before it waits for the first time, there is no
+/// stream, and the request fails.
 pub(super) fn subscribed<K: Streams>(
-    call: &K::Call,
-    style: Style,
+    opened: Result<K::Call, OwnedError>,
     text: &mut K::Text,
     handler: impl FnOnce(&K::Call) -> Served<'static, K>,
 ) -> Served<'static, K> {
-    let call = match K::subscribe(call, style) {
+    let call = match opened {
         Ok(call) => call,
         Err(error) => return Served::Done(Err(error.into())),
     };

@@ -43,13 +43,14 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Client, ClientConfig, Connect, ConnectError, Connecting, ConnectionChange,
     ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension,
-    Headers, Hub, HubConfig, HubCounts, Inbox, InboxEvent, Link, Listen, MessageTransport,
-    MethodHandler, NoConnection, Notification, OutgoingCall, PartialItems, PartialResult,
-    PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress, ProgressCall, Protocol,
-    Published, Queue, QueueTransport, RateLimit, Request, RequestContext, Responder, Router,
-    Routes, RunToEnd, Running, Secure, Server, Service, StreamEnd, Subscribe, Subscription,
-    SubscriptionError, SubscriptionItems, SubscriptionSink, Target, TcpServer, Wait, attach,
-    connect, current, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
+    Flow, FlowItems, FlowRoutes, FlowSink, Headers, Hub, HubConfig, HubCounts, Inbox, InboxEvent,
+    Link, Listen, MessageTransport, MethodHandler, NoConnection, Notification, OutgoingCall,
+    PartialItems, PartialResult, PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress,
+    ProgressCall, Protocol, Published, PullError, Queue, QueueTransport, RateLimit, Request,
+    RequestContext, Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service,
+    StreamEnd, Subscribe, Subscription, SubscriptionError, SubscriptionItems, SubscriptionSink,
+    Target, TcpServer, Wait, attach, connect, current, drive, inbox, reconnect, serve, serve_stdio,
+    spawn, to_error,
 };
 pub use antiphon_net::{Executor, set_executor};
 #[cfg(feature = "tracing")]

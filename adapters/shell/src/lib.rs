@@ -75,7 +75,9 @@ pub use lock::Lock;
 pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
 pub use outgoing::OutgoingCall;
 pub use peer::Peer;
-pub use router::{CostLimit, Extension, OnThreads, RateLimit, RequestContext, Router, Tasks};
+pub use router::{
+    CostLimit, Extension, FlowRoutes, OnThreads, RateLimit, RequestContext, Router, Tasks,
+};
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};
 pub use runtime::threads::{block_on, epoch, threads};
@@ -91,8 +93,10 @@ pub use serve::request::{Request, answerable};
 pub use serve::responder::Responder;
 pub use serve::service::{Service, Turns};
 pub use session::Then;
+pub use streams::flow::{Flow, FlowItems, PullError};
 pub use streams::hub::{Hub, HubConfig, HubCounts};
 pub use streams::partial::{PartialItems, PartialResult, PartialResults};
+pub use streams::produced::FlowSink;
 pub use streams::published::Published;
 pub use streams::sink::SubscriptionSink;
 pub use streams::subscribe::Subscribe;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "websocket")]
 use antiphon::Instant;
+use antiphon::flow::FlowConfig;
 use antiphon::service::{BearerAuth, Chain, Interceptor};
 use antiphon::session::{Order, WhenFull};
 use antiphon::{Config, Retry};
@@ -82,6 +83,11 @@ pub struct ConnectionConfig {
     pub max_running_requests: usize,
     /// The most subscriptions that the peer may have on the connection. Further ones are answered −32002. Default 256.
     pub max_subscriptions: usize,
+    /// The names and limits of flows, which either side pulls from the other item by item: see
+    /// [`flow`](antiphon::flow). Default `None`: flows are off, and their two methods are methods like any
+    /// others. While they are on, requests to these two methods never reach the service. HTTP and JSON-RPC 1.0
+    /// carry no flows. With [`Order::Serial`] a pull that waits for its item holds up the requests after it.
+    pub flows: Option<FlowConfig>,
     /// Whether each handler of a request runs as a [task of its own](Runtime::spawn), so that handlers of one
     /// connection compute on several threads at the same time. Default off: they run on the connection's
     /// task, and while one computes, the connection and its other handlers wait.
@@ -145,6 +151,7 @@ impl ConnectionConfig {
             dispatcher: Dispatcher::default(),
             max_running_requests: 256,
             max_subscriptions: 256,
+            flows: None,
             spawn_handlers: false,
             linger: Duration::from_secs(1),
             report_unserved: true,

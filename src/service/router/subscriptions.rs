@@ -46,7 +46,7 @@ impl<S: 'static, K: Streams> Routes<S, K> {
         let info = described::<K::Request, S, A, H>(info, &names);
         let handler = calling(names, handler);
         let method = Method::of(move |on: Invoked<'_, S, K>, text: &mut K::Text| {
-            subscribed::<K>(on.call, style, text, |call| {
+            subscribed::<K>(K::subscribe(on.call, style), text, |call| {
                 // What the handler returns is not sent.
                 handler(Invoked { call, ..on }, &mut K::Text::default())
             })

@@ -4,6 +4,7 @@ mod calls;
 mod children;
 mod endings;
 mod flow;
+mod flows;
 mod http;
 mod inbox;
 #[path = "../../../metrics/tests/all/measured.rs"]

@@ -7,12 +7,13 @@
 //! | `serve` | the router as the service of a connection |
 //! | `context` | what handlers of methods that a type describes get besides the params |
 //! | `extract` | arguments that are made from the request |
-//! | `streams` | subscriptions and topics |
+//! | `streams`, `flows` | subscriptions, flows and topics |
 //! | `limit` | refuses calls that come too often, or cost too much |
 //! | `spans` | spans of the crate `tracing` |
 
 mod context;
 mod extract;
+mod flows;
 mod incoming;
 mod limit;
 mod serve;
@@ -25,6 +26,7 @@ use antiphon::service::Routes;
 
 pub use context::RequestContext;
 pub use extract::Extension;
+pub use flows::FlowRoutes;
 pub use limit::{CostLimit, RateLimit};
 pub use shell::{OnThreads, Tasks};
 #[cfg(feature = "tracing")]

@@ -1,13 +1,16 @@
-//! Subscriptions and topics in the router.
+//! Subscriptions, flows and topics in the router.
 
 use antiphon::pubsub::{TopicHub, TopicMethod};
-use antiphon::service::{Failure, Later, Streams};
-use antiphon::{Json, OwnedError, Style};
+use antiphon::service::{Answers, Failure, Later, Served, Streams};
+use antiphon::{FromCall, Json, OwnedError, Style};
+use serde::Serialize;
 
 use super::shell::On;
 use crate::serve::answer::Answer;
 use crate::serve::request::Request;
+use crate::streams::flow::Flow;
 use crate::streams::hub::Hub;
+use crate::streams::produced::{self, FlowSink};
 use crate::streams::sink;
 use crate::text::Text;
 
@@ -16,20 +19,55 @@ impl<const WAITS: bool> Streams for On<WAITS> {
         sink::subscribe(request, style)
     }
 
+    fn open_flow(request: &Request) -> Result<Request, OwnedError> {
+        produced::open(request)
+    }
+
     fn write_id(request: &Request, text: &mut Text) {
         if let Some(stream) = request.sink.get() {
             stream.accept(request.key());
             text.as_mut().extend_from_slice(stream.key.id().as_bytes());
+        } else if let Some(flow) = request.flow.get() {
+            text.as_mut()
+                .extend_from_slice(flow.id.to_string().as_bytes());
         }
     }
 
     fn sustain(request: &Request, events: Later<'static, Text>) -> Result<(), Failure> {
-        sink::sustain(request, events)
+        match request.flow.get() {
+            Some(_) => produced::start(request, events),
+            None => sink::sustain(request, events),
+        }
     }
 
     fn unsubscribe(request: &Request, style: Style, id: Json<'_>) -> bool {
         let session = request.responder.session();
         session.act(|state| state.unsubscribe(style, id))
+    }
+}
+
+/// A handler that returns a flow.
+#[derive(Debug)]
+pub enum Flowing {}
+
+impl<T, const WAITS: bool> Answers<On<WAITS>, Flowing> for Flow<T>
+where
+    T: Serialize + Send + 'static,
+{
+    fn answer(self, request: &Request, text: &mut Text) -> Served<'static, On<WAITS>> {
+        let opened = produced::open(request).and_then(|request| {
+            let sink = FlowSink::from_call(&request, &())?;
+            Ok((request, sink))
+        });
+        let started = opened.map_err(Failure::from).and_then(|(request, sink)| {
+            <On<WAITS> as Streams>::write_id(&request, text);
+            let items = async move {
+                sink.send_all(self).await;
+                Ok(Text::default())
+            };
+            produced::start(&request, Box::pin(items))
+        });
+        Served::Done(started)
     }
 }
 

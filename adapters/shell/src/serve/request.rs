@@ -21,7 +21,7 @@ use crate::serve::cancellation::Cancellation;
 use crate::serve::finish::WorkToEnd;
 use crate::serve::later_answer::LaterAnswer;
 use crate::serve::responder::{Answered, Responder, Unbegun};
-use crate::session::{PeerStream, Session};
+use crate::session::{PeerFlow, PeerStream, Session};
 use crate::work::on_pool::on_pool;
 
 /// A request of the peer. A handler returns the answer, or [defers](Self::defer) it.
@@ -39,6 +39,8 @@ pub struct Request {
     pub(crate) later: OnceLock<Arc<LaterAnswer>>,
     /// The subscription that it begins, if it begins one.
     pub(crate) sink: OnceLock<Arc<PeerStream>>,
+    /// The flow that is its answer, if its answer is one.
+    pub(crate) flow: OnceLock<Arc<PeerFlow>>,
 }
 
 impl Request {
@@ -59,6 +61,7 @@ impl Request {
             cx: OnceLock::new(),
             later: OnceLock::new(),
             sink: OnceLock::new(),
+            flow: OnceLock::new(),
         }
     }
 
@@ -324,6 +327,7 @@ impl Clone for Request {
             cx: self.cx.clone(),
             later: OnceLock::new(),
             sink: self.sink.clone(),
+            flow: self.flow.clone(),
         }
     }
 }

@@ -15,12 +15,16 @@
 //! | `topics`, `topic_readers` | the topics that the program reads |
 //! | `sinks`, `peer_stream` | the subscriptions of the peer |
 //! | `conn_feed`, `feeds` | what waits for the connection from a hub |
+//! | `flows`, `flowing`, `peer_flow` | the flows in both directions |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
 
 mod conn_feed;
 mod feeds;
+mod flowing;
+mod flows;
+mod peer_flow;
 mod peer_stream;
 mod running;
 mod sender_queue;
@@ -55,6 +59,8 @@ use crate::work::dispatcher::{Membership, call};
 use crate::work::pool::Jobs;
 
 pub(crate) use conn_feed::ConnFeed;
+use flows::Flows;
+pub(crate) use peer_flow::PeerFlow;
 pub(crate) use peer_stream::PeerStream;
 pub(crate) use sinks::{SinkKey, SinkPhase};
 pub use state::Then;
@@ -136,7 +142,7 @@ impl Session {
             dispatcher.as_ref().map(join)
         };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
-            state: Lock::new(State::new(conn, join(own))),
+            state: Lock::new(State::new(conn, join(own), Flows::of(&options))),
             #[cfg(debug_assertions)]
             locks: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
@@ -310,6 +316,7 @@ impl Session {
             self.is_closed.store(true, Ordering::Relaxed);
             state.sinks.end_all(&mut state.wakes);
         }
+        state.end_flows(phase);
         state.seen = phase;
         state.rouse_all();
     }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use antiphon::flow::Pull;
 use antiphon::session::{Phase, RequestDetails, RouteId, Settled};
 use antiphon::{CallId, Closed, Instant, Json, OwnedJson, OwnedOutcome, RequestKey, Style};
 use smallvec::SmallVec;
 
+use super::flows::Flows;
 use super::sender_queue::SenderQueue;
 use super::sinks::{SinkKey, Sinks};
 use super::topic_readers::TopicReaders;
@@ -39,6 +41,8 @@ pub(crate) enum Tag {
     Then(Then),
     /// Nobody: the call unsubscribes a stream that nobody reads any more.
     Unsubscribe,
+    /// A flow: the call pulls an item.
+    Pull(Pull),
 }
 
 impl fmt::Debug for Tag {
@@ -48,6 +52,7 @@ impl fmt::Debug for Tag {
             Self::Batch(..) => "Batch",
             Self::Then(_) => "Then",
             Self::Unsubscribe => "Unsubscribe",
+            Self::Pull(_) => "Pull",
         })
     }
 }
@@ -74,6 +79,8 @@ pub(crate) struct State {
     pub(super) topics: Option<Box<TopicReaders>>,
     /// The subscriptions of the peer.
     pub(crate) sinks: Sinks,
+    /// The flows; `None` if they are off.
+    pub(super) flows: Option<Box<Flows>>,
     /// The flags of requests, as long as others own them.
     pub(super) flags: Vec<(RequestKey, Weak<AtomicBool>)>,
     /// The request whose handler panicked last, until that is reported.
@@ -94,7 +101,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(conn: Conn, membership: Option<Arc<Membership>>) -> Self {
+    pub(super) fn new(
+        conn: Conn,
+        membership: Option<Arc<Membership>>,
+        flows: Option<Box<Flows>>,
+    ) -> Self {
         Self {
             seen: conn.phase(),
             was_paused: !conn.wants_input(),
@@ -106,6 +117,7 @@ impl State {
             readers: BTreeMap::new(),
             topics: None,
             sinks: Sinks::default(),
+            flows,
             flags: Vec::new(),
             panicked: None,
             is_let_go: false,
@@ -227,6 +239,10 @@ impl State {
             }
             // The outcome of such a call comes as the service's work, in order with the messages, and not here.
             Tag::Then(_) | Tag::Unsubscribe => None,
+            Tag::Pull(pull) => {
+                self.settle_pull(settled.call, pull, settled.outcome);
+                None
+            }
         };
         self.wakes.extend(waker);
     }

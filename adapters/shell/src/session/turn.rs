@@ -139,6 +139,9 @@ impl Session {
         }
         state.take_work(batch, requests, is_serving);
         state.count_waiting();
+        if state.flows.is_some() {
+            state.move_flows(now, is_drained, self.options.call_timeout);
+        }
         let may_write = has_output || (may_take_output && state.conn.take_transmit(output));
         self.end_turn(&mut state);
         if state.conn.phase().is_over() {
@@ -232,7 +235,7 @@ impl State {
             // A handler must end before anything else begins; only cancels overtake it.
             while let Some(cancelled) = self.conn.poll_cancelled() {
                 self.rouse_watchers();
-                batch.work.push_back(cancelled);
+                batch.work.extend(self.for_service(cancelled));
             }
             return;
         };
@@ -261,6 +264,9 @@ impl State {
             let Some(next) = self.conn.poll_work(may_begin) else {
                 break;
             };
+            let Some(next) = self.for_service(next) else {
+                continue;
+            };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             if matches!(next, Work::Request(..)) {
                 // A request that is taken after the end of the connection needs no permit.
@@ -277,6 +283,14 @@ impl State {
             }
         }
         self.give_back(permits, has_asked);
+    }
+
+    /// Returns work for the service; `None` if it was for flows, and is served.
+    fn for_service(&mut self, work: Work) -> Option<Work> {
+        match self.flows {
+            None => Some(work),
+            Some(_) => self.serve_flows(work),
+        }
     }
 
     /// Asks the server's dispatcher for permits. A connection that was not accepted by a server
@@ -328,6 +342,7 @@ impl State {
     /// Returns the time at which the task must check deadlines again, if it is not woken earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        wake_at = self.flows_due().map_or(wake_at, |due| due.min(wake_at));
         if is_drained {
             // `poll_timeout` may return a time at which no deadline passes. If it does so again and again,
             // this limits the cost to one check per millisecond.

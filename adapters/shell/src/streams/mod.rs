@@ -8,10 +8,14 @@
 //! | `published` | an event of a topic |
 //! | `partial` | the results of a call that come one by one, before its answer |
 //! | `sink` | the subscriptions of the peer: handlers send events |
+//! | `flow` | flows of the peer, and flows as answers |
+//! | `produced` | flows that this end produces |
 //! | `hub` | topics: what a program publishes reaches the connections that have subscribed |
 
+pub(crate) mod flow;
 pub(crate) mod hub;
 pub(crate) mod partial;
+pub(crate) mod produced;
 pub(crate) mod published;
 pub(crate) mod sink;
 pub(crate) mod source;

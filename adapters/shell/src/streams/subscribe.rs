@@ -1,5 +1,6 @@
 //! A subscription before it is made.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -15,6 +16,7 @@ use serde::ser::Error as _;
 use crate::call::call_error::CallError;
 use crate::client::Client;
 use crate::peer::Peer;
+use crate::streams::flow::Flow;
 use crate::streams::published::Published;
 use crate::streams::source::{Asked, Source};
 use crate::streams::subscription::Subscription;
@@ -195,7 +197,7 @@ impl<T, C> fmt::Debug for Subscribe<T, C> {
     }
 }
 
-/// Subscribes with [`Peer::subscribe`].
+/// Subscribes with [`Peer::subscribe`], and reads flows with [`Peer::flow`].
 impl StreamCaller for Peer {
     type Subscribe<T: DeserializeOwned> = Subscribe<T, Self>;
 
@@ -206,9 +208,15 @@ impl StreamCaller for Peer {
     ) -> Subscribe<T, Self> {
         self.subscribe(style, params)
     }
+
+    type Flow<T: DeserializeOwned> = Flow<T>;
+
+    fn flow<T: DeserializeOwned>(&self, method: Cow<'_, str>, params: impl Payload) -> Flow<T> {
+        self.flow(method, params)
+    }
 }
 
-/// Subscribes with [`Client::subscribe`].
+/// Subscribes with [`Client::subscribe`], and reads flows with [`Client::flow`].
 impl StreamCaller for Client {
     type Subscribe<T: DeserializeOwned> = Subscribe<T, Self>;
 
@@ -218,5 +226,11 @@ impl StreamCaller for Client {
         params: impl Payload,
     ) -> Subscribe<T, Self> {
         self.subscribe(style, params)
+    }
+
+    type Flow<T: DeserializeOwned> = Flow<T>;
+
+    fn flow<T: DeserializeOwned>(&self, method: Cow<'_, str>, params: impl Payload) -> Flow<T> {
+        self.flow(method, params)
     }
 }

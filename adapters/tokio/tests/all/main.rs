@@ -4,6 +4,7 @@ mod client_examples;
 mod clients;
 mod configuration;
 mod engine;
+mod flows;
 mod handlers;
 mod health;
 mod http_client;

@@ -1,5 +1,6 @@
 //! A connection of a peer without any library of ours: lines of JSON, compared byte for byte.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use antiphon_tokio::{ConnectionConfig, Router, Running, TcpServer};
@@ -36,10 +37,14 @@ impl Lines {
         }
     }
 
+    /// The address of the server.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.peer_addr().unwrap()
+    }
+
     /// Another connection to the same server.
     pub(crate) async fn another(&self) -> Self {
-        let address = self.stream.peer_addr().unwrap();
-        Self::on(TcpStream::connect(address).await.unwrap())
+        Self::on(TcpStream::connect(self.address()).await.unwrap())
     }
 
     pub(crate) async fn say(&mut self, message: &str) {

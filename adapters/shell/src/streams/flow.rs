@@ -1,0 +1,351 @@
+//! Flows as values: those of the peer, pulled item by item, and those that this end produces.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use antiphon::flow::{ConsumerId, FlowError, OpenFlowError, PullOptions};
+use antiphon::{DecodeError, Json, OwnedError, OwnedJson, Payload, SendError};
+use futures_util::stream::{self, Stream, StreamExt};
+use serde::de::DeserializeOwned;
+
+use crate::call::Call;
+use crate::call::call_error::CallError;
+use crate::client::Client;
+use crate::peer::Peer;
+use crate::runtime::threads::block_on;
+use crate::session::Session;
+use crate::text::Text;
+use crate::wait::BoxFuture;
+
+/// The time for one wait for a connection, if calls have no timeout.
+const LONG: Duration = Duration::from_secs(60 * 60);
+
+impl Peer {
+    /// Returns a flow of the peer: the stream of values that `method` with these params produces, pulled item by
+    /// item. Nothing is sent before it is polled for the first time. It keeps the connection open, as a clone of
+    /// the peer does.
+    ///
+    /// Both ends need [`flows`](crate::ConnectionConfig::flows).
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_shell::Peer) -> Result<(), antiphon_shell::PullError> {
+    /// let mut primes = peer.flow::<u64>("primes", &[100]).window(8);
+    /// while let Some(prime) = primes.next().await {
+    ///     println!("{}", prime?);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn flow<T: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Payload,
+    ) -> Flow<T> {
+        Client::from(self.clone()).flow(method, params)
+    }
+}
+
+impl Client {
+    /// Returns a flow of the server, as [`Peer::flow`] does. Over HTTP it ends with [`SendError::NoPush`], and
+    /// nothing is sent. It ends with its connection, also if the client reconnects.
+    pub fn flow<T: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Payload,
+    ) -> Flow<T> {
+        Flow {
+            source: Some(Arc::new(Source {
+                client: self.clone(),
+                method: method.into(),
+                params: Text::of(params),
+                decode: |item| item.decode(),
+            })),
+            options: PullOptions::default(),
+            state: State::Cold,
+        }
+    }
+}
+
+/// A stream of values that one side of a connection produces and the other one pulls, item by item. A slow reader
+/// holds up nothing but the producer.
+///
+/// Made by [`Peer::flow`] or [`Client::flow`], it is a flow of the peer: a `Stream`, and on threads an iterator.
+/// It is cold: the call that opens it is made when it is first polled. Each
+/// one is one flow, with a call of its own. Dropping it cancels it at the peer, without waiting.
+///
+/// Made by [`of`](Self::of), it is a flow that this end produces: what a handler returns.
+#[must_use = "nothing is sent before it is polled"]
+pub struct Flow<T> {
+    /// `None` for a flow that this end produces.
+    source: Option<Arc<Source<T>>>,
+    options: PullOptions,
+    state: State<T>,
+}
+
+/// What a flow of the peer is made of.
+struct Source<T> {
+    client: Client,
+    method: String,
+    params: Result<Text, SendError>,
+    decode: fn(Json<'_>) -> Result<T, DecodeError>,
+}
+
+enum State<T> {
+    Cold,
+    Opening(BoxFuture<'static, Result<Opened, PullError>>),
+    Open(Opened),
+    Given(Pin<Box<dyn Stream<Item = Result<T, OwnedError>> + Send>>),
+    Over,
+}
+
+/// Why an item of a flow is missing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PullError {
+    /// The call that opens the flow has failed: the last item.
+    Call(CallError),
+    /// Flows are off on this connection, or it cannot carry them: the last item. See
+    /// [`ConnectionConfig::flows`](crate::ConnectionConfig::flows).
+    Off,
+    /// The call has opened no flow that can be read: the last item.
+    NotOpened(OpenFlowError),
+    /// An item does not have the type of the flow. Only this item is missing.
+    Decode(DecodeError),
+    /// The flow has ended before its producer had no more items: the last item.
+    Ended(FlowError),
+}
+
+impl<T> Flow<T> {
+    /// Makes a flow of a stream, for a handler to return. The stream is polled by a task while the peer waits for
+    /// an item, and dropped when the peer wants no more, or the connection ends. If it yields an error, the flow
+    /// ends with it.
+    ///
+    /// ```
+    /// use antiphon::OwnedError;
+    /// use antiphon_shell::{Flow, Router};
+    /// use futures_util::stream;
+    ///
+    /// let router = Router::new().method("count", ["from"], |from: u64| {
+    ///     Flow::of(stream::iter(from..).map(Ok::<_, OwnedError>))
+    /// });
+    /// # use futures_util::StreamExt;
+    /// # let _: Router = router;
+    /// ```
+    pub fn of<E: Into<OwnedError>>(
+        items: impl Stream<Item = Result<T, E>> + Send + 'static,
+    ) -> Self {
+        Self {
+            source: None,
+            options: PullOptions::default(),
+            state: State::Given(Box::pin(items.map(|item| item.map_err(Into::into)))),
+        }
+    }
+
+    /// Makes a flow of an iterator, for a handler to return, as [`of`](Self::of) does of a stream. On threads the
+    /// iterator has a thread of its own, and may block it.
+    pub fn of_iter<E, I>(items: I) -> Self
+    where
+        E: Into<OwnedError>,
+        I: IntoIterator<Item = Result<T, E>, IntoIter: Send + 'static>,
+    {
+        Self::of(stream::iter(items))
+    }
+
+    /// Sets how many items may be on their way, or wait to be read, together. Default 1: the next item is pulled
+    /// when it is asked for. A larger window saves round trips, and may pull items that nobody reads. It counts
+    /// when the flow is opened.
+    pub fn window(mut self, items: usize) -> Self {
+        self.options.window = items;
+        self
+    }
+
+    /// Sets how long the peer may take for an item. Then the flow is cancelled and ends with
+    /// [`FlowError::TimedOut`]. Default `None`: for ever. It counts when the flow is opened.
+    pub fn pull_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.options.pull_timeout = timeout.into();
+        self
+    }
+
+    /// Waits for the next item; `None` after the end. If it is dropped before, nothing is lost.
+    pub async fn next(&mut self) -> Option<Result<T, PullError>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, PullError>>> {
+        let last = loop {
+            match (&mut self.state, &self.source) {
+                (State::Cold, Some(source)) => {
+                    self.state = match source.open(self.options) {
+                        Ok(opening) => State::Opening(opening),
+                        Err(error) => break Some(Err(error)),
+                    };
+                }
+                (State::Opening(opening), _) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok(opened) => self.state = State::Open(opened),
+                    Err(error) => break Some(Err(error)),
+                },
+                (State::Open(opened), Some(source)) => match ready!(opened.poll(cx.waker())) {
+                    Some(Ok(item)) => {
+                        let item = (source.decode)(item.as_json());
+                        return Poll::Ready(Some(item.map_err(PullError::Decode)));
+                    }
+                    Some(Err(error)) => break Some(Err(PullError::Ended(error))),
+                    None => break None,
+                },
+                (State::Given(items), _) => match ready!(items.as_mut().poll_next(cx)) {
+                    Some(Ok(item)) => return Poll::Ready(Some(Ok(item))),
+                    Some(Err(error)) => {
+                        break Some(Err(PullError::Ended(FlowError::Failed(error))));
+                    }
+                    None => break None,
+                },
+                _ => break None,
+            }
+        };
+        self.state = State::Over;
+        Poll::Ready(last)
+    }
+}
+
+impl<T> Source<T> {
+    /// Makes the call that opens the flow. It does not keep the connection open.
+    fn open(
+        &self,
+        options: PullOptions,
+    ) -> Result<BoxFuture<'static, Result<Opened, PullError>>, PullError> {
+        let params = self.params.as_ref().map_err(SendError::clone);
+        let params = params.and_then(|params| Text::of(params.all()))?;
+        let (client, method) = (self.client.clone(), self.method.clone());
+        Ok(Box::pin(async move {
+            let timeout = client.way().call_timeout();
+            client.wait_open(timeout.unwrap_or(LONG)).await?;
+            let peer = client.peer().ok_or(SendError::NoPush)?;
+            drop(client);
+            if !peer.session().has_flows() {
+                return Err(PullError::Off);
+            }
+            let call = Call::new(&peer, &peer, &*method, Ok(params), CallError::of);
+            let id: OwnedJson = call.timeout(timeout).await?;
+            let session = Arc::clone(peer.session());
+            let consumer = session.consume(id.as_json(), options);
+            let consumer = consumer.map_err(PullError::NotOpened)?;
+            Ok(Opened { session, consumer })
+        }))
+    }
+}
+
+/// A flow of the peer that is open. It is cancelled when this is dropped.
+struct Opened {
+    session: Arc<Session>,
+    consumer: ConsumerId,
+}
+
+impl Opened {
+    fn poll(&self, waker: &Waker) -> Poll<Option<Result<OwnedJson, FlowError>>> {
+        self.session.poll_item(self.consumer, waker)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.session.leave_flow(self.consumer);
+    }
+}
+
+/// If the call has no answer yet, a task waits for it, and cancels the flow.
+impl<T> Drop for Flow<T> {
+    fn drop(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        if let (State::Opening(opening), Some(source)) = (state, &self.source) {
+            let late = async { drop(opening.await) };
+            source.client.way().runtime().spawn(Box::pin(late));
+        }
+    }
+}
+
+impl<T> Stream for Flow<T> {
+    type Item = Result<T, PullError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll(cx)
+    }
+}
+
+/// None of its fields has to be pinned.
+impl<T> Unpin for Flow<T> {}
+
+/// Blocks this thread until the next item. In a task await [`next`](Flow::next) instead.
+impl<T> IntoIterator for Flow<T> {
+    type Item = Result<T, PullError>;
+    type IntoIter = FlowItems<T>;
+
+    fn into_iter(self) -> FlowItems<T> {
+        FlowItems(self)
+    }
+}
+
+/// The items of a [`Flow`], on a thread. Dropping it cancels the flow.
+#[derive(Debug)]
+#[must_use = "dropping it cancels the flow"]
+pub struct FlowItems<T>(Flow<T>);
+
+impl<T> Iterator for FlowItems<T> {
+    type Item = Result<T, PullError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        block_on(self.0.next())
+    }
+}
+
+impl<T> fmt::Debug for Flow<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = self.source.as_ref().map(|source| &source.method);
+        f.debug_tuple("Flow").field(&method).finish()
+    }
+}
+
+impl From<CallError> for PullError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<SendError> for PullError {
+    fn from(error: SendError) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+/// The error of the producer, for a handler that passes it on; any other end is an *internal error*.
+impl From<PullError> for OwnedError {
+    fn from(error: PullError) -> Self {
+        match error {
+            PullError::Ended(FlowError::Failed(error)) => error,
+            other => Self::internal(other.into()),
+        }
+    }
+}
+
+impl fmt::Display for PullError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => write!(f, "the flow was not opened: {error}"),
+            Self::Off => f.write_str("flows are off on this connection"),
+            Self::NotOpened(error) => write!(f, "the flow was not opened: {error}"),
+            Self::Decode(error) => write!(f, "an item is not what was expected: {error}"),
+            Self::Ended(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PullError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Call(error) => error.source(),
+            _ => None,
+        }
+    }
+}
