@@ -14,6 +14,7 @@
 //! | `sender_queue` | the senders that wait for space |
 //! | `topics`, `topic_readers` | the topics that the program reads |
 //! | `sinks`, `peer_stream` | the subscriptions of the peer |
+//! | `exchange` | the message and the reply of an HTTP exchange |
 //! | `conn_feed`, `feeds` | what waits for the connection from a hub |
 //! | `flows`, `flowing`, `peer_flow` | the flows in both directions |
 //! | `wake` | threads and tasks that wait for a change |
@@ -21,6 +22,7 @@
 //! | `running` | how many handlers may run |
 
 mod conn_feed;
+mod exchange;
 mod feeds;
 mod flowing;
 mod flows;
@@ -48,7 +50,7 @@ use std::time::Duration;
 
 use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
-use antiphon::{CallId, CloseReason, Closed, Dialect, Input, Instant, SendError};
+use antiphon::{CallId, CloseReason, Closed, Dialect, Instant, SendError};
 
 use crate::context::Context;
 use crate::guard::{Reports, caught};
@@ -401,44 +403,6 @@ impl Session {
         let fault = error.map(Fault::from);
         // The session gets a clone, so that the last owner of the error drops it without the lock.
         self.act(|state| state.conn.abort(fault.clone()));
-    }
-
-    /// Takes the message of an HTTP exchange.
-    pub(crate) fn receive_message(&self, message: Input<'_>) {
-        self.act(|state| state.conn.handle_message(message));
-    }
-
-    /// Takes the reply of an HTTP exchange, if there is one, and ends the exchange if the service has
-    /// taken and answered all its messages. Then returns why it ended, for the caller to tell the
-    /// service; otherwise `None`.
-    pub(crate) fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
-        let mut state = self.lock();
-        // The turn before may have taken the reply already.
-        state.conn.take_transmit(reply);
-        state.conn.handle_written();
-        if state.conn.requests_open() > 0 || state.conn.has_work() {
-            // The task knows of the work that waits. Its waker is set again after the end of this turn,
-            // so that this work does not wake it.
-            if !state.conn.has_transmit() {
-                let waker = state.sleeper.take();
-                if let Some(waker) = waker {
-                    state.fall_asleep(waker);
-                }
-            }
-            return None;
-        }
-        state.conn.handle_eof();
-        Some(state.let_go())
-    }
-
-    /// Ends an HTTP exchange, answered or not, and drops the messages that still wait for the service.
-    pub(crate) fn end_exchange(&self) -> Closed {
-        let mut state = self.lock();
-        state.conn.handle_eof();
-        let why = state.let_go();
-        drop(state);
-        self.let_work_go();
-        why
     }
 
     /// Notes that the transport was dropped.
