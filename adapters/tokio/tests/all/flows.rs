@@ -577,7 +577,7 @@ async fn over_http_a_flow_says_why_there_is_none() {
         .unwrap();
     let mut flow = client.flow::<u32>("count", &[1]);
     let refused = flow.next().await.unwrap();
-    let no_push = CallError::Rejected(antiphon_tokio::SendError::NoPush);
+    let no_push: CallError = CallError::Rejected(antiphon_tokio::SendError::NoPush);
     assert_eq!(format!("{refused:?}"), format!("Err(Call({no_push:?}))"));
     assert!(flow.next().await.is_none());
 }
