@@ -278,3 +278,28 @@ fn a_server_that_gives_a_stream_up_ends_it_with_its_reason() {
     assert_eq!(unsubscribed(&mut session), unsubscribe("7", 2));
     assert_eq!(work(&mut session), [""; 0]);
 }
+
+// USE-15: the peer gives the id of a stream that is to be unsubscribed to another one.
+#[test]
+fn an_id_that_is_used_again_before_the_unsubscribe_is_not_unsubscribed() {
+    let (mut session, route) = followed();
+    let (call, other) = subscribe(&mut session, None);
+    let (third, last) = subscribe(&mut session, None);
+    session.close_route(route);
+    session.handle_input([answer(call, "7"), answer(third, "8")].concat().as_bytes());
+    outcomes(&mut session);
+    ready(&mut session);
+    assert!(session.is_route_open(other));
+    output(&mut session);
+    assert_eq!(
+        unsubscribed(&mut session),
+        "",
+        "the id belongs to another stream"
+    );
+    assert_eq!(ready(&mut session), []);
+    session.handle_input(event("7", "2").as_bytes());
+    assert_eq!(events(&mut session, other), ["2"]);
+    // What is closed later is unsubscribed all the same.
+    session.close_route(last);
+    assert_eq!(unsubscribed(&mut session), unsubscribe("8", 4));
+}

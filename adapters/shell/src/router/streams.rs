@@ -26,7 +26,8 @@ impl<const WAITS: bool> Streams for On<WAITS> {
     fn write_id(request: &Request, text: &mut Text) {
         if let Some(stream) = request.sink.get() {
             stream.accept(request.key());
-            text.as_mut().extend_from_slice(stream.key.id().as_bytes());
+            text.as_mut()
+                .extend_from_slice(stream.id.as_str().as_bytes());
         } else if let Some(flow) = request.flow.get() {
             text.as_mut()
                 .extend_from_slice(flow.id.to_string().as_bytes());

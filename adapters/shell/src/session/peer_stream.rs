@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use antiphon::{ErrorObject, Json, RequestKey, Style, codes};
+use antiphon::{EncodeError, ErrorObject, OwnedJson, RequestKey, Style, codes};
 
 use super::{Session, SinkKey};
 
@@ -12,15 +12,22 @@ pub(crate) struct PeerStream {
     pub(crate) session: Arc<Session>,
     pub(crate) key: SinkKey,
     pub(crate) style: Style,
+    /// The id by which the peer knows it.
+    pub(crate) id: OwnedJson,
 }
 
 impl PeerStream {
-    pub(crate) fn new(session: &Arc<Session>, key: SinkKey, style: Style) -> Self {
-        Self {
+    pub(crate) fn new(
+        session: &Arc<Session>,
+        key: SinkKey,
+        style: Style,
+    ) -> Result<Self, EncodeError> {
+        Ok(Self {
             session: Arc::clone(session),
             key,
             style,
-        }
+            id: OwnedJson::from_value(&*key.id())?,
+        })
     }
 
     /// Notes that the answer to the request will have its id, unless the request is over already.
@@ -36,9 +43,7 @@ impl PeerStream {
 
     /// Ends the subscription, and tells the peer why, after everything that was sent.
     pub(crate) fn end(&self, why: &ErrorObject<'_>) {
-        let id = self.key.id();
-        let id = Json::parse_str(&id).unwrap_or(Json::NULL);
-        let params = |why: &ErrorObject<'_>| self.style.end_params(id, why);
+        let params = |why: &ErrorObject<'_>| self.style.end_params(self.id.as_json(), why);
         // Its data may nest too deep.
         let params = params(why).or_else(|_| params(&ErrorObject::new(why.code(), why.message())));
         self.session

@@ -25,7 +25,7 @@ pub(crate) struct SinkKey(u64);
 impl SinkKey {
     /// The id by which the peer knows the subscription.
     pub(crate) fn id(self) -> String {
-        format!("\"{:#x}\"", self.0)
+        format!("{:#x}", self.0)
     }
 }
 
@@ -195,7 +195,7 @@ impl Sinks {
         // A number has one spelling.
         let same = |sink: &&Sink| sink.style.unsubscribe_method() == style.unsubscribe_method();
         let known = self.all.get(&key).filter(same);
-        known.filter(|_| key.id().trim_matches('"') == text)?;
+        known.filter(|_| key.id() == text)?;
         self.opening.retain(|(opening, _)| *opening != key);
         self.all.remove(&key).map(|sink| sink.waiting.into_values())
     }

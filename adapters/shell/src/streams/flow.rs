@@ -35,7 +35,8 @@ impl Peer {
     /// # async fn example(peer: antiphon_shell::Peer) -> Result<(), antiphon_shell::PullError> {
     /// let mut primes = peer.flow::<u64>("primes", &[100]).window(8);
     /// while let Some(prime) = primes.next().await {
-    ///     println!("{}", prime?);
+    ///     let prime: u64 = prime?;
+    ///     assert!(prime > 1);
     /// }
     /// # Ok(()) }
     /// ```

@@ -40,11 +40,12 @@ impl<'p, R, C> Call<'p, R, C> {
     ///
     /// let call = peer.call::<Option<Vec<String>>>("workspace/symbol", ());
     /// let mut symbols = call.partial_results::<Vec<String>>();
+    /// let mut all = Vec::new();
     /// while let Some(symbol) = symbols.next().await {
-    ///     match symbol? {
-    ///         PartialResult::Part(part) => println!("{part:?}"),
-    ///         PartialResult::Result(rest) => println!("{rest:?}"),
-    ///     }
+    ///     all.extend(match symbol? {
+    ///         PartialResult::Part(part) => part,
+    ///         PartialResult::Result(rest) => rest.unwrap_or_default(),
+    ///     });
     /// }
     /// # Ok(()) }
     /// ```

@@ -109,16 +109,16 @@ impl<T: ?Sized> SubscriptionSink<T> {
     }
 
     /// The id by which the peer knows the subscription, as JSON.
-    pub fn id(&self) -> String {
-        self.stream.key.id()
+    pub fn id(&self) -> Json<'_> {
+        self.stream.id.as_json()
     }
 }
 
 impl PeerStream {
     fn params(&self, event: &(impl Serialize + ?Sized)) -> Result<OwnedJson, SendError> {
-        let id = self.key.id();
-        let id = Json::parse_str(&id).unwrap_or(Json::NULL);
-        self.style.params(id, event).map_err(SendError::Encode)
+        self.style
+            .params(self.id.as_json(), event)
+            .map_err(SendError::Encode)
     }
 
     fn phase(&self) -> SinkPhase {
@@ -269,7 +269,8 @@ pub(crate) fn subscribe(request: &Request, style: Style) -> Result<Request, Owne
         let profile = session.dialect().error_profile;
         return Err(profile.too_many_subscriptions().into_owned());
     };
-    let (stream, own) = (PeerStream::new(session, key, style), request.clone());
+    let stream = PeerStream::new(session, key, style).internal()?;
+    let own = request.clone();
     let stream = Arc::new(stream);
     // It is refused if the request fails after all. Neither has a sink before this.
     let _ = request.sink.set(Arc::clone(&stream));

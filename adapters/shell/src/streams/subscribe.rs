@@ -39,7 +39,8 @@ impl Peer {
     ///
     /// let mut heads = peer.subscribe::<Head>(Style::ETHEREUM, &["newHeads"]).await?;
     /// while let Some(head) = heads.next().await {
-    ///     println!("{}", head?.number);
+    ///     let Head { number } = head?;
+    ///     assert!(number.starts_with("0x"));
     /// }
     /// # Ok(()) }
     /// ```
@@ -79,7 +80,7 @@ impl Peer {
     /// let mut prices = peer.topic::<f64>("stock.prices.*").await?;
     /// while let Some(price) = prices.next().await {
     ///     let Published { topic, data } = price?;
-    ///     println!("{topic}: {data}");
+    ///     assert!(topic.starts_with("stock.prices.") && data > 0.0);
     /// }
     /// # Ok(()) }
     /// ```

@@ -290,7 +290,7 @@ async fn the_last_clone_of_a_sink_ends_the_subscription() {
                 Err(SendError::Full),
                 "the answer was not sent yet"
             );
-            assert_eq!(sink.id(), "\"0x1\"");
+            assert_eq!(sink.id().as_str(), "\"0x1\"");
             Ok::<_, OwnedError>(())
         }),
     )
