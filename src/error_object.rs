@@ -99,6 +99,11 @@ impl<'a> ErrorObject<'a> {
         Self::of(codes::SERVER_BUSY)
     }
 
+    /// Why a stream has ended that has no more events: in the last notification of a subscription.
+    pub const fn stream_completed() -> ErrorObject<'static> {
+        ErrorObject::fixed(codes::STREAM_COMPLETED, "Stream completed")
+    }
+
     /// −32003, with the limit in items.
     pub fn batch_too_large(max_items: usize) -> ErrorObject<'static> {
         let message = with_number("Batch too large, limit: ", max_items, "");

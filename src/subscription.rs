@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde::ser::Error as _;
 
+use crate::codes;
 use crate::encode::{Encoded, Payload};
 use crate::error_object::ErrorObject;
 use crate::json::{EncodeError, Json, JsonKind, JsonString, OwnedJson, write_json, write_str};
@@ -316,6 +317,21 @@ impl Style {
         let id = params.get(self.id).filter(is_id)?;
         let why = params.get("error").filter(|_| !is_event)?;
         Some((id, why))
+    }
+
+    /// Whether a stream has ended for this reason because it has no more events, as
+    /// [`ErrorObject::stream_completed`] says.
+    ///
+    /// ```
+    /// use antiphon::{Json, Style};
+    /// let why = |text| Json::parse_str(text).unwrap();
+    /// assert!(Style::is_completed(why(r#"{"code":-32001,"message":"Stream completed"}"#)));
+    /// assert!(!Style::is_completed(why(r#"{"code":-32000,"message":"Stream completed"}"#)));
+    /// assert!(!Style::is_completed(why(r#""too slow""#)));
+    /// ```
+    pub fn is_completed(why: Json<'_>) -> bool {
+        let code = why.get("code").map(|code| code.decode());
+        matches!(code, Some(Ok(codes::STREAM_COMPLETED)))
     }
 
     /// Adds a token to params, to ask for events. It replaces a token that they have.

@@ -157,6 +157,9 @@ fn progress() {
         );
         if style.subscribe_method().is_some() {
             let (id, why) = style.read_end(ended.as_json()).expect("an end");
+            assert!(!Style::is_completed(why) && !Style::is_completed(id));
+            assert_eq!(ErrorObject::stream_completed().code(), -32001);
+            assert!(Style::is_completed(json(br#"{"code":-32001}"#)));
             assert_eq!((id.as_str(), why.get("code").is_some()), ("1", true));
         }
         let both = br#"{"subscription":1,"result":2,"error":3}"#;

@@ -54,7 +54,7 @@ const HOUSE: [Room; 43] = [
     // Copies of events, to keep.
     room(1, "owned", &["error_object", "event", "id"]),
     // The members of params that carry events of streams, such as progress, in a dialect.
-    room(1, "subscription", &["error_object", "encode"]),
+    room(1, "subscription", &["codes", "encode", "error_object"]),
     // The configuration chooses codes, the spelling of ids and the way of progress.
     room(
         1,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use antiphon::{EncodeError, ErrorObject, OwnedJson, RequestKey, Style, codes};
+use antiphon::{EncodeError, ErrorObject, OwnedJson, RequestKey, Style};
 
 use super::{Session, SinkKey};
 
@@ -53,9 +53,6 @@ impl PeerStream {
 
 impl Drop for PeerStream {
     fn drop(&mut self) {
-        self.end(&ErrorObject::new(
-            codes::STREAM_COMPLETED,
-            "Stream completed",
-        ));
+        self.end(&ErrorObject::stream_completed());
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use antiphon::session::Routed;
-use antiphon::{DecodeError, Json, OwnedJson, codes};
+use antiphon::{DecodeError, Json, OwnedJson, Style};
 use futures_util::Stream;
 use serde::de::DeserializeOwned;
 
@@ -125,7 +125,7 @@ impl<T: DeserializeOwned> Subscription<T> {
         loop {
             match &mut self.state {
                 State::Open(route) => match ready!(route.poll(cx.waker())) {
-                    Some(Routed::GivenUp(why)) if is_completed(&why) => {
+                    Some(Routed::GivenUp(why)) if Style::is_completed(why.as_json()) => {
                         self.state = State::Over;
                         return Poll::Ready(None);
                     }
@@ -161,12 +161,6 @@ impl<T: DeserializeOwned> Subscription<T> {
         self.state = State::Over;
         Poll::Ready(Some(Err(SubscriptionError::Ended(end))))
     }
-}
-
-/// Whether the peer has ended a stream because it has no more events, as our servers tell.
-fn is_completed(why: &OwnedJson) -> bool {
-    let code = why.as_json().get("code").map(|code| code.decode());
-    matches!(code, Some(Ok(codes::STREAM_COMPLETED)))
 }
 
 /// Decodes what a route has brought.
