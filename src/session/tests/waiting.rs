@@ -124,3 +124,15 @@ fn what_a_layer_says_is_shown_without_its_text() {
         assert_eq!(format!("{event:?}"), shown);
     }
 }
+
+// USE-02: only a peer that has to read first is kept from sending more.
+#[test]
+fn requests_that_wait_for_a_place_do_not_keep_the_peer_from_sending() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    line(&mut session, M2);
+    assert!(session.poll_work(false).is_none());
+    assert!(session.wants_input());
+    request(&mut session);
+    assert!(session.wants_input());
+}
