@@ -65,8 +65,10 @@ impl Streams {
                 streams.remove(id.as_str());
                 Next::Ended(why.to_string())
             }
-            // The item before this one said so, and the stream was forgotten.
-            Some(None) => Next::Unknown,
+            Some(None) => {
+                streams.remove(id.as_str());
+                Next::Ended("there are no more events".to_owned())
+            }
         }
     }
 
