@@ -133,6 +133,6 @@ fn requests_that_wait_for_a_place_do_not_keep_the_peer_from_sending() {
     line(&mut session, M2);
     assert!(session.poll_work(false).is_none());
     assert!(session.wants_input());
-    request(&mut session);
+    let _ticket = request(&mut session);
     assert!(session.wants_input());
 }
