@@ -38,7 +38,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     }
     drop((one, all));
 
-    // The same by hand, as a program in any language does it.
+    // By hand, with the text of each frame, as a program in any language does it.
     let topics = json!({"topics": ["stock.prices.AAPL", "news.>"]});
     ask(&client, "rpc.subscribe.batch", &topics).await?;
     ask(

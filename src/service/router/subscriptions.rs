@@ -20,8 +20,7 @@ impl<S: 'static, K: Streams> Routes<S, K> {
     /// connection ends, and when it ends, so does the subscription, of which the peer is told. If it fails before it
     /// waits for the first time, that error is the answer. A handler that returns at once refuses the subscription by an
     /// error; otherwise it has given the sink to a thread or a task, and the subscription ends when the last clone of
-    /// the sink is dropped. Neither counts as a request that runs, and
-    /// neither holds up a shutdown.
+    /// the sink is dropped. Neither counts as a request that runs, and neither holds up a shutdown.
     ///
     /// A connection that cannot carry notifications (HTTP, JSON-RPC 1.0) gets −32601, and one that has as many
     /// subscriptions as it may −32002.

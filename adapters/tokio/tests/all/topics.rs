@@ -351,7 +351,7 @@ async fn hostile_topics_are_refused() {
     assert!(lines.hear_line().await.contains("-32602"));
 }
 
-// One order for all connections of a hub, whoever publishes.
+// All connections of a hub get publications in one order, also from several publishers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_subscribers_see_one_order() {
     let mut config = HubConfig::new();
