@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use antiphon::service::{Failure, Later};
 use antiphon::session::{Report, RequestDetails};
@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::guard::contained;
 use crate::serve::request::Request;
 use crate::session::PeerFlow;
+use crate::streams::sink::begin;
 use crate::text::Text;
 
 /// The flow that is the answer to a request: what `#[rpc(flow)]` passes the items of its stream to.
@@ -130,15 +131,8 @@ pub(crate) fn open(request: &Request) -> Result<Request, OwnedError> {
 pub(crate) fn start(request: &Request, mut items: Later<'static, Text>) -> Result<(), Failure> {
     let sink = FlowSink::from_call(request, &())?;
     let session = Arc::clone(&sink.flow.session);
-    // The task polls it again, with a waker of its own.
-    let mut cx = Context::from_waker(Waker::noop());
-    match contained(Some(&*session), || items.as_mut().poll(&mut cx)) {
-        Some(Poll::Ready(ended)) => ended.map(drop),
-        Some(Poll::Pending) => {
-            session.runtime().spawn(Box::pin(sink.sustain(items)));
-            Ok(())
-        }
-        // It has panicked, which is reported.
-        None => Err(session.dialect().failures.error().into_owned().into()),
+    if begin(&session, &mut items)? {
+        session.runtime().spawn(Box::pin(sink.sustain(items)));
     }
+    Ok(())
 }

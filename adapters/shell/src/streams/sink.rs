@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::call::waiting_sender::WaitingSender;
 use crate::guard::contained;
 use crate::serve::request::Request;
-use crate::session::{PeerStream, SinkPhase, State};
+use crate::session::{PeerStream, Session, SinkPhase, State};
 use crate::text::Text;
 use crate::wait::Wait;
 
@@ -287,20 +287,28 @@ pub(crate) fn sustain(request: &Request, mut events: Later<'static, Text>) -> Re
         return Ok(());
     };
     let session = Arc::clone(&stream.session);
+    if begin(&session, &mut events)? {
+        // It may end before the answer is written, and the peer is to be told of that.
+        stream.accept(request.key());
+        session.runtime().spawn(Box::pin(sustained(stream, events)));
+    }
+    Ok(())
+}
+
+/// Polls a handler for the first time, before the request is answered. Whether it waits, and is to go on as a task.
+///
+/// # Errors
+/// It has failed, or panicked, which is reported.
+pub(super) fn begin(
+    session: &Session,
+    handler: &mut Later<'static, Text>,
+) -> Result<bool, Failure> {
     // The task polls it again, with a waker of its own.
     let mut cx = Context::from_waker(Waker::noop());
-    match contained(Some(&*session), || events.as_mut().poll(&mut cx)) {
-        Some(Poll::Ready(ended)) => ended.map(drop),
-        Some(Poll::Pending) => {
-            // It may end before the answer is written, and the peer is to be told of that.
-            stream.accept(request.key());
-            session.runtime().spawn(Box::pin(sustained(stream, events)));
-            Ok(())
-        }
-        // It has panicked, which is reported.
-        None => Err(Failure::Error(
-            session.dialect().failures.error().into_owned(),
-        )),
+    match contained(Some(session), || handler.as_mut().poll(&mut cx)) {
+        Some(Poll::Ready(ended)) => ended.map(|_| false),
+        Some(Poll::Pending) => Ok(true),
+        None => Err(session.dialect().failures.error().into_owned().into()),
     }
 }
 
