@@ -142,7 +142,7 @@ async fn a_further_receiver_allocates_nothing() {
 }
 
 // PUB-14, STREAMS §5: a copy for each outbox
-fn main() {
+fn publishing_holds_each_body_once() {
     let within = std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(300));
         eprintln!("publishing: it takes too long");
@@ -151,6 +151,10 @@ fn main() {
     on_one_thread(bodies_are_held_once);
     on_one_thread(the_silent_are_dropped_by_default);
     on_one_thread(a_further_receiver_allocates_nothing);
-    println!("test publishing_holds_each_body_once ... ok");
     drop(within);
+}
+
+fn main() {
+    publishing_holds_each_body_once();
+    println!("test publishing_holds_each_body_once ... ok");
 }
