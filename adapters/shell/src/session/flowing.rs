@@ -20,6 +20,8 @@ impl State {
     pub(super) fn serve_flows(&mut self, work: Work) -> Option<Work> {
         match work {
             Work::Request(message, ticket) => {
+                // A pull that came behind the answer to the call of its flow finds no flow.
+                self.settle_all();
                 let Some(flows) = &mut self.flows else {
                     return Some(Work::Request(message, ticket));
                 };
@@ -38,10 +40,41 @@ impl State {
                 }
             }
             Work::Cancelled(key, _) if self.cancel_pull(key) => {}
+            Work::Settled(settled) => {
+                self.end_flows_of(settled.call);
+                return Some(Work::Settled(settled));
+            }
             other => return Some(other),
         }
         self.answer_flows();
         None
+    }
+
+    fn settle_all(&mut self) {
+        while let Some(settled) = self.conn.poll_settled() {
+            self.settle(settled);
+        }
+    }
+
+    /// Lets flows that are in the params of a call end with it.
+    pub(crate) fn attach_flows(&mut self, flows: &[FlowId], call: CallId) {
+        for flow in flows {
+            if let Some(all) = &mut self.flows {
+                all.producers.attach(*flow, call);
+            }
+        }
+    }
+
+    /// Ends the flows that are in the params of a call, because it has ended.
+    pub(super) fn end_flows_of(&mut self, call: CallId) {
+        let Some(flows) = &mut self.flows else {
+            return;
+        };
+        for flow in flows.producers.handle_call_end(call) {
+            let task = flows.producing.remove(&flow);
+            self.wakes.extend(task.flatten());
+        }
+        self.answer_flows();
     }
 
     fn cancel_pull(&mut self, request: RequestKey) -> bool {
@@ -82,9 +115,7 @@ impl State {
         is_drained: bool,
         cancel_timeout: Option<Duration>,
     ) {
-        while let Some(settled) = self.conn.poll_settled() {
-            self.settle(settled);
-        }
+        self.settle_all();
         let Some(flows) = &mut self.flows else {
             return;
         };
@@ -236,7 +267,7 @@ impl Session {
         });
     }
 
-    /// Opens a flow of the peer, whose id was the result of a call.
+    /// Opens a flow of the peer, whose id was the result of a call or a param of a request.
     pub(crate) fn consume(
         &self,
         id: Json<'_>,
@@ -252,6 +283,14 @@ impl Session {
             state.rouse();
             consumer
         })
+    }
+
+    /// Sets how a flow of the peer is pulled from now on.
+    pub(crate) fn set_pull_options(&self, consumer: ConsumerId, options: PullOptions) {
+        self.act(|state| {
+            let flows = state.flows.as_mut();
+            flows.map(|flows| flows.consumers.set_options(consumer, options))
+        });
     }
 
     /// Returns the next item of a flow of the peer, or has `waker` woken when there is one; `None` after the end.

@@ -227,6 +227,7 @@ impl State {
 
     /// Puts an outcome where its caller awaits it.
     pub(super) fn settle(&mut self, settled: Settled<Tag>) {
+        self.end_flows_of(settled.call);
         let waker = match settled.waiter {
             Tag::Once(slot) => slot.put(settled.outcome),
             Tag::Batch(gathering, name) => {
@@ -261,6 +262,7 @@ impl State {
     /// there is one.
     pub(crate) fn settle_cancelled(&mut self, call: CallId, waiter: Tag) -> Option<Tag> {
         if let Tag::Then(_) = waiter {
+            self.end_flows_of(call);
             return Some(waiter);
         }
         let outcome = OwnedOutcome::Aborted;

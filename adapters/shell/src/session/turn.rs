@@ -229,7 +229,7 @@ impl State {
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
         // These wait neither for a handler nor for a permit of the dispatcher.
         while let Some(overdue) = self.conn.poll_overdue() {
-            batch.work.push_back(overdue);
+            batch.work.extend(self.for_service(overdue));
         }
         let Some(mut requests) = requests else {
             // A handler must end before anything else begins; only cancels overtake it.
