@@ -16,38 +16,38 @@ use antiphon::{
 use super::{Session, State, Tag, Work};
 
 impl State {
-    /// Serves a request or a cancel that is for flows, without a handler. Otherwise it comes back.
-    pub(super) fn serve_flows(&mut self, work: Work) -> Option<Work> {
-        match work {
-            Work::Request(message, ticket) => {
-                // A pull that came behind the answer to the call of its flow finds no flow.
-                self.settle_all();
-                let Some(flows) = &mut self.flows else {
-                    return Some(Work::Request(message, ticket));
-                };
-                let (method, params) = (message.method(), message.params());
-                match flows.producers.handle_request(method, params, ticket) {
-                    Err(ticket) => return Some(Work::Request(message, ticket)),
-                    Ok(Handled::Pulled(flow)) => {
-                        let task = flows.producing.get_mut(&flow).and_then(Option::take);
-                        self.wakes.extend(task);
-                    }
-                    Ok(Handled::Cancelled(flow)) => {
-                        let task = flows.producing.remove(&flow);
-                        self.wakes.extend(task.flatten());
-                    }
-                    Ok(Handled::Answered) => {}
-                }
-            }
-            Work::Cancelled(key, _) if self.cancel_pull(key) => {}
-            Work::Settled(settled) => {
-                self.end_flows_of(settled.call);
-                return Some(Work::Settled(settled));
-            }
-            other => return Some(other),
+    /// Serves the requests that are for flows, without a handler and before all other work: a handler may wait for
+    /// what they bring.
+    pub(super) fn serve_flows(&mut self) {
+        // A pull that came behind the answer to the call of its flow finds no flow.
+        self.settle_all();
+        while let Some((message, ticket)) = self.conn.poll_overtaking() {
+            let Some(flows) = &mut self.flows else {
+                return;
+            };
+            let (method, params) = (message.method(), message.params());
+            let task = match flows.producers.handle_request(method, params, ticket) {
+                Ok(Handled::Pulled(flow)) => flows.producing.get_mut(&flow).map(Option::take),
+                Ok(Handled::Cancelled(flow)) => flows.producing.remove(&flow),
+                // No request for another method overtakes.
+                Ok(Handled::Answered) | Err(_) => None,
+            };
+            self.wakes.extend(task.flatten());
         }
         self.answer_flows();
-        None
+    }
+
+    /// Returns work for the service; `None` if it was the cancel of a pull.
+    pub(super) fn for_service(&mut self, work: Work) -> Option<Work> {
+        match &work {
+            Work::Cancelled(key, _) if self.cancel_pull(*key) => {
+                self.answer_flows();
+                return None;
+            }
+            Work::Settled(settled) => self.end_flows_of(settled.call),
+            _ => {}
+        }
+        Some(work)
     }
 
     fn settle_all(&mut self) {

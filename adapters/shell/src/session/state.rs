@@ -102,10 +102,13 @@ pub(crate) struct State {
 
 impl State {
     pub(super) fn new(
-        conn: Conn,
+        mut conn: Conn,
         membership: Option<Arc<Membership>>,
         flows: Option<Box<Flows>>,
     ) -> Self {
+        if let Some(flows) = &flows {
+            conn.let_overtake(flows.methods());
+        }
         Self {
             seen: conn.phase(),
             was_paused: !conn.wants_input(),
