@@ -277,6 +277,29 @@ mod tests {
         );
     }
 
+    // GEN-10 FLO-03 EXT-06
+    #[test]
+    fn flows_are_described_by_their_ids_and_their_items() {
+        const SUM: MethodInfo = MethodInfo::request(
+            "sum",
+            &[ParamInfo::flow("of").with_schema(crate::schema_of!(String))],
+        );
+        const WORDS: MethodInfo =
+            MethodInfo::flow("words", &[]).with_result(crate::schema_of!(String));
+        let item = match cfg!(feature = "openrpc") {
+            true => r#"{"type":"string"}"#,
+            false => "{}",
+        };
+        let flow = alloc::format!(r#""schema":{{"type":"integer"}},"x-flow":{item}}}"#);
+        let text = document(&[SUM, WORDS]);
+        for part in [
+            alloc::format!(r#""params":[{{"name":"of","required":true,{flow}]"#),
+            alloc::format!(r#""name":"words","params":[],"result":{{"name":"result",{flow}"#),
+        ] {
+            assert!(text.contains(&part), "{part}\n{text}");
+        }
+    }
+
     // USE-36
     #[test]
     fn required_parameters_come_first_and_documentation_stays_as_it_is() {
