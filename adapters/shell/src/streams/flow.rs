@@ -10,7 +10,7 @@ use std::time::Duration;
 use antiphon::flow::{ConsumerId, FlowError, OpenFlowError, PullOptions};
 use antiphon::service::FlowParameter;
 use antiphon::{DecodeError, Json, OwnedError, OwnedJson, Payload, SendError};
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
 use serde::ser::{Error, Serialize, Serializer};
 
@@ -23,7 +23,7 @@ use crate::peer::Peer;
 use crate::runtime::threads::block_on;
 use crate::serve::request::Request;
 use crate::session::Session;
-use crate::streams::produced;
+use crate::streams::{iterated, produced};
 use crate::text::Text;
 use crate::wait::BoxFuture;
 
@@ -177,14 +177,16 @@ impl<T> Flow<T> {
         }
     }
 
-    /// Makes a flow of an iterator, as [`of`](Self::of) does of a stream. On threads the
-    /// iterator has a thread of its own, and may block it.
+    /// Makes a flow of an iterator, as [`of`](Self::of) does of a stream. The iterator runs on a thread of its own, and
+    /// may block it.
     pub fn of_iter<E, I>(items: I) -> Self
     where
+        T: Send + 'static,
         E: Into<OwnedError>,
         I: IntoIterator<Item = Result<T, E>, IntoIter: Send + 'static>,
     {
-        Self::of(stream::iter(items))
+        let items = items.into_iter().map(|item| item.map_err(Into::into));
+        Self::of(iterated::stream(items))
     }
 
     /// Sets how many items may be on their way, or wait to be read, together. Default 1: the next item is pulled
