@@ -56,11 +56,8 @@ pub(crate) fn pass<R, E: Error>(
     }
     let number = LEAST + Entropy::new(None).next() % (u64::MAX - LEAST);
     let (written, produce) = write(number)?;
-    WRITTEN.with_borrow_mut(|passed| {
-        passed
-            .get_or_insert_default()
-            .push(Passed { number, produce })
-    });
+    let passed = Passed { number, produce };
+    WRITTEN.with_borrow_mut(|all| all.get_or_insert_default().push(passed));
     Ok(written)
 }
 
@@ -76,12 +73,8 @@ impl PassedFlows {
         method: &str,
         mut params: Text,
     ) -> Result<(Text, OpenedFlows), SendError> {
-        let mut opened = OpenedFlows::default();
-        if self.is_empty() {
-            return Ok((params, opened));
-        }
-        opened.method = method.into();
-        if !session.has_flows() {
+        let mut opened = Vec::new();
+        if !self.is_empty() && !session.has_flows() {
             return Err(SendError::FlowsOff);
         }
         for Passed { number, produce } in self.0 {
@@ -91,54 +84,49 @@ impl PassedFlows {
                     false => SendError::TooManyFlows,
                 })?;
             params = with_id(&params, number, flow.id).ok_or_else(|| {
-                let removed = "an interceptor has changed a flow in the params";
-                SendError::Encode(EncodeError::custom(removed))
+                let changed = "an interceptor has changed a flow in the params";
+                SendError::Encode(EncodeError::custom(changed))
             })?;
-            opened.flows.push((flow, produce));
+            opened.push((flow.id, produce(flow, method)));
         }
-        Ok((params, opened))
+        Ok((params, OpenedFlows(opened)))
     }
 }
 
 /// Puts an id where a number stands; `None` if it does not stand there once.
 fn with_id(params: &Text, number: u64, id: FlowId) -> Option<Text> {
-    let params = params.to_json()?;
-    let (before, after) = params.as_str().split_once(&number.to_string())?;
-    let is_once = !after.contains(&number.to_string());
-    is_once.then(|| Text::from(format!("{before}{id}{after}").into_bytes()))
+    let (params, number) = (params.to_json()?, number.to_string());
+    let is_once = params.as_str().matches(&number).count() == 1;
+    let params = is_once.then(|| params.as_str().replace(&number, &id.to_string()));
+    params.map(|params| Text::from(params.into_bytes()))
 }
 
-/// The flows of a call that is being sent. Without their call they are closed.
-#[derive(Default)]
-pub(crate) struct OpenedFlows {
-    /// The method of the call.
-    method: Box<str>,
-    flows: Vec<(Arc<PeerFlow>, Produce)>,
-}
+/// The flows of a call that is being sent, and the tasks that will produce them. Without its task a flow is closed.
+pub(crate) struct OpenedFlows(Vec<(FlowId, Task)>);
 
 impl OpenedFlows {
     /// Returns what lets the flows end with the call that has been sent.
     pub(crate) fn attach(&self) -> impl Fn(&mut State, CallId) + Send + use<> {
-        let flows: Vec<FlowId> = self.flows.iter().map(|(flow, _)| flow.id).collect();
+        let flows: Vec<FlowId> = self.0.iter().map(|(flow, _)| *flow).collect();
         move |state, call| state.attach_flows(&flows, call)
     }
 
     /// Begins to produce as soon as the call has been sent.
-    pub(crate) fn start_after<'p, T: Send + 'p, E: Send + 'p>(
+    pub(crate) fn start_after<'p, T: Send + 'p>(
         self,
-        sending: Wait<'p, Result<T, E>>,
-    ) -> Wait<'p, Result<T, E>> {
-        match self.flows.is_empty() {
+        session: &'p Session,
+        sending: Wait<'p, Result<T, SendError>>,
+    ) -> Wait<'p, Result<T, SendError>> {
+        match self.0.is_empty() {
             true => sending,
-            false => sending.map(|sent| sent.inspect(|_| self.start())),
+            false => sending.map(|sent| sent.inspect(|_| self.start(session))),
         }
     }
 
     /// Begins to produce.
-    pub(crate) fn start(self) {
-        for (flow, produce) in self.flows {
-            let session = Arc::clone(&flow.session);
-            session.runtime().spawn(produce(flow, &self.method));
+    pub(crate) fn start(self, session: &Session) {
+        for (_, task) in self.0 {
+            session.runtime().spawn(task);
         }
     }
 }

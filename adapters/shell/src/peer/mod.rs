@@ -245,7 +245,7 @@ impl Peer {
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, sent, slot))
         });
-        flows.start_after(sending)
+        flows.start_after(&self.session, sending)
     }
 
     /// Sends a call, after the senders that wait for space already, and has `then` run at its end.
@@ -276,7 +276,7 @@ impl Peer {
                     Ok(sent)
                 };
                 let sent = with_room(Arc::clone(&self.session), deadline, sending).await?;
-                flows.start();
+                flows.start(&self.session);
                 Ok(sent)
             };
             let sent = sent.await;
