@@ -13,7 +13,7 @@ use syn::{
 use crate::docs::Doc;
 use crate::names::{Names, Rename};
 use crate::options::{RpcOptions, ServiceOptions};
-use crate::types::{bare, check_owned};
+use crate::types::{bare, check_owned, item_of_flow};
 
 /// The most parameters of a method, without the arguments that are made from the request. A typed client
 /// passes parameters as a tuple, and tuples of at most ten implement `Values`.
@@ -76,6 +76,18 @@ impl Method {
         self.arguments
             .iter()
             .filter(|argument| argument.name.is_some())
+    }
+
+    /// The parameters that are flows of the caller.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Argument> {
+        self.params().filter(|argument| argument.item().is_some())
+    }
+}
+
+impl Argument {
+    /// The type of its items, if it is a flow of the caller.
+    pub(crate) fn item(&self) -> Option<&Type> {
+        item_of_flow(&self.ty)
     }
 }
 
@@ -252,7 +264,7 @@ impl Method {
         if !is_stream {
             check_owned("a result", &output, options.has_client)?;
         }
-        Ok(Self {
+        let method = Self {
             name: match (&said.name, &subscription) {
                 (_, Some(subscription)) => subscription.names[0].clone(),
                 (Some(name), _) => name.value(),
@@ -273,7 +285,16 @@ impl Method {
             parts,
             subscription,
             flow,
-        })
+        };
+        let ends_at_once = is_stream || method.is_notification;
+        let flow = method.flows().next().map(|flow| flow.ty.span());
+        match flow.filter(|_| ends_at_once) {
+            Some(flow) => wrong(
+                flow,
+                "a flow that is an argument ends when its call is answered: take it in a method that returns a `Result`",
+            ),
+            None => Ok(method),
+        }
     }
 }
 

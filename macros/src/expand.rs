@@ -80,6 +80,8 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
         .iter()
         .filter_map(|method| method.subscription.as_ref())
         .map(|subscription| &subscription.event);
+    let taken = service.methods.iter().flat_map(Method::flows);
+    let taken = taken.map(|argument| &argument.ty);
     let has_flow = service.methods.iter().any(|method| method.flow.is_some());
     let flows = has_flow.then(|| quote!(#root::FlowSink: #root::FromCall<__R, __S>,));
     let bounds = quote! {
@@ -90,6 +92,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
             __S: ?::core::marker::Sized + ::core::marker::Sync,
             #(#contexts: #root::FromCall<__R, __S>,)*
             #(#root::SubscriptionSink<#events>: #root::FromCall<__R, __S>,)*
+            #(#taken: #root::service::FlowParameter<__R>,)*
     };
     let body = quote! {
         match method {
@@ -158,11 +161,16 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
     let name = service.item.ident.unraw().to_string();
     let infos = service.methods.iter().map(|method| {
         let Method { name, doc, .. } = method;
-        let params = method.params().map(|Argument { described, ty, .. }| {
-            let info = parameter(root, ty, "INFO");
-            quote! {
-                #info.named(#described).with_schema(#root::schema_of!(#ty))
-            }
+        let params = method.params().map(|argument| {
+            let Argument { described, ty, .. } = argument;
+            let (info, schema) = match argument.item() {
+                Some(item) => (quote!(#root::service::ParamInfo::flow(#described)), item),
+                None => {
+                    let info = parameter(root, ty, "INFO");
+                    (quote!(#info.named(#described)), ty)
+                }
+            };
+            quote!(#info.with_schema(#root::schema_of!(#schema)))
         });
         let (kind, style) = match (&method.subscription, method.is_notification) {
             (Some(subscription), _) => {
@@ -173,11 +181,12 @@ fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
             (None, true) => (quote!(notification), None),
             (None, false) => (quote!(request), None),
         };
-        let is_stream = method.subscription.is_some() || method.flow.is_some();
-        let result = (!is_stream).then(|| {
-            let value = value(root, method);
-            quote!(.with_result(#root::schema_of!(#value)))
-        });
+        let value = match (&method.subscription, &method.flow) {
+            (Some(_), _) => None,
+            (None, Some(item)) => Some(quote!(#item)),
+            (None, None) => Some(value(root, method)),
+        };
+        let result = value.map(|value| quote!(.with_result(#root::schema_of!(#value))));
         let run_to_end = method.runs_to_end.then(|| quote!(.run_to_end()));
         let unknown = method.ignores_unknown.map(|ignores| {
             let what = match ignores {
@@ -224,10 +233,13 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
     let taken = method
         .arguments
         .iter()
-        .map(|Argument { ty, name, .. }| match name {
+        .map(|argument @ Argument { ty, name, .. }| match name {
             Some(_) => {
                 next += 1;
                 let place = next - 1;
+                if argument.item().is_some() {
+                    return quote!(arguments.flow::<#ty, __R>(#place, request)?);
+                }
                 let read = parameter(root, ty, "read");
                 quote!(#read(&arguments, #place)?)
             }
@@ -365,11 +377,14 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
             true => (quote!(__C::Notified<'_>), quote!(notify)),
             false => (quote!(__C::Call<'_, #value, #error>), quote!(call)),
         };
+        // An entry of a batch has no flows.
+        let sends_flows = method.flows().next();
+        let sends_flows = sends_flows.map(|_| quote!(where __C: #root::service::StreamCaller));
         quote! {
             #(#attributes)*
             #about
             #[allow(clippy::too_many_arguments)]
-            #visibility fn #ident(&self, #(#idents: #types),*) -> #returned {
+            #visibility fn #ident(&self, #(#idents: #types),*) -> #returned #sends_flows {
                 self.0.#how(#name, &[#(#names),*], &(#(#values,)*))
             }
         }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Error, Result, Type};
+use syn::{Error, GenericArgument, PathArguments, Result, Type};
 
 /// Returns the type without the invisible group that a parameter of `macro_rules!` puts around it, and
 /// without parentheses.
@@ -11,6 +11,21 @@ pub(crate) fn bare(ty: &Type) -> &Type {
         Type::Group(group) => bare(&group.elem),
         Type::Paren(group) => bare(&group.elem),
         _ => ty,
+    }
+}
+
+/// Returns the type of the items, if this is written as `Flow<T>`.
+pub(crate) fn item_of_flow(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = bare(ty) else {
+        return None;
+    };
+    let last = path.path.segments.last()?;
+    match &last.arguments {
+        PathArguments::AngleBracketed(items) if last.ident == "Flow" => match items.args.first()? {
+            GenericArgument::Type(item) if items.args.len() == 1 => Some(item),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

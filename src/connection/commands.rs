@@ -70,6 +70,12 @@ pub enum SendError {
     /// An interceptor of this side failed, for example because it could not get a token, or did not
     /// decide in time. The core has no interceptors for what it sends; adapters return this.
     Interceptor,
+    /// The call has a [flow](crate::flow) in its params, and flows are off on this connection, or it cannot
+    /// carry them. The core has no such calls; adapters return this.
+    FlowsOff,
+    /// The call has a [flow](crate::flow) in its params, and [`max_flows`](crate::flow::FlowConfig::max_flows)
+    /// of this side are open. Adapters return this too.
+    TooManyFlows,
 }
 
 impl fmt::Display for SendError {
@@ -93,6 +99,8 @@ impl fmt::Display for SendError {
             Self::BatchEmpty => "the batch has no items",
             Self::ReservedCode => "the error code is reserved",
             Self::Interceptor => "an interceptor failed",
+            Self::FlowsOff => "flows are off on this connection",
+            Self::TooManyFlows => "too many flows are open",
         })
     }
 }

@@ -3,9 +3,11 @@
 use serde::Deserialize;
 use smallvec::SmallVec;
 
+use super::errors::Failure;
 use super::missing::{absent, null};
 use super::trace_context::META;
 use crate::config::UnknownParams;
+use crate::error_object::OwnedError;
 use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind, JsonString, OwnedJson};
 use crate::subscription::{Object, Style};
 
@@ -170,10 +172,39 @@ impl<'a, 'n> Arguments<'a, 'n> {
         }
     }
 
+    /// Opens the flow whose id is the argument at index `place`.
+    ///
+    /// # Errors
+    /// The argument was left out, or is not the id of a flow: both [`Failure::Params`]. Otherwise the error with
+    /// which the request is answered.
+    pub fn flow<F: FlowParameter<R>, R: ?Sized>(
+        &self,
+        place: usize,
+        request: &R,
+    ) -> Result<F, Failure> {
+        let name = self.names.get(place).copied().unwrap_or_default();
+        let wrong = |kind| DecodeError::about(kind, name);
+        let id = self.raw(place);
+        let id = id.ok_or_else(|| wrong(DecodeErrorKind::Missing))?;
+        let flow = F::open(id, request)?;
+        Ok(flow.ok_or_else(|| wrong(DecodeErrorKind::Mismatch))?)
+    }
+
     /// Returns the argument at index `place` as the peer wrote it, if it was given.
     pub fn raw(&self, place: usize) -> Option<Json<'a>> {
         self.values.get(place).copied().flatten()
     }
+}
+
+/// An argument of a handler that is a [flow](crate::flow) of the caller: what it sends is the id of the flow. Adapters
+/// implement it for their flows.
+pub trait FlowParameter<R: ?Sized>: Sized {
+    /// Opens the flow with this id on the connection of the request. `None` if that is not the id of a flow, or the
+    /// flow is read already.
+    ///
+    /// # Errors
+    /// The error with which the request is answered: flows are off, or too many are open.
+    fn open(id: Json<'_>, request: &R) -> Result<Option<Self>, OwnedError>;
 }
 
 /// Whether these are both names of one parameter whose declaration has none. `#[service]` describes it as

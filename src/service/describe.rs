@@ -268,6 +268,8 @@ pub struct ParamInfo {
     /// Finds out at run time whether the parameter may be left out.
     is_optional: fn() -> bool,
     schema: SchemaOf,
+    /// Whether it is the id of a flow.
+    is_flow: bool,
 }
 
 impl ParamInfo {
@@ -277,6 +279,17 @@ impl ParamInfo {
             name,
             is_optional: || absent::<T>().is_some(),
             schema: SchemaOf::UNKNOWN,
+            is_flow: false,
+        }
+    }
+
+    /// Describes a parameter that is the id of a [flow](crate::flow) of the caller. Its schema is that of an item.
+    pub const fn flow(name: &'static str) -> Self {
+        Self {
+            name,
+            is_optional: || false,
+            schema: SchemaOf::UNKNOWN,
+            is_flow: true,
         }
     }
 
@@ -286,6 +299,7 @@ impl ParamInfo {
             name,
             is_optional: || true,
             schema: SchemaOf::UNKNOWN,
+            is_flow: false,
         }
     }
 
@@ -297,6 +311,7 @@ impl ParamInfo {
             name,
             is_optional: if is_optional { || true } else { || false },
             schema: SchemaOf::json_type(json_type),
+            is_flow: false,
         }
     }
 
@@ -323,9 +338,14 @@ impl ParamInfo {
         (self.is_optional)()
     }
 
-    /// The schema of its values.
+    /// The schema of its values, or of the items of its flow.
     pub const fn schema(&self) -> SchemaOf {
         self.schema
+    }
+
+    /// Whether it is the id of a flow.
+    pub const fn is_flow(&self) -> bool {
+        self.is_flow
     }
 }
 

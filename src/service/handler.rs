@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 
-use super::args::Arguments;
+use super::args::{Arguments, FlowParameter};
 use super::describe::{MethodInfo, ParamInfo};
 use super::errors::Failure;
 use super::missing::fields;
@@ -51,6 +51,9 @@ pub mod marker {
     /// A value of the request or the router.
     #[derive(Debug)]
     pub enum FromRequest {}
+    /// A flow of the caller.
+    #[derive(Debug)]
+    pub enum FromFlow {}
     /// A handler that returns the answer.
     #[derive(Debug)]
     pub enum AtOnce {}
@@ -62,7 +65,7 @@ pub mod marker {
     pub enum ToEnd {}
 }
 
-/// An argument of a handler: one parameter, all params as [`Params`], or a type that implements
+/// An argument of a handler: one parameter, all params as [`Params`], a flow of the caller, or a type that implements
 /// [`FromCall`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
@@ -98,6 +101,17 @@ pub struct CallParts<'c, R: ?Sized, S: ?Sized> {
     state: &'c S,
 }
 
+impl<'c, R: ?Sized, S: ?Sized> CallParts<'c, R, S> {
+    /// Returns the arguments, and the index of the next one.
+    fn next_param(&mut self) -> Result<(&Arguments<'c, 'c>, usize), Failure> {
+        self.next += 1;
+        // If another argument takes all params, there are none: [`described`] refuses such handlers, so this
+        // does not happen.
+        let twice = || OwnedError::internal("the params are taken twice".into());
+        Ok((self.arguments.as_ref().ok_or_else(twice)?, self.next - 1))
+    }
+}
+
 impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::OneParam> for T {
     const NAMES: usize = 1;
 
@@ -106,14 +120,22 @@ impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::OneParam>
     }
 
     fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure> {
-        let place = call.next;
-        call.next += 1;
-        match &call.arguments {
-            Some(arguments) => Ok(arguments.get(place)?),
-            // Another argument takes all params; [`described`] refuses such handlers, so this does
-            // not happen.
-            None => Err(OwnedError::internal("the params are taken twice".into()).into()),
-        }
+        let (arguments, place) = call.next_param()?;
+        Ok(arguments.get(place)?)
+    }
+}
+
+impl<R: ?Sized, S: ?Sized, T: FlowParameter<R>> Argument<R, S, marker::FromFlow> for T {
+    const NAMES: usize = 1;
+
+    fn describe(names: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
+        params.extend(names.next().map(ParamInfo::flow));
+    }
+
+    fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure> {
+        let request = call.request;
+        let (arguments, place) = call.next_param()?;
+        arguments.flow(place, request)
     }
 }
 

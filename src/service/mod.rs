@@ -72,7 +72,7 @@ mod trace_context;
 mod tracing;
 mod typed;
 
-pub use args::{Arguments, GivenParams};
+pub use args::{Arguments, FlowParameter, GivenParams};
 pub use attributes::Attributes;
 pub use auth::{Authorization, BearerAuth, InvalidToken};
 pub use call_end::CallEnd;

@@ -85,7 +85,10 @@ fn write_method(
     match info.is_notification() {
         // A notification has no result, but OpenRPC 1.0 demands one.
         true => out.extend_from_slice(b"{\"type\":\"null\"}"),
-        false => schemas.write(info.result(), out)?,
+        false => {
+            let is_flow = matches!(info.stream(), Some(StreamRole::Flow));
+            schemas.write_value(info.result(), is_flow, out)?;
+        }
     }
     out.extend_from_slice(b"}}");
     Ok(())
@@ -126,7 +129,7 @@ fn write_param(
         false => b",\"required\":true,\"schema\":",
     };
     out.extend_from_slice(required);
-    schemas.write(param.schema(), out)?;
+    schemas.write_value(param.schema(), param.is_flow(), out)?;
     out.push(b'}');
     Ok(())
 }
@@ -135,6 +138,21 @@ fn write_param(
 fn write_text(out: &mut Vec<u8>, before: &[u8], text: &str) {
     out.extend_from_slice(before);
     json::write_str(out, text);
+}
+
+impl Schemas {
+    /// Writes the schema of a value: for a flow that of its id, and then that of its items.
+    fn write_value(
+        &mut self,
+        schema: SchemaOf,
+        is_flow: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        if is_flow {
+            out.extend_from_slice(b"{\"type\":\"integer\"},\"x-flow\":");
+        }
+        self.write(schema, out)
+    }
 }
 
 /// Makes schemas, and collects the shared ones to which others refer.
@@ -257,6 +275,29 @@ mod tests {
             document(&[ADD, LOG]),
             alloc::format!("{head}{add},{log}]}}")
         );
+    }
+
+    // GEN-10 FLO-03 EXT-06
+    #[test]
+    fn flows_are_described_by_their_ids_and_their_items() {
+        const SUM: MethodInfo = MethodInfo::request(
+            "sum",
+            &[ParamInfo::flow("of").with_schema(crate::schema_of!(String))],
+        );
+        const WORDS: MethodInfo =
+            MethodInfo::flow("words", &[]).with_result(crate::schema_of!(String));
+        let item = match cfg!(feature = "openrpc") {
+            true => r#"{"type":"string"}"#,
+            false => "{}",
+        };
+        let flow = alloc::format!(r#""schema":{{"type":"integer"}},"x-flow":{item}}}"#);
+        let text = document(&[SUM, WORDS]);
+        for part in [
+            alloc::format!(r#""params":[{{"name":"of","required":true,{flow}]"#),
+            alloc::format!(r#""name":"words","params":[],"result":{{"name":"result",{flow}"#),
+        ] {
+            assert!(text.contains(&part), "{part}\n{text}");
+        }
     }
 
     // USE-36

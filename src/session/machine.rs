@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -209,6 +210,22 @@ impl<W> Session<W> {
         };
         self.note_held(&work);
         Some(work)
+    }
+
+    /// Lets requests for these methods overtake all other work: those that need no handler, such as the pulls of
+    /// [flows](crate::flow). Only [`poll_overtaking`](Self::poll_overtaking) returns them.
+    pub fn let_overtake(&mut self, methods: Vec<String>) {
+        self.queue.let_overtake(methods);
+    }
+
+    /// Returns the next request that [overtakes](Self::let_overtake) other work, whatever that waits for; none while
+    /// the peer has to read first. To be called after each input and each write until it returns `None`.
+    pub fn poll_overtaking(&mut self) -> Option<(OwnedNotification, Ticket)> {
+        let was_paused = self.is_paused();
+        let is_first = !self.is_unread() && self.phase != Phase::Opening;
+        let request = is_first.then(|| self.queue.pop_first_request()).flatten()?;
+        self.resume_after(was_paused);
+        Some(self.ticket(request))
     }
 
     /// Returns the next cancel, even if other work comes before it. For use while a notification is

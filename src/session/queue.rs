@@ -5,6 +5,8 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 use core::time::Duration;
@@ -108,6 +110,10 @@ pub(super) enum Next<W> {
 /// The work that waits, and how many of the peer's bytes it holds.
 pub(super) struct Queue<W> {
     items: VecDeque<Item<W>>,
+    /// The methods whose requests overtake all items.
+    overtaking: Vec<String>,
+    /// The requests that overtake the items.
+    first: VecDeque<OwnedRequest>,
     /// How many of the items are requests.
     requests: usize,
     /// How many of the items are notifications, beginnings of batches or reports.
@@ -131,6 +137,8 @@ impl<W> Queue<W> {
     pub(super) fn new(config: &SessionConfig) -> Self {
         Self {
             items: VecDeque::new(),
+            overtaking: Vec::new(),
+            first: VecDeque::new(),
             requests: 0,
             messages: 0,
             bytes: 0,
@@ -171,9 +179,28 @@ impl<W> Queue<W> {
             return Err(request);
         }
         self.bytes += bytes;
-        self.requests += 1;
-        self.items.push_back(Item::Request(request.into_owned()));
+        if self
+            .overtaking
+            .iter()
+            .any(|method| *method == request.method)
+        {
+            self.first.push_back(request.into_owned());
+        } else {
+            self.requests += 1;
+            self.items.push_back(Item::Request(request.into_owned()));
+        }
         Ok(())
+    }
+
+    /// Lets requests for these methods overtake all other work.
+    pub(super) fn let_overtake(&mut self, methods: Vec<String>) {
+        self.overtaking = methods;
+    }
+
+    /// Removes and returns the next request that overtakes other work. Its bytes count until they are
+    /// [released](Self::release).
+    pub(super) fn pop_first_request(&mut self) -> Option<OwnedRequest> {
+        self.first.pop_front()
     }
 
     /// Releases the bytes of a request that has been answered.

@@ -33,7 +33,7 @@ import openrpc  # noqa: E402,F401
 import prometheus  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 342
+MINIMUM = 350
 
 
 def main(arguments):

@@ -1,4 +1,4 @@
-"""Topics and subscriptions: by this driver alone, and with programs of other authors over WebSocket."""
+"""Topics, subscriptions and flows: by this driver alone, and with programs of other authors over WebSocket."""
 
 from checklist import TIMEOUT, same
 from libraries import foreign_server, js, py
@@ -20,7 +20,7 @@ def works(command, *wanted):
 
 
 def layered(*options):
-    """The URL of a server of ours with topics and blocks."""
+    """The URL of a server of ours with topics, blocks and flows."""
     return over("ws", "--layers", *options)
 
 
@@ -81,6 +81,16 @@ for runtime in RUNTIMES:
     @case(f"topics with ws (npm){on(runtime)}", ("npm:ws", "target:ws"))
     def topics_node(options=options_of(runtime)):
         return works([*js("topics_client.cjs"), layered(*options)])
+
+    # EXA-09 FLO-04 FLO-06 FLO-07 FLO-08 FLO-09 FLO-14
+    @case(f"flows with websockets (PyPI){on(runtime)}", ("pypi:websockets", "target:ws"))
+    def flows_python(options=options_of(runtime)):
+        return works([*py("flows_client.py"), layered(*options)])
+
+    # EXA-09 FLO-04 FLO-06 FLO-07 FLO-08 FLO-09 FLO-14
+    @case(f"flows with ws (npm){on(runtime)}", ("npm:ws", "target:ws"))
+    def flows_node(options=options_of(runtime)):
+        return works([*js("flows_client.cjs"), layered(*options)])
 
 
 # PUB-03

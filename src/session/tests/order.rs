@@ -416,3 +416,26 @@ fn another_dialect_counts_from_the_next_message_on() {
         "{seen:?}"
     );
 }
+
+// FLO-09 FLO-12 USE-01
+#[test]
+fn requests_that_need_no_handler_overtake_what_waits_for_one() {
+    let mut session = idle(SessionConfig::new(Config::new()));
+    session.let_overtake(["first".into()].into());
+    let first = r#"{"jsonrpc":"2.0","method":"first","id":9}"#;
+    for text in [N, M1, first, M2] {
+        line(&mut session, text);
+    }
+    // Its bytes count until it is answered, and it is no request that waits for the service.
+    assert_eq!(session.requests_waiting(), 2);
+    let (message, ticket) = session.poll_overtaking().unwrap();
+    assert_eq!(message.method(), "first");
+    assert!(session.poll_overtaking().is_none());
+    session.respond(ticket, &1).unwrap();
+    let answer = r#"{"jsonrpc":"2.0","result":1,"id":9}"#;
+    assert_eq!(output(&mut session).trim_end(), answer);
+    assert_eq!(
+        work(&mut session),
+        ["notification n", "request m", "request m"]
+    );
+}

@@ -1,4 +1,5 @@
-//! What `--layers` adds to the contract: topics, and a chain of blocks whose heads a client can follow.
+//! What `--layers` adds to the contract: topics, and a chain of blocks whose heads a client can follow. Where handlers
+//! wait, `on_tasks` and `on_threads` add flows.
 //!
 //! The height of the chain grows by one every [`BLOCK_TIME`], whether anybody follows it or not. What is in a block
 //! depends on its number alone.

@@ -10,9 +10,10 @@ use antiphon::service::{
 use antiphon::session::Report;
 use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedJson, OwnedOutcome, Style};
 use antiphon_net::{
-    Answer, CallError, Notification, Peer, PendingCall, Request, Router, Service, SharedRuntime,
-    Subscription, SubscriptionSink, until,
+    Answer, CallError, Flow, Notification, Peer, PendingCall, Request, Router, Service,
+    SharedRuntime, Subscription, SubscriptionSink, until,
 };
+use futures_util::stream;
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
@@ -61,6 +62,16 @@ fn with_layers(router: Router, layers: Layers, runtime: SharedRuntime) -> Router
         .hub(&layers.hub)
         .service(Implementation::new(layers))
         .subscription(Style::ETHEREUM, ["kind", "count"], follow)
+        .method("count_to", ["end"], |end: u64| {
+            Flow::of(stream::iter((1..=end).map(Ok::<_, OwnedError>)))
+        })
+        .method("sum_flow", ["numbers"], async |mut numbers: Flow<u64>| {
+            let mut sum = 0_u64;
+            while let Some(number) = numbers.next().await {
+                sum = sum.saturating_add(number?);
+            }
+            Ok::<_, OwnedError>(sum)
+        })
 }
 
 fn without_layers(router: Router, runtime: SharedRuntime) -> Router {

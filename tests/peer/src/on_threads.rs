@@ -7,7 +7,7 @@ use std::time::Duration;
 use antiphon::service::Implementation;
 use antiphon::{Closed, Internal, Json, OwnedJson, OwnedOutcome, Style};
 use antiphon_blocking::{
-    Answer, CallError, DEFAULT_CALL_TIMEOUT, Notification, OwnedError, Peer, Report, Request,
+    Answer, CallError, DEFAULT_CALL_TIMEOUT, Flow, Notification, OwnedError, Peer, Report, Request,
     Responder, Router, Service, Subscription, SubscriptionSink,
 };
 
@@ -64,6 +64,16 @@ fn with_layers(router: Router, layers: Layers) -> Router {
         .hub(&layers.hub)
         .service(Implementation::new(layers))
         .subscription(Style::ETHEREUM, ["kind", "count"], follow)
+        .method("count_to", ["end"], |end: u64| {
+            Flow::of_iter((1..=end).map(Ok::<_, OwnedError>))
+        })
+        .method("sum_flow", ["numbers"], |numbers: Flow<u64>| {
+            let mut sum = 0_u64;
+            for number in numbers {
+                sum = sum.saturating_add(number?);
+            }
+            Ok::<_, OwnedError>(sum)
+        })
 }
 
 fn without_layers(router: Router) -> Router {

@@ -6,6 +6,7 @@ use crate::contract::{Contract, with_room};
 use crate::layers::Layers;
 use crate::log::{say, write_line};
 use crate::transports::{Place, listen, serve_stdio};
+use antiphon::flow::FlowConfig;
 use antiphon::{CloseReason, Closed};
 
 use crate::usage::{Endpoint, Failure};
@@ -19,7 +20,8 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     let target = &endpoint.target;
     let cannot = |error: io::Error| Failure::new(format!("cannot serve {target}: {error}"));
     let executor = endpoint.runtime.start().map_err(cannot)?;
-    let options = with_room(endpoint.config);
+    let mut options = with_room(endpoint.config);
+    options.flows = endpoint.has_layers.then(FlowConfig::new);
     let mut contract = Contract::default();
     contract.has_extensions = endpoint.has_extensions;
     contract.layers = endpoint.has_layers.then(Layers::default);

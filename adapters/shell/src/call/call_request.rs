@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use antiphon::{OwnedId, SendError};
 
+use crate::call::passed::PassedFlows;
 use crate::call::route::CallEvents;
 use crate::text::Text;
 
@@ -21,6 +22,8 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) is_again: bool,
     /// The events of the call, if they are read.
     pub(crate) events: Option<Arc<CallEvents>>,
+    /// The flows in the params.
+    pub(crate) flows: PassedFlows,
     /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -39,6 +42,7 @@ impl<'c> CallRequest<'c> {
             is_idempotent: false,
             is_again: false,
             events: None,
+            flows: PassedFlows::default(),
             headers: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod call_error;
 pub(crate) mod call_request;
 pub(crate) mod intercepted;
+pub(crate) mod passed;
 pub(crate) mod pending;
 pub(crate) mod resend;
 pub(crate) mod route;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use antiphon::RpcError;
 use antiphon::session::Extend;
-use antiphon::{Collector, OwnedError, OwnedId, OwnedJson, OwnedOutcome, SendError};
+use antiphon::{Collector, OwnedError, OwnedId, OwnedJson, OwnedOutcome, Payload, SendError};
 
 use crate::call::batch::{BatchBuilder, Entries};
 use crate::call::call_error::CallError;
@@ -34,7 +35,6 @@ use crate::call::route::{CallEvents, Wanted};
 use crate::call::transmit::{Sending, Transmit};
 use crate::debug_fields;
 use crate::runtime::threads::block_on;
-use crate::text::Text;
 
 /// A call: await it in a task, or [`wait`](Self::wait) for it on a thread.
 ///
@@ -73,13 +73,16 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         maker: &'p C,
         way: &'p dyn Transmit,
         method: impl Into<Cow<'p, str>>,
-        params: Result<Text, SendError>,
+        params: impl Payload,
         decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
     ) -> Self {
+        let (params, flows) = passed::write(params);
+        let mut request = CallRequest::new(method, params, way.call_timeout());
+        request.flows = flows;
         Self {
             way,
             maker,
-            request: Some(CallRequest::new(method, params, way.call_timeout())),
+            request: Some(request),
             begun: None,
             intercepted: None,
             decode,

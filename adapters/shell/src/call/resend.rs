@@ -23,7 +23,8 @@ pub(crate) fn transmit<'c>(
     way: &'c dyn Transmit,
     call: CallRequest<'c>,
 ) -> Sending<'c, PendingCall, OwnedOutcome> {
-    match way.retry() {
+    // A flow is produced once, so a call that has one is sent once.
+    match way.retry().filter(|_| call.flows.is_empty()) {
         None => way.send(call),
         Some(retry) => Sending::Other(Box::pin(send_again(way, call, retry))),
     }

@@ -149,7 +149,7 @@ impl Client {
         method: &'c str,
         params: impl Payload,
     ) -> Call<'c, R, Self> {
-        Call::new(self, self.way(), method, Text::of(params), CallError::read)
+        Call::new(self, self.way(), method, params, CallError::read)
     }
 
     /// Calls a method that is described by a type, as [`Peer::send`].
@@ -157,7 +157,7 @@ impl Client {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, self.way(), M::NAME, Text::of(params), CallError::read)
+        Call::new(self, self.way(), M::NAME, params, CallError::read)
     }
 
     /// Sends a notification. Over an open connection: at once if its output has space, even if nobody awaits

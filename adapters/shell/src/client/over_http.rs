@@ -76,7 +76,7 @@ impl OverHttp {
     }
 
     async fn call_once(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
-        if call.events.is_some() {
+        if call.events.is_some() || !call.flows.is_empty() {
             // Nothing comes before the reply, which ends the call.
             return Err(SendError::NoPush.into());
         }

@@ -74,7 +74,7 @@ impl Caller for Peer {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, self, method, Text::of(params), CallError::read)
+        Call::new(self, self, method, params, CallError::read)
     }
 
     fn tell<'c>(
@@ -104,7 +104,7 @@ impl Caller for Client {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, self.way(), method, Text::of(params), CallError::read)
+        Call::new(self, self.way(), method, params, CallError::read)
     }
 
     fn tell<'c>(

@@ -104,7 +104,7 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Call<'p, R, Self> {
-        Call::new(self, self, method, Text::of(params), CallError::read)
+        Call::new(self, self, method, params, CallError::read)
     }
 
     /// Calls a method that is described by a type.
@@ -129,7 +129,7 @@ impl Peer {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, self, M::NAME, Text::of(params), CallError::read)
+        Call::new(self, self, M::NAME, params, CallError::read)
     }
 
     /// Sends a notification: at once if the output has space, even if nobody awaits it. Otherwise it waits
@@ -220,25 +220,32 @@ impl Peer {
         let Some(call) = call else {
             return refused(SendError::NotOpen);
         };
-        let asked = call.params.and_then(|params| match &call.events {
-            None => Ok((params, None)),
-            Some(events) => events.ask(&self.session, params),
+        let opened = call.params.and_then(|params| {
+            let (params, flows) = call.flows.open(&self.session, &call.method, params)?;
+            let (params, route) = match &call.events {
+                None => (params, None),
+                Some(events) => events.ask(&self.session, params)?,
+            };
+            Ok((params, flows, route))
         });
-        let (params, route) = match asked {
-            Ok(asked) => asked,
+        let (params, flows, route) = match opened {
+            Ok(opened) => opened,
             Err(error) => return refused(error),
         };
         let (deadline, slot) = (self.deadline(call.timeout), call_slot());
-        self.in_turn(deadline, move |state| {
+        let attach = flows.attach();
+        let sending = self.in_turn(deadline, move |state| {
             let (what, tag) = ((&*call.method, &call.id), Tag::Once(Arc::clone(&slot)));
             let sent = send(&mut state.conn, what, params.all(), due(deadline), tag);
             let sent = sent.map_err(|rejected| rejected.error)?;
+            attach(state, sent);
             if let Some((route, events)) = route.zip(call.events.as_ref()) {
                 state.conn.attach_route(route, sent, events.extend());
             }
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, sent, slot))
-        })
+        });
+        flows.start_after(&self.session, sending)
     }
 
     /// Sends a call, after the senders that wait for space already, and has `then` run at its end.
@@ -251,19 +258,26 @@ impl Peer {
             let mut then = Some(Tag::Then(then));
             let sent = async {
                 let call = call.ok_or(SendError::NotOpen)?;
-                let (params, deadline) = (call.params?, self.deadline(call.timeout));
+                let deadline = self.deadline(call.timeout);
+                let opening = call.flows;
+                let (params, flows) = opening.open(&self.session, &call.method, call.params?)?;
+                let attach = flows.attach();
                 let sending = |state: &mut State| {
                     // `then` is put back whenever the call is refused.
                     let tag = then.take().ok_or(SendError::NotOpen)?;
                     let (conn, what) = (&mut state.conn, (&*call.method, &call.id));
                     let sent = send(conn, what, params.all(), due(deadline), tag);
                     let sent = sent.inspect(|sent| conn.settle_in_order(*sent));
-                    sent.map_err(|rejected| {
+                    let sent = sent.map_err(|rejected| {
                         then = Some(rejected.value);
                         rejected.error
-                    })
+                    })?;
+                    attach(state, sent);
+                    Ok(sent)
                 };
-                with_room(Arc::clone(&self.session), deadline, sending).await
+                let sent = with_room(Arc::clone(&self.session), deadline, sending).await?;
+                flows.start(&self.session);
+                Ok(sent)
             };
             let sent = sent.await;
             sent.map_err(|error| CallRefused {

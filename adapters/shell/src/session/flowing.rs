@@ -16,32 +16,65 @@ use antiphon::{
 use super::{Session, State, Tag, Work};
 
 impl State {
-    /// Serves a request or a cancel that is for flows, without a handler. Otherwise it comes back.
-    pub(super) fn serve_flows(&mut self, work: Work) -> Option<Work> {
-        match work {
-            Work::Request(message, ticket) => {
-                let Some(flows) = &mut self.flows else {
-                    return Some(Work::Request(message, ticket));
-                };
-                let (method, params) = (message.method(), message.params());
-                match flows.producers.handle_request(method, params, ticket) {
-                    Err(ticket) => return Some(Work::Request(message, ticket)),
-                    Ok(Handled::Pulled(flow)) => {
-                        let task = flows.producing.get_mut(&flow).and_then(Option::take);
-                        self.wakes.extend(task);
-                    }
-                    Ok(Handled::Cancelled(flow)) => {
-                        let task = flows.producing.remove(&flow);
-                        self.wakes.extend(task.flatten());
-                    }
-                    Ok(Handled::Answered) => {}
-                }
-            }
-            Work::Cancelled(key, _) if self.cancel_pull(key) => {}
-            other => return Some(other),
+    /// Serves the requests that are for flows, without a handler and before all other work: a handler may wait for
+    /// what they bring.
+    pub(super) fn serve_flows(&mut self) {
+        // A pull that came behind the answer to the call of its flow finds no flow.
+        self.settle_all();
+        while let Some((message, ticket)) = self.conn.poll_overtaking() {
+            let Some(flows) = &mut self.flows else {
+                return;
+            };
+            let (method, params) = (message.method(), message.params());
+            let task = match flows.producers.handle_request(method, params, ticket) {
+                Ok(Handled::Pulled(flow)) => flows.producing.get_mut(&flow).map(Option::take),
+                Ok(Handled::Cancelled(flow)) => flows.producing.remove(&flow),
+                // No request for another method overtakes.
+                Ok(Handled::Answered) | Err(_) => None,
+            };
+            self.wakes.extend(task.flatten());
         }
         self.answer_flows();
-        None
+    }
+
+    /// Returns work for the service; `None` if it was the cancel of a pull.
+    pub(super) fn for_service(&mut self, work: Work) -> Option<Work> {
+        match &work {
+            Work::Cancelled(key, _) if self.cancel_pull(*key) => {
+                self.answer_flows();
+                return None;
+            }
+            Work::Settled(settled) => self.end_flows_of(settled.call),
+            _ => {}
+        }
+        Some(work)
+    }
+
+    fn settle_all(&mut self) {
+        while let Some(settled) = self.conn.poll_settled() {
+            self.settle(settled);
+        }
+    }
+
+    /// Lets flows that are in the params of a call end with it.
+    pub(crate) fn attach_flows(&mut self, flows: &[FlowId], call: CallId) {
+        for flow in flows {
+            if let Some(all) = &mut self.flows {
+                all.producers.attach(*flow, call);
+            }
+        }
+    }
+
+    /// Ends the flows that are in the params of a call, because it has ended.
+    pub(super) fn end_flows_of(&mut self, call: CallId) {
+        let Some(flows) = &mut self.flows else {
+            return;
+        };
+        for flow in flows.producers.handle_call_end(call) {
+            let task = flows.producing.remove(&flow);
+            self.wakes.extend(task.flatten());
+        }
+        self.answer_flows();
     }
 
     fn cancel_pull(&mut self, request: RequestKey) -> bool {
@@ -82,9 +115,7 @@ impl State {
         is_drained: bool,
         cancel_timeout: Option<Duration>,
     ) {
-        while let Some(settled) = self.conn.poll_settled() {
-            self.settle(settled);
-        }
+        self.settle_all();
         let Some(flows) = &mut self.flows else {
             return;
         };
@@ -236,7 +267,7 @@ impl Session {
         });
     }
 
-    /// Opens a flow of the peer, whose id was the result of a call.
+    /// Opens a flow of the peer, whose id was the result of a call or a param of a request.
     pub(crate) fn consume(
         &self,
         id: Json<'_>,
@@ -252,6 +283,14 @@ impl Session {
             state.rouse();
             consumer
         })
+    }
+
+    /// Sets how a flow of the peer is pulled from now on.
+    pub(crate) fn set_pull_options(&self, consumer: ConsumerId, options: PullOptions) {
+        self.act(|state| {
+            let flows = state.flows.as_mut();
+            flows.map(|flows| flows.consumers.set_options(consumer, options))
+        });
     }
 
     /// Returns the next item of a flow of the peer, or has `waker` woken when there is one; `None` after the end.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
-use antiphon::flow::{ConsumerId, Consumers, FlowId, Producers};
+use antiphon::flow::{ConsumerId, Consumers, FlowId, FlowMethod, Producers};
 use antiphon::session::Ticket;
 use antiphon::{CallId, VersionPolicy};
 
@@ -39,6 +39,14 @@ impl Flows {
                 is_held: false,
             })
         })
+    }
+
+    /// The methods of flows.
+    pub(super) fn methods(&self) -> Vec<String> {
+        let methods = [FlowMethod::Next, FlowMethod::Cancel];
+        methods
+            .map(|method| self.consumers.name(method).to_owned())
+            .into()
     }
 
     /// Takes the wakers of all whose flows have become readable.

@@ -102,10 +102,13 @@ pub(crate) struct State {
 
 impl State {
     pub(super) fn new(
-        conn: Conn,
+        mut conn: Conn,
         membership: Option<Arc<Membership>>,
         flows: Option<Box<Flows>>,
     ) -> Self {
+        if let Some(flows) = &flows {
+            conn.let_overtake(flows.methods());
+        }
         Self {
             seen: conn.phase(),
             was_paused: !conn.wants_input(),
@@ -227,6 +230,7 @@ impl State {
 
     /// Puts an outcome where its caller awaits it.
     pub(super) fn settle(&mut self, settled: Settled<Tag>) {
+        self.end_flows_of(settled.call);
         let waker = match settled.waiter {
             Tag::Once(slot) => slot.put(settled.outcome),
             Tag::Batch(gathering, name) => {
@@ -261,6 +265,7 @@ impl State {
     /// there is one.
     pub(crate) fn settle_cancelled(&mut self, call: CallId, waiter: Tag) -> Option<Tag> {
         if let Tag::Then(_) = waiter {
+            self.end_flows_of(call);
             return Some(waiter);
         }
         let outcome = OwnedOutcome::Aborted;

@@ -227,9 +227,12 @@ impl State {
     }
 
     fn take_work(&mut self, batch: &mut WorkBatch, requests: Option<usize>, is_serving: bool) {
+        if self.flows.is_some() {
+            self.serve_flows();
+        }
         // These wait neither for a handler nor for a permit of the dispatcher.
         while let Some(overdue) = self.conn.poll_overdue() {
-            batch.work.push_back(overdue);
+            batch.work.extend(self.for_service(overdue));
         }
         let Some(mut requests) = requests else {
             // A handler must end before anything else begins; only cancels overtake it.
@@ -283,14 +286,6 @@ impl State {
             }
         }
         self.give_back(permits, has_asked);
-    }
-
-    /// Returns work for the service; `None` if it was for flows, and is served.
-    fn for_service(&mut self, work: Work) -> Option<Work> {
-        match self.flows {
-            None => Some(work),
-            Some(_) => self.serve_flows(work),
-        }
     }
 
     /// Asks the server's dispatcher for permits. A connection that was not accepted by a server

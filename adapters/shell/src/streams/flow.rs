@@ -8,16 +8,22 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use antiphon::flow::{ConsumerId, FlowError, OpenFlowError, PullOptions};
+use antiphon::service::FlowParameter;
 use antiphon::{DecodeError, Json, OwnedError, OwnedJson, Payload, SendError};
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
+use serde::ser::{Error, Serialize, Serializer};
 
 use crate::call::Call;
 use crate::call::call_error::CallError;
+use crate::call::passed;
 use crate::client::Client;
+use crate::lock::Lock;
 use crate::peer::Peer;
 use crate::runtime::threads::block_on;
+use crate::serve::request::Request;
 use crate::session::Session;
+use crate::streams::{iterated, produced};
 use crate::text::Text;
 use crate::wait::BoxFuture;
 
@@ -77,10 +83,13 @@ impl Client {
 /// It is cold: the call that opens it is made when it is first polled. Each
 /// one is one flow, with a call of its own. Dropping it cancels it at the peer, without waiting.
 ///
-/// Made by [`of`](Self::of), it is a flow that this end produces: what a handler returns.
+/// As a parameter of a handler it is a flow of the caller, whose id stands in the params. It ends with the request: a
+/// pull after the answer fails.
+///
+/// Made by [`of`](Self::of), it is a flow that this end produces: what a handler returns, or an argument of a call.
 #[must_use = "nothing is sent before it is polled"]
 pub struct Flow<T> {
-    /// `None` for a flow that this end produces.
+    /// The call that opens it, if there is one.
     source: Option<Arc<Source<T>>>,
     options: PullOptions,
     state: State<T>,
@@ -91,16 +100,23 @@ struct Source<T> {
     client: Client,
     method: String,
     params: Result<Text, SendError>,
-    decode: fn(Json<'_>) -> Result<T, DecodeError>,
+    decode: Decode<T>,
 }
 
 enum State<T> {
     Cold,
     Opening(BoxFuture<'static, Result<Opened, PullError>>),
-    Open(Opened),
-    Given(Pin<Box<dyn Stream<Item = Result<T, OwnedError>> + Send>>),
+    Open(Opened, Decode<T>),
+    /// `None` after it was passed on.
+    Given(Lock<Option<Items<T>>>),
     Over,
 }
+
+/// Reads an item.
+type Decode<T> = fn(Json<'_>) -> Result<T, DecodeError>;
+
+/// What this end produces.
+type Items<T> = Pin<Box<dyn Stream<Item = Result<T, OwnedError>> + Send>>;
 
 /// Why an item of a flow is missing.
 #[derive(Debug)]
@@ -120,9 +136,15 @@ pub enum PullError {
 }
 
 impl<T> Flow<T> {
-    /// Makes a flow of a stream, for a handler to return. The stream is polled by a task while the peer waits for
-    /// an item, and dropped when the peer wants no more, or the connection ends. If it yields an error, the flow
-    /// ends with it.
+    /// Makes a flow of a stream, for a handler to return or as an argument of a call. The stream is polled by a task
+    /// while the peer waits for an item, and dropped when the peer wants no more, or the connection ends. If it yields
+    /// an error, the flow ends with it.
+    ///
+    /// An argument is a value among the params, alone or in a struct: it is sent as the id of the flow. The flow ends
+    /// with its call, however that ends. Such a call is sent once, also by a client that reconnects. It fails as
+    /// [`SendError::FlowsOff`] without [`flows`](crate::ConnectionConfig::flows), as [`SendError::NoPush`] over HTTP,
+    /// and as [`SendError::TooManyFlows`] beyond their limit; then nothing is sent. Notifications and entries of a batch
+    /// have no flows.
     ///
     /// ```
     /// use antiphon::OwnedError;
@@ -134,39 +156,58 @@ impl<T> Flow<T> {
     /// });
     /// # use futures_util::StreamExt;
     /// # let _: Router = router;
+    ///
+    /// # async fn example(peer: antiphon_shell::Peer) -> Result<(), antiphon_shell::CallError> {
+    /// let numbers = Flow::of(stream::iter(1..=10).map(Ok::<_, OwnedError>));
+    /// let total: u64 = peer.call("sum", &[numbers]).await?;
+    /// # Ok(()) }
     /// ```
     pub fn of<E: Into<OwnedError>>(
         items: impl Stream<Item = Result<T, E>> + Send + 'static,
     ) -> Self {
+        let items: Items<T> = Box::pin(items.map(|item| item.map_err(Into::into)));
+        Self::without_call(State::Given(Lock::new(Some(items))))
+    }
+
+    fn without_call(state: State<T>) -> Self {
         Self {
             source: None,
             options: PullOptions::default(),
-            state: State::Given(Box::pin(items.map(|item| item.map_err(Into::into)))),
+            state,
         }
     }
 
-    /// Makes a flow of an iterator, for a handler to return, as [`of`](Self::of) does of a stream. On threads the
-    /// iterator has a thread of its own, and may block it.
+    /// Makes a flow of an iterator, as [`of`](Self::of) does of a stream. The iterator runs on a thread of its own, and
+    /// may block it.
     pub fn of_iter<E, I>(items: I) -> Self
     where
+        T: Send + 'static,
         E: Into<OwnedError>,
         I: IntoIterator<Item = Result<T, E>, IntoIter: Send + 'static>,
     {
-        Self::of(stream::iter(items))
+        let items = items.into_iter().map(|item| item.map_err(Into::into));
+        Self::of(iterated::stream(items))
     }
 
     /// Sets how many items may be on their way, or wait to be read, together. Default 1: the next item is pulled
-    /// when it is asked for. A larger window saves round trips, and may pull items that nobody reads. It counts
-    /// when the flow is opened.
+    /// when it is asked for. A larger window saves round trips, and may pull items that nobody reads.
     pub fn window(mut self, items: usize) -> Self {
         self.options.window = items;
-        self
+        self.with_options()
     }
 
     /// Sets how long the peer may take for an item. Then the flow is cancelled and ends with
-    /// [`FlowError::TimedOut`]. Default `None`: for ever. It counts when the flow is opened.
+    /// [`FlowError::TimedOut`]. Default `None`: for ever.
     pub fn pull_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.options.pull_timeout = timeout.into();
+        self.with_options()
+    }
+
+    /// Sets the options of a flow that is open already.
+    fn with_options(self) -> Self {
+        if let State::Open(Opened { session, consumer }, _) = &self.state {
+            session.set_pull_options(*consumer, self.options);
+        }
         self
     }
 
@@ -184,25 +225,32 @@ impl<T> Flow<T> {
                         Err(error) => break Some(Err(error)),
                     };
                 }
-                (State::Opening(opening), _) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(opened) => self.state = State::Open(opened),
-                    Err(error) => break Some(Err(error)),
-                },
-                (State::Open(opened), Some(source)) => match ready!(opened.poll(cx.waker())) {
+                (State::Opening(opening), Some(source)) => {
+                    match ready!(opening.as_mut().poll(cx)) {
+                        Ok(opened) => self.state = State::Open(opened, source.decode),
+                        Err(error) => break Some(Err(error)),
+                    }
+                }
+                (State::Open(opened, decode), _) => match ready!(opened.poll(cx.waker())) {
                     Some(Ok(item)) => {
-                        let item = (source.decode)(item.as_json());
+                        let item = decode(item.as_json());
                         return Poll::Ready(Some(item.map_err(PullError::Decode)));
                     }
                     Some(Err(error)) => break Some(Err(PullError::Ended(error))),
                     None => break None,
                 },
-                (State::Given(items), _) => match ready!(items.as_mut().poll_next(cx)) {
-                    Some(Ok(item)) => return Poll::Ready(Some(Ok(item))),
-                    Some(Err(error)) => {
-                        break Some(Err(PullError::Ended(FlowError::Failed(error))));
+                (State::Given(items), _) => {
+                    let Some(items) = items.get_mut() else {
+                        break None;
+                    };
+                    match ready!(items.as_mut().poll_next(cx)) {
+                        Some(Ok(item)) => return Poll::Ready(Some(Ok(item))),
+                        Some(Err(error)) => {
+                            break Some(Err(PullError::Ended(FlowError::Failed(error))));
+                        }
+                        None => break None,
                     }
-                    None => break None,
-                },
+                }
                 _ => break None,
             }
         };
@@ -228,13 +276,50 @@ impl<T> Source<T> {
             if !peer.session().has_flows() {
                 return Err(PullError::Off);
             }
-            let call = Call::new(&peer, &peer, &*method, Ok(params), CallError::of);
+            let call = Call::new(&peer, &peer, &*method, params.all(), CallError::of);
             let id: OwnedJson = call.timeout(timeout).await?;
             let session = Arc::clone(peer.session());
             let consumer = session.consume(id.as_json(), options);
             let consumer = consumer.map_err(PullError::NotOpened)?;
             Ok(Opened { session, consumer })
         }))
+    }
+}
+
+/// Opens the flow whose id is the argument.
+impl<T: DeserializeOwned> FlowParameter<Request> for Flow<T> {
+    fn open(id: Json<'_>, request: &Request) -> Result<Option<Self>, OwnedError> {
+        let session = request.responder.session();
+        if !session.has_flows() {
+            return Err(request.unknown_method());
+        }
+        let consumer = match session.consume(id, PullOptions::default()) {
+            Ok(consumer) => consumer,
+            Err(OpenFlowError::NoFlowId | OpenFlowError::InUse) => return Ok(None),
+            Err(_) => return Err(request.error_profile().busy().into_owned()),
+        };
+        let session = Arc::clone(session);
+        let opened = Opened { session, consumer };
+        let state = State::Open(opened, |item| item.decode());
+        Ok(Some(Self::without_call(state)))
+    }
+}
+
+/// In the params of a call, the id of a flow that [`of`](Flow::of) has made. Anywhere else it has no JSON form.
+impl<T: Serialize + Send + 'static> Serialize for Flow<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let State::Given(items) = &self.state else {
+            return Err(S::Error::custom(
+                "a flow of the peer is passed on by `Flow::of`",
+            ));
+        };
+        passed::pass(|number| {
+            let written = serializer.serialize_u64(number)?;
+            let items = items.lock().take();
+            let items = items.ok_or_else(|| S::Error::custom("the flow was passed on before"))?;
+            let produce = Box::new(|flow, method: &str| produced::task(flow, method, items));
+            Ok((written, produce as _))
+        })
     }
 }
 

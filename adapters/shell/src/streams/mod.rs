@@ -10,10 +10,12 @@
 //! | `sink` | the subscriptions of the peer: handlers send events |
 //! | `flow` | flows of the peer, and flows as answers |
 //! | `produced` | flows that this end produces |
+//! | `iterated` | iterators as streams |
 //! | `hub` | topics: what a program publishes reaches the connections that have subscribed |
 
 pub(crate) mod flow;
 pub(crate) mod hub;
+pub(crate) mod iterated;
 pub(crate) mod partial;
 pub(crate) mod produced;
 pub(crate) mod published;

@@ -14,6 +14,7 @@ use futures_util::Stream;
 use serde::Serialize;
 
 use crate::guard::contained;
+use crate::runtime::Task;
 use crate::serve::request::Request;
 use crate::session::PeerFlow;
 use crate::streams::sink::begin;
@@ -108,6 +109,22 @@ impl<S> FromCall<Request, S> for FlowSink {
         let method = request.method().into();
         Ok(Self { flow, method })
     }
+}
+
+/// Makes the task that produces a flow in the params of a call to `method`.
+pub(crate) fn task<T: Serialize + Send + 'static>(
+    flow: Arc<PeerFlow>,
+    method: &str,
+    items: impl Stream<Item = Result<T, OwnedError>> + Send + 'static,
+) -> Task {
+    let method = method.into();
+    let sink = FlowSink { flow, method };
+    let own = sink.clone();
+    let sending = async move {
+        own.send_all(items).await;
+        Ok(Text::default())
+    };
+    Box::pin(sink.sustain(Box::pin(sending)))
 }
 
 /// Opens a flow for a request, and returns the request with it.

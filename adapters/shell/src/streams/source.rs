@@ -64,8 +64,8 @@ impl Source {
         let no_method = || EncodeError::custom("the style has no method that subscribes");
         let method = style.subscribe_method();
         let method = method.ok_or_else(no_method).map_err(SendError::Encode)?;
-        let (client, params) = (&self.client, Text::of(params.all()));
-        let call = Call::new(client, client.way(), method, params, CallError::of);
+        let client = &self.client;
+        let call = Call::new(client, client.way(), method, params.all(), CallError::of);
         let mut call = call.timeout(self.timeout);
         let events = call.read_events(Wanted::Stream(style), None);
         let id: OwnedJson = call.await?;

@@ -18,49 +18,49 @@ use tokio::time::timeout;
 
 use crate::support::lines::Lines;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-fn router() -> Router {
+pub(crate) fn router() -> Router {
     Router::new().method("ping", [], || Ok::<_, OwnedError>("pong"))
 }
 
 /// A connection on which flows are on.
-fn with_flows() -> ConnectionConfig {
+pub(crate) fn with_flows() -> ConnectionConfig {
     let mut options = ConnectionConfig::from(Config::new());
     options.flows = Some(FlowConfig::new());
     options
 }
 
-fn pull(flow: u32, id: u32) -> String {
+pub(crate) fn pull(flow: u32, id: u32) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"kotlinx.rpc.jsonrpc.internal.nextFlowValue","params":[{flow}],"id":{id}}}"#
     )
 }
 
-fn cancel(flow: u32, id: u32) -> String {
+pub(crate) fn cancel(flow: u32, id: u32) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"kotlinx.rpc.jsonrpc.internal.cancelFlow","params":[{flow}],"id":{id}}}"#
     )
 }
 
-fn call(method: &str, params: &str, id: u32) -> String {
+pub(crate) fn call(method: &str, params: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params},"id":{id}}}"#)
 }
 
-fn result(result: &str, id: u32) -> String {
+pub(crate) fn result(result: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#)
 }
 
-fn error(code: i64, message: &str, id: u32) -> String {
+pub(crate) fn error(code: i64, message: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}},"id":{id}}}"#)
 }
 
-fn completed(id: u32) -> String {
+pub(crate) fn completed(id: u32) -> String {
     error(-32001, "Flow completed", id)
 }
 
 /// Produces the numbers up to `to`.
-fn count(to: u32) -> Flow<u32> {
+pub(crate) fn count(to: u32) -> Flow<u32> {
     Flow::of(stream::iter(1..=to).map(Ok::<_, OwnedError>))
 }
 
@@ -74,7 +74,7 @@ impl Drop for Dropped {
 }
 
 /// Produces what comes out of a channel, and tells when the stream is dropped.
-fn from_channel() -> (mpsc::Sender<u32>, mpsc::UnboundedReceiver<()>, Router) {
+pub(crate) fn from_channel() -> (mpsc::Sender<u32>, mpsc::UnboundedReceiver<()>, Router) {
     let (sender, receiver) = mpsc::channel::<u32>(1000);
     let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
     let (dropped, is_dropped) = mpsc::unbounded_channel();
@@ -227,13 +227,13 @@ async fn flows_are_off_by_default() {
 }
 
 /// A client of the server of another connection.
-async fn client_of(raw: &Lines, options: impl Into<ConnectionConfig>) -> Client {
+pub(crate) async fn client_of(raw: &Lines, options: impl Into<ConnectionConfig>) -> Client {
     let url = format!("tcp://{}", raw.address());
     connect(url, options.into(), ()).await.unwrap()
 }
 
 /// A server by hand, and a client of it.
-async fn by_hand(options: ConnectionConfig) -> (Lines, Client) {
+pub(crate) async fn by_hand(options: ConnectionConfig) -> (Lines, Client) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("tcp://{}", listener.local_addr().unwrap());
     let (client, accepted) = tokio::join!(connect(url, options, ()), listener.accept());

@@ -4,6 +4,7 @@ mod client_examples;
 mod clients;
 mod configuration;
 mod engine;
+mod flow_arguments;
 mod flows;
 mod handlers;
 mod health;

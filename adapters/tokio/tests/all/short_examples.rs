@@ -19,7 +19,7 @@ use crate::programs::example;
 const LONG: Duration = Duration::from_secs(60);
 
 /// How many lines of code each example may have: lines that are neither blank nor a comment.
-const MAX_CODE_LINES: [(&str, usize, &str); 7] = [
+const MAX_CODE_LINES: [(&str, usize, &str); 8] = [
     (
         "block_follower",
         40,
@@ -35,6 +35,11 @@ const MAX_CODE_LINES: [(&str, usize, &str); 7] = [
         "mcp_tools",
         200,
         include_str!("../../examples/mcp_tools.rs"),
+    ),
+    (
+        "number_flows",
+        65,
+        include_str!("../../examples/number_flows.rs"),
     ),
     (
         "stock_prices",
@@ -448,6 +453,25 @@ fn the_prices_reach_who_has_subscribed() {
         r#"rpc.unsubscribe: {"unsubscribed":true}"#,
         r#"rpc.unsubscribe.batch: {"unsubscribed":["news.>"]}"#,
         "0 connections get the news",
+    ];
+    let printed = String::from_utf8(ran.stdout).expect("text");
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+}
+
+// EXA-09
+#[test]
+fn numbers_are_pulled_in_both_directions() {
+    let ran = example("number_flows").output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let expected = [
+        "  the server makes 1",
+        "pulled 1",
+        "  the server makes 2",
+        "pulled 2",
+        "the flow is complete",
+        "  the server makes 1",
+        "pulled 1 of a million, and left",
+        "the sum of 1 to 10 is 55",
     ];
     let printed = String::from_utf8(ran.stdout).expect("text");
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
