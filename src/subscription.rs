@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 
-use serde::Serialize;
-use serde::ser::Error as _;
+use serde::ser::{Error as _, SerializeStruct};
+use serde::{Serialize, Serializer};
 
 use crate::codes;
 use crate::encode::{Encoded, Payload};
@@ -315,6 +315,16 @@ impl Style {
         }
     }
 
+    /// These params as a value, which is written once, when it is sent.
+    #[doc(hidden)]
+    pub fn event<'a, T>(&self, id: Json<'a>, event: &'a T) -> impl Serialize + use<'a, T>
+    where
+        T: Serialize + ?Sized,
+    {
+        let style = *self;
+        EventParams { style, id, event }
+    }
+
     /// Makes the params of the last notification of a stream: they have its id and, as `error`, why it has ended.
     /// jsonrpsee sends the same.
     ///
@@ -413,6 +423,24 @@ impl Style {
         }
         let token = OwnedJson::of_str(token);
         asked.put(token.as_json(), params)
+    }
+}
+
+/// Params with an id and an event, each in a member of its own.
+struct EventParams<'a, T: ?Sized> {
+    style: Style,
+    id: Json<'a>,
+    event: &'a T,
+}
+
+impl<T: Serialize + ?Sized> Serialize for EventParams<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let no_member = || S::Error::custom("such events have no member of their own");
+        let name = self.style.event.ok_or_else(no_member)?;
+        let mut params = serializer.serialize_struct("params", 2)?;
+        params.serialize_field(self.style.id.member, &self.id)?;
+        params.serialize_field(name, self.event)?;
+        params.end()
     }
 }
 
