@@ -61,20 +61,21 @@ impl<'p, R, C> Call<'p, R, C> {
     ///
     /// ```no_run
     /// # async fn example(peer: antiphon_shell::Peer) -> Result<(), Box<dyn std::error::Error>> {
+    /// use antiphon::{Json, OwnedJson};
     /// use antiphon_shell::PartialResult;
-    /// use serde_json::{Value, json};
     ///
     /// #[derive(serde::Deserialize)]
     /// #[serde(tag = "method", content = "params")]
     /// enum Change {
     ///     #[serde(rename = "notifications/subscriptions/acknowledged")]
-    ///     Acknowledged { notifications: Value },
+    ///     Acknowledged { notifications: OwnedJson },
     ///     #[serde(rename = "notifications/resources/updated")]
     ///     Updated { uri: String },
     /// }
     ///
-    /// let filter = json!({"notifications": {"resourceSubscriptions": ["file:///a"]}});
-    /// let mut changes = peer.call::<Value>("subscriptions/listen", &filter).listen::<Change>();
+    /// let filter = Json::parse_str(r#"{"notifications":{"resourceSubscriptions":["file:///a"]}}"#)?;
+    /// let call = peer.call::<OwnedJson>("subscriptions/listen", filter);
+    /// let mut changes = call.listen::<Change>();
     /// let mut updated = Vec::new();
     /// while let Some(change) = changes.next().await {
     ///     match change? {
