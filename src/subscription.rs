@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 
-use serde::Serialize;
-use serde::ser::Error as _;
+use serde::ser::{Error as _, SerializeStruct};
+use serde::{Serialize, Serializer};
 
 use crate::codes;
 use crate::encode::{Encoded, Payload};
@@ -39,13 +39,13 @@ impl ProgressStyle {
 }
 
 /// How the events of a stream are sent as notifications, and how a request asks for them: by a token of
-/// its own, or as a call whose answer is the id of the stream.
+/// its own, as a call whose answer is the id of the stream, or as a call whose own id is that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// The notification.
     method: &'static str,
-    /// The member of its params that has the id of the stream.
-    id: &'static str,
+    /// Where its params have the id of the stream.
+    id: Place,
     /// The member of its params that has the event; if there is none, the event's own members are
     /// there.
     event: Option<&'static str>,
@@ -63,15 +63,54 @@ enum Asked {
         subscribe: &'static str,
         unsubscribe: &'static str,
     },
+    /// The id of the request is that of the stream.
+    Request,
 }
 
-/// The place of the token in the params of a request.
+/// The place of an id in params.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    /// The member of the params, or of an object in them, that has the token.
+    /// The member of the params, or of an object in them, that has the id.
     member: &'static str,
     /// The object in the params that has this member; if there is none, the params have it.
     around: Option<&'static str>,
+}
+
+impl Place {
+    const fn of(member: &'static str) -> Self {
+        let around = None;
+        Self { member, around }
+    }
+
+    fn get(self, params: Json<'_>) -> Option<Json<'_>> {
+        let object = match self.around {
+            Some(around) => params.get(around)?,
+            None => params,
+        };
+        object.get(self.member).filter(is_id)
+    }
+
+    /// Adds an id to the members of params. It replaces one that they have.
+    fn put(self, id: Json<'_>, params: Option<Json<'_>>) -> Result<OwnedJson, EncodeError> {
+        let mut object = Object::new();
+        object.add(self.member, id);
+        let Some(around) = self.around else {
+            if let Some(params) = params {
+                object.add_all(params, self.member);
+            }
+            return object.end();
+        };
+        if let Some(given) = params.and_then(|params| params.get(around)) {
+            object.add_all(given, self.member);
+        }
+        let inner = object.end()?;
+        let mut object = Object::new();
+        object.add(around, inner.as_json());
+        if let Some(params) = params {
+            object.add_all(params, around);
+        }
+        object.end()
+    }
 }
 
 impl Style {
@@ -79,21 +118,15 @@ impl Style {
     /// `workDoneToken` (LSP 3.17, *Work Done Progress*).
     pub const LSP_PROGRESS: Self = Self {
         method: "$/progress",
-        id: "token",
+        id: Place::of("token"),
         event: Some("value"),
-        asked: Asked::Token(Place {
-            member: "workDoneToken",
-            around: None,
-        }),
+        asked: Asked::Token(Place::of("workDoneToken")),
     };
 
     /// Partial results in LSP: `$/progress` with `token` and `value`; the token is in the request's params
     /// as `partialResultToken` (LSP 3.17, *Partial Result Progress*).
     pub const LSP_PARTIAL_RESULTS: Self = Self {
-        asked: Asked::Token(Place {
-            member: "partialResultToken",
-            around: None,
-        }),
+        asked: Asked::Token(Place::of("partialResultToken")),
         ..Self::LSP_PROGRESS
     };
 
@@ -102,12 +135,26 @@ impl Style {
     /// params as `progressToken` (MCP, *Progress*).
     pub const MCP_PROGRESS: Self = Self {
         method: "notifications/progress",
-        id: "progressToken",
+        id: Place::of("progressToken"),
         event: None,
         asked: Asked::Token(Place {
             member: "progressToken",
             around: Some("_meta"),
         }),
+    };
+
+    /// Listening in MCP: the notifications of a `subscriptions/listen` request are of any method, and have the
+    /// id of the request in `_meta` as `io.modelcontextprotocol/subscriptionId` (MCP 2026-07-28,
+    /// *Subscriptions*). The answer to the request is the end. An event is an object with the `method` and the
+    /// `params` of its notification.
+    pub const MCP_LISTEN: Self = Self {
+        method: "subscriptions/listen",
+        id: Place {
+            member: "io.modelcontextprotocol/subscriptionId",
+            around: Some("_meta"),
+        },
+        event: None,
+        asked: Asked::Request,
     };
 
     /// Subscriptions of Ethereum nodes: `eth_subscribe`, `eth_subscription`, `eth_unsubscribe`. The first
@@ -161,7 +208,7 @@ impl Style {
     ) -> Self {
         Self {
             method: notification,
-            id: "subscription",
+            id: Place::of("subscription"),
             event: Some("result"),
             asked: Asked::Call {
                 subscribe,
@@ -170,7 +217,8 @@ impl Style {
         }
     }
 
-    /// The notification that carries an event.
+    /// The notification that carries an event. [`MCP_LISTEN`](Self::MCP_LISTEN) has the request here, for any
+    /// notification may carry one.
     pub const fn method(&self) -> &'static str {
         self.method
     }
@@ -179,7 +227,7 @@ impl Style {
     pub const fn subscribe_method(&self) -> Option<&'static str> {
         match self.asked {
             Asked::Call { subscribe, .. } => Some(subscribe),
-            Asked::Token(_) => None,
+            Asked::Token(_) | Asked::Request => None,
         }
     }
 
@@ -187,15 +235,20 @@ impl Style {
     pub const fn unsubscribe_method(&self) -> Option<&'static str> {
         match self.asked {
             Asked::Call { unsubscribe, .. } => Some(unsubscribe),
-            Asked::Token(_) => None,
+            Asked::Token(_) | Asked::Request => None,
         }
+    }
+
+    /// Whether a request has the id of a stream, as a token.
+    pub const fn has_token(&self) -> bool {
+        self.place().is_some()
     }
 
     /// Where a request has its token.
     const fn place(&self) -> Option<Place> {
         match self.asked {
             Asked::Token(place) => Some(place),
-            Asked::Call { .. } => None,
+            Asked::Call { .. } | Asked::Request => None,
         }
     }
 
@@ -208,12 +261,7 @@ impl Style {
     /// assert_eq!(Style::LSP_PROGRESS.token(params), None);
     /// ```
     pub fn token<'a>(&self, params: Json<'a>) -> Option<Json<'a>> {
-        let asked = self.place()?;
-        let object = match asked.around {
-            Some(around) => params.get(around)?,
-            None => params,
-        };
-        object.get(asked.member).filter(is_id)
+        self.place()?.get(params)
     }
 
     /// Returns the params of a request without the member for the token: for LSP `workDoneToken`,
@@ -255,14 +303,26 @@ impl Style {
     {
         let event = OwnedJson::from_value(event)?;
         let event = event.as_json();
-        let mut object = Object::new();
-        object.add(self.id, id);
         match self.event {
-            Some(name) => object.add(name, event),
-            None if event.kind() == JsonKind::Object => object.add_all(event, self.id),
-            None => return Err(EncodeError::custom("progress is told as an object")),
+            Some(name) => {
+                let mut object = Object::new();
+                object.add(self.id.member, id);
+                object.add(name, event);
+                object.end()
+            }
+            None if event.kind() == JsonKind::Object => self.id.put(id, Some(event)),
+            None => Err(EncodeError::custom("progress is told as an object")),
         }
-        object.end()
+    }
+
+    /// These params as a value, which is written once, when it is sent.
+    #[doc(hidden)]
+    pub fn event<'a, T>(&self, id: Json<'a>, event: &'a T) -> impl Serialize + use<'a, T>
+    where
+        T: Serialize + ?Sized,
+    {
+        let style = *self;
+        EventParams { style, id, event }
     }
 
     /// Makes the params of the last notification of a stream: they have its id and, as `error`, why it has ended.
@@ -284,7 +344,7 @@ impl Style {
         why: &ErrorObject<'_>,
     ) -> Result<OwnedJson, EncodeError> {
         let mut object = Object::new();
-        object.add(self.id, id);
+        object.add(self.id.member, id);
         object.0.extend_from_slice(b",\"error\":");
         why.write(&mut object.0);
         object.end()
@@ -293,7 +353,7 @@ impl Style {
     /// Returns the id and the event from the params of a notification. In MCP the event is the params
     /// themselves, with the id. `None` if the id or the event is missing.
     pub fn read<'a>(&self, params: Json<'a>) -> Option<(Json<'a>, Json<'a>)> {
-        let id = params.get(self.id).filter(is_id)?;
+        let id = self.id.get(params)?;
         let event = match self.event {
             Some(name) => params.get(name)?,
             None => params,
@@ -314,7 +374,7 @@ impl Style {
     pub fn read_end<'a>(&self, params: Json<'a>) -> Option<(Json<'a>, Json<'a>)> {
         self.unsubscribe_method()?;
         let is_event = self.event.is_none_or(|name| params.get(name).is_some());
-        let id = params.get(self.id).filter(is_id)?;
+        let id = self.id.get(params)?;
         let why = params.get("error").filter(|_| !is_event)?;
         Some((id, why))
     }
@@ -346,7 +406,7 @@ impl Style {
     ///
     /// # Errors
     /// The params have no JSON form, or are not an object, so that they have no place for a token;
-    /// or the id comes with the answer.
+    /// or requests of this style have no token.
     pub fn ask(&self, params: impl Payload, token: &str) -> Result<OwnedJson, EncodeError> {
         let no_token = || EncodeError::custom("a request has no token for such events");
         let asked = self.place().ok_or_else(no_token)?;
@@ -362,24 +422,25 @@ impl Style {
             return Err(EncodeError::custom(why));
         }
         let token = OwnedJson::of_str(token);
-        let mut object = Object::new();
-        object.add(asked.member, token.as_json());
-        let Some(around) = asked.around else {
-            if let Some(params) = params {
-                object.add_all(params, asked.member);
-            }
-            return object.end();
-        };
-        if let Some(given) = params.and_then(|params| params.get(around)) {
-            object.add_all(given, asked.member);
-        }
-        let inner = object.end()?;
-        let mut object = Object::new();
-        object.add(around, inner.as_json());
-        if let Some(params) = params {
-            object.add_all(params, around);
-        }
-        object.end()
+        asked.put(token.as_json(), params)
+    }
+}
+
+/// Params with an id and an event, each in a member of its own.
+struct EventParams<'a, T: ?Sized> {
+    style: Style,
+    id: Json<'a>,
+    event: &'a T,
+}
+
+impl<T: Serialize + ?Sized> Serialize for EventParams<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let no_member = || S::Error::custom("such events have no member of their own");
+        let name = self.style.event.ok_or_else(no_member)?;
+        let mut params = serializer.serialize_struct("params", 2)?;
+        params.serialize_field(self.style.id.member, &self.id)?;
+        params.serialize_field(name, self.event)?;
+        params.end()
     }
 }
 
@@ -394,6 +455,17 @@ pub(crate) struct Object(Vec<u8>);
 impl Object {
     pub(crate) fn new() -> Self {
         Self(Vec::from(*b"{"))
+    }
+
+    /// The text of an event that has its method with it.
+    pub(crate) fn of_notification(
+        method: &str,
+        params: Json<'_>,
+    ) -> Result<OwnedJson, EncodeError> {
+        let mut object = Self::new();
+        object.add("method", OwnedJson::of_str(method).as_json());
+        object.add("params", params);
+        object.end()
     }
 
     fn add(&mut self, name: &str, value: Json<'_>) {

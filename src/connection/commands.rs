@@ -5,6 +5,7 @@
 //! passed.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::Connection;
@@ -414,6 +415,16 @@ impl<T, S: Settings> Connection<T, S> {
         } else {
             Err(SendError::NoPush)
         }
+    }
+
+    /// The id of an open call, as it was written.
+    pub(crate) fn call_id(&self, call: CallId) -> Vec<u8> {
+        let mut id = Vec::new();
+        match self.calls.name_of(call.number) {
+            Some(text) => id.extend_from_slice(text),
+            None => self.config.dialect.id_scheme.write(call.number, &mut id),
+        }
+        id
     }
 
     /// Queues the dialect's cancel notification for call `number`, once for each call. It may exceed

@@ -1,12 +1,14 @@
 //! Writes our own numbers as decimal digits.
 //!
-//! A peer's numbers do not come here: they are passed on as text. Writing allocates nothing but the
-//! output. Integers are written without `core::fmt`. Floats have the shortest digits that are read
-//! back as the same number, in exactly the form that serde_json writes.
+//! A peer's numbers do not come here: they are passed on as text. Integers are written without
+//! `core::fmt`. Floats have the shortest digits that are read back as the same number; serde_json
+//! writes them. Writing allocates nothing but the output; without the feature `std`, which
+//! serde_json's formatter needs, also the text of a float.
 
 use alloc::vec::Vec;
-use core::fmt::{self, Write};
-use core::ops::RangeInclusive;
+
+#[cfg(feature = "std")]
+use serde_json::ser::{CompactFormatter, Formatter};
 
 /// Writes an unsigned number.
 #[inline]
@@ -160,147 +162,21 @@ fn write_padded(out: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// The differences between the two sizes of float.
-struct Format {
-    /// Decimal exponents for which serde_json writes no exponent.
-    plain: RangeInclusive<i32>,
-    /// From this many decimal places on, a power of two that is halfway between two candidates is
-    /// read back from the lower one too: 5^places ≥ 2^(mantissa bits + 1).
-    tie_places: i32,
-}
-
-const F64: Format = Format {
-    plain: -5..=15,
-    tie_places: 24,
-};
-const F32: Format = Format {
-    plain: -6..=12,
-    tie_places: 11,
-};
-
 /// Writes a finite number. The caller handles infinities and not-a-number, which have no JSON form.
 pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
-    let bits = n.to_bits();
-    let fraction = bits & (u64::MAX >> 12);
-    let exponent = (bits >> 52 & 0x7ff) as i32;
-    // The bias is 1023, and the fraction has 52 bits.
-    let odd_power = exponent - 1075 + (fraction | 1 << 52).trailing_zeros() as i32;
-    write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F64);
+    // Writing into memory never fails.
+    #[cfg(feature = "std")]
+    let _ = CompactFormatter.write_f64(out, n);
+    #[cfg(not(feature = "std"))]
+    out.extend(serde_json::to_string(&n).unwrap_or_default().bytes());
 }
 
 /// Writes a finite `f32` as [`write_f64`] writes an `f64`; its shortest digits are fewer.
 pub(super) fn write_f32(out: &mut Vec<u8>, n: f32) {
-    let bits = n.to_bits();
-    let fraction = bits & (u32::MAX >> 9);
-    let exponent = (bits >> 23 & 0xff) as i32;
-    // The bias is 127, and the fraction has 23 bits.
-    let odd_power = exponent - 150 + (fraction | 1 << 23).trailing_zeros() as i32;
-    write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F32);
-}
-
-/// Reads a float that `core` has written as `-d.ddde-x`, and writes it in serde_json's form.
-///
-/// The number is an odd integer times 2^`odd_power`. It lies exactly halfway between two decimals
-/// of p places if and only if that power is −(p+1): times 10^p it is an odd number of halves. In
-/// that case `core` takes the upper one, serde_json the even one, so an odd last digit steps down.
-/// The interval that reads back as a power of two is shorter below, hence the further condition.
-/// (Numbers too small to be normal have too many places ever to be halfway.)
-fn write_float(
-    out: &mut Vec<u8>,
-    scientific: fmt::Arguments<'_>,
-    odd_power: i32,
-    power_of_two: bool,
-    format: &Format,
-) {
-    let mut float = Scientific::default();
-    // The writer never fails.
-    let _ = float.write_fmt(scientific);
-    if float.negative {
-        out.push(b'-');
-    }
-    let exponent = if float.exponent_negative {
-        -float.exponent
-    } else {
-        float.exponent
-    };
-    let places = float.len as i32 - 1 - exponent;
-    let halfway = places >= 0 && odd_power == -(places + 1);
-    if halfway && (!power_of_two || places >= format.tie_places) {
-        // Digits are odd when their codes are: `0` is 0x30.
-        if let Some(last) = float.digits.get_mut(..float.len).and_then(<[u8]>::last_mut) {
-            *last &= !1;
-        }
-    }
-    let digits = float.digits.get(..float.len).unwrap_or_default();
-    let (first, others) = digits.split_at(digits.len().min(1));
-    if !format.plain.contains(&exponent) {
-        out.extend_from_slice(first);
-        if !others.is_empty() {
-            out.push(b'.');
-            out.extend_from_slice(others);
-        }
-        out.extend_from_slice(if exponent < 0 { b"e" } else { b"e+" });
-        write_i64(out, i64::from(exponent));
-        return;
-    }
-    // Plain exponents are small, so these conversions and paddings are, too.
-    if exponent < 0 {
-        out.extend_from_slice(b"0.");
-        push_zeros(out, -exponent as usize - 1);
-        out.extend_from_slice(digits);
-        return;
-    }
-    let whole = exponent as usize + 1;
-    if digits.len() <= whole {
-        out.extend_from_slice(digits);
-        push_zeros(out, whole - digits.len());
-        out.extend_from_slice(b".0");
-        return;
-    }
-    let (whole, fraction) = digits.split_at(whole);
-    out.extend_from_slice(whole);
-    out.push(b'.');
-    out.extend_from_slice(fraction);
-}
-
-fn push_zeros(out: &mut Vec<u8>, count: usize) {
-    out.resize(out.len() + count, b'0');
-}
-
-/// Receives the pieces in which `core` writes a float, and separates digits and exponent.
-#[derive(Default)]
-struct Scientific {
-    negative: bool,
-    /// The shortest form has at most 17 digits.
-    digits: [u8; 20],
-    len: usize,
-    in_exponent: bool,
-    exponent_negative: bool,
-    exponent: i32,
-}
-
-impl Write for Scientific {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        for byte in piece.bytes() {
-            match byte {
-                b'-' if self.in_exponent => self.exponent_negative = true,
-                b'-' => self.negative = true,
-                b'e' => self.in_exponent = true,
-                b'0'..=b'9' if self.in_exponent => {
-                    self.exponent = self.exponent * 10 + i32::from(byte - b'0');
-                }
-                b'0'..=b'9' => {
-                    if let Some(slot) = self.digits.get_mut(self.len) {
-                        *slot = byte;
-                        self.len += 1;
-                    }
-                }
-                // The point always comes after the first digit.
-                _ => {}
-            }
-        }
-        Ok(())
-    }
+    #[cfg(feature = "std")]
+    let _ = CompactFormatter.write_f32(out, n);
+    #[cfg(not(feature = "std"))]
+    out.extend(serde_json::to_string(&n).unwrap_or_default().bytes());
 }
 
 #[cfg(test)]

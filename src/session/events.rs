@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::machine::Session;
 use super::routes::{Bound, CallEnd, Extend, Routed, Routes};
-use super::streams::RouteId;
+use super::streams::{RouteId, key};
 use crate::connection::SendError;
 use crate::event::{NotificationRef, Outcome, UnmatchedKind, UnmatchedResponse};
 use crate::id::CallId;
@@ -18,6 +18,7 @@ impl<W> Session<W> {
     ///
     /// * If a request of this style has a token, the call asks for the events under the
     ///   [`token`](RouteId::token) of the route: see [`Style::ask`].
+    /// * If its own id is that of the stream ([`Style::MCP_LISTEN`]), the route opens under this id.
     /// * Otherwise the result of the call is the id of the stream. Events that come before it, also those of
     ///   other streams of this style, are kept until the call has ended: 64 events and 64 KiB at most. Those
     ///   that belong to no stream then are [reported](super::Report::EventsUnmatched).
@@ -60,12 +61,15 @@ impl<W> Session<W> {
         }
     }
 
-    /// Attaches a route to the call that asks for its events. If the call has the route's token, the route
+    /// Attaches a route to the call that asks for its events. If the call has the route's token or id, the route
     /// ends with it, and each event moves the call's deadline if `extend` says so; what came before the end
     /// can still be read. Otherwise the result of the call is the id under which the route opens.
     pub fn attach_route(&mut self, route: RouteId, call: CallId, extend: Option<Extend>) {
         if let Some(routes) = &mut self.routes {
-            routes.attach(route, call, extend);
+            routes.attach(route, call, extend, || {
+                let id = self.conn.call_id(call);
+                Json::parse(&id).map_or_else(|_| (*id).into(), |id| (*key(id)).into())
+            });
         }
     }
 

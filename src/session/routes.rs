@@ -24,7 +24,7 @@ use super::streams::{RouteId, Streams, key, text_key};
 use crate::event::NotificationRef;
 use crate::id::CallId;
 use crate::json::{Json, OwnedJson};
-use crate::subscription::{Style, is_id};
+use crate::subscription::{Object, Style, is_id};
 use crate::time::Instant;
 
 /// How many events of a route may wait for its reader, and what happens to more. All that wait in a
@@ -124,7 +124,7 @@ struct Waiting {
 ///                                  └───────────────────┴──▶ Ended ── closed ──▶ removed
 /// ```
 pub(super) enum Life {
-    /// The answer to a call that is not sent yet will bring the id.
+    /// A call that is not sent yet has the id, or its answer will bring it.
     New,
     /// The answer to this call brings the id.
     Opening(CallId),
@@ -162,9 +162,9 @@ impl Routes {
     /// Opens a route with an id of ours, or for a call that will bring the id.
     pub(super) fn open(&mut self, style: Style, bound: Bound) -> RouteId {
         let route = RouteId::new(self.next);
-        let life = match style.subscribe_method() {
-            Some(_) => Life::New,
-            None => {
+        let life = match style.has_token() {
+            false => Life::New,
+            true => {
                 let id = text_key(&route.token()).into_boxed_slice();
                 self.streams_of(style).ids.insert(id.clone(), route);
                 Life::Open { id, call: None }
@@ -194,11 +194,26 @@ impl Routes {
         streams.or_insert_with(|| Streams::new(style))
     }
 
-    pub(super) fn attach(&mut self, number: RouteId, call: CallId, extend: Option<Extend>) {
+    /// Attaches a route to a call that was sent under the id that `id` returns.
+    pub(super) fn attach(
+        &mut self,
+        number: RouteId,
+        call: CallId,
+        extend: Option<Extend>,
+        id: impl FnOnce() -> Box<[u8]>,
+    ) {
         let Some(route) = self.routes.get_mut(&number) else {
             return;
         };
         match &mut route.life {
+            Life::New if route.style.subscribe_method().is_none() => {
+                let (id, style, call) = (id(), route.style, Some((call, extend)));
+                route.life = Life::Open {
+                    id: id.clone(),
+                    call,
+                };
+                self.streams_of(style).ids.insert(id, number);
+            }
             Life::New => {
                 route.life = Life::Opening(call);
                 let style = route.style;
@@ -218,7 +233,13 @@ impl Routes {
         notification: &NotificationRef<'_>,
         max_bytes: usize,
     ) -> Option<Option<(CallId, Extend)>> {
-        let streams = self.streams.get_mut(&*notification.method)?;
+        // A notification of any method may belong to a call that listens.
+        let listening = Style::MCP_LISTEN.method();
+        let method = match self.streams.contains_key(&*notification.method) {
+            true => &*notification.method,
+            false => listening,
+        };
+        let streams = self.streams.get_mut(method)?;
         let params = notification.params?;
         let Some((id, event)) = streams.style.read(params) else {
             let (id, why) = streams.style.read_end(params)?;
@@ -228,6 +249,10 @@ impl Routes {
         };
         let id = key(id);
         match streams.ids.get(&*id) {
+            Some(&route) if method == listening => {
+                let event = Object::of_notification(&notification.method, event).ok()?;
+                Some(self.push(route, event, max_bytes))
+            }
             Some(&route) => Some(self.push(route, event.to_owned_json(), max_bytes)),
             None if streams.opening > 0 => {
                 streams.keep(&id, event);

@@ -224,3 +224,21 @@ fn partial_results_come_as_progress_does_under_another_token() {
     assert_eq!(LSP.token(asked.as_json()).unwrap().as_str(), "1");
     assert_eq!(partial.method(), LSP.method());
 }
+
+// USE-15
+#[test]
+fn a_listening_request_has_its_own_id_in_meta_of_its_notifications() {
+    let listen = Style::MCP_LISTEN;
+    assert_eq!(listen.subscribe_method(), None);
+    assert!(!listen.has_token() && MCP.has_token() && !Style::ETHEREUM.has_token());
+    assert_eq!(listen.token(json(r#"{"_meta":{"progressToken":1}}"#)), None);
+    assert!(listen.ask((), "p1").is_err());
+    let uri = OwnedJson::parse(
+        r#"{"uri":"a","_meta":{"x":1,"io.modelcontextprotocol/subscriptionId":2}}"#.into(),
+    );
+    let params = listen.params(json("1.0"), &uri.unwrap()).unwrap();
+    let expected = r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":1.0,"x":1},"uri":"a"}"#;
+    assert_eq!(params.as_str(), expected);
+    let (id, event) = listen.read(params.as_json()).unwrap();
+    assert_eq!((id.as_str(), event.as_str()), ("1.0", expected));
+}

@@ -23,6 +23,7 @@ import tiny_servers  # noqa: E402,F401
 import libraries  # noqa: E402,F401
 import web_libraries  # noqa: E402,F401
 import streams  # noqa: E402,F401
+import restarts  # noqa: E402,F401
 import compiled  # noqa: E402,F401
 import jvm  # noqa: E402,F401
 import mcp_peers  # noqa: E402,F401
@@ -33,7 +34,7 @@ import openrpc  # noqa: E402,F401
 import prometheus  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 350
+MINIMUM = 352
 
 
 def main(arguments):

@@ -152,7 +152,7 @@ for runtime in RUNTIMES:
         heights(client, second, 15)
         # The server gives this one up after three blocks.
         short = client.do("subscribe", method="eth_subscribe", params=["newHeads", 3])["subscription"]
-        same(heights(client, short, 3), 3)
+        heights(client, short, 3)
         assert "there are no more blocks" in client.do("event", subscription=short)["ended"]
         # All of them were events of their streams.
         same(client.do("wait", method="eth_subscription", timeout_ms=100), {"timeout": True})

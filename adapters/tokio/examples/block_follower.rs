@@ -1,4 +1,5 @@
-//! Follows the blocks of an Ethereum node, also while the node restarts, and misses none.
+//! Follows the blocks of an Ethereum node, also while the node restarts. It misses none, and tells if the node has
+//! gone back to an earlier block.
 //!
 //! `cargo run -p antiphon-tokio --features websocket --example block_follower -- ws://127.0.0.1:8546/`
 
@@ -7,8 +8,17 @@ use std::io::{Write, stderr, stdout};
 use antiphon_tokio::{ClientConfig, Config, Style, reconnect};
 
 #[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Block {
     number: String,
+    hash: String,
+    parent_hash: String,
+}
+
+impl Block {
+    fn height(&self) -> Result<u64, std::num::ParseIntError> {
+        u64::from_str_radix(self.number.trim_start_matches("0x"), 16)
+    }
 }
 
 #[tokio::main]
@@ -28,21 +38,37 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let node = reconnect(url, options, ()).await?;
     let heads = node.subscribe::<Block>(Style::ETHEREUM, &["newHeads"]);
     let mut heads = heads.resubscribe().await?;
-    let mut next = None;
+    let mut last = None;
     while let Some(head) = heads.next().await {
         let Ok(head) = head.inspect_err(|gap| drop(writeln!(stderr(), "block_follower: {gap}")))
         else {
             // Blocks may be missing here. The next one shows which.
             continue;
         };
-        let height = u64::from_str_radix(head.number.trim_start_matches("0x"), 16)?;
-        for missing in next.unwrap_or(height)..height {
+        let height = head.height()?;
+        let next = last.as_ref().map_or(Ok(height), Block::height)? + 1;
+        for missing in next..height {
             let params = (format!("{missing:#x}"), false);
-            let call = node.call::<Block>("eth_getBlockByNumber", &params);
-            drop(writeln!(stdout(), "{}", call.idempotent().await?.number));
+            let call = node.call::<Option<Block>>("eth_getBlockByNumber", &params);
+            // There is none if the node has gone back once more. The head then shows that.
+            if let Some(block) = call.idempotent().await? {
+                print(block, &mut last);
+            }
         }
-        drop(writeln!(stdout(), "{height:#x}"));
-        next = Some(height + 1);
+        print(head, &mut last);
     }
     Err("there are no more blocks".into())
+}
+
+/// Prints the number of a block, and tells if the block before it is not its parent.
+fn print(block: Block, last: &mut Option<Block>) {
+    let replaced = last.take_if(|last| last.hash != block.parent_hash);
+    if let Some(Block { number, .. }) = replaced {
+        drop(writeln!(
+            stderr(),
+            "block_follower: block {number} was replaced"
+        ));
+    }
+    drop(writeln!(stdout(), "{}", block.number));
+    *last = Some(block);
 }

@@ -1,5 +1,6 @@
 //! Streams of subscriptions on threads: iterators that block.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
@@ -7,9 +8,9 @@ use std::time::Duration;
 
 use antiphon::ReconnectStrategy;
 use antiphon_blocking::{
-    CallError, ClientConfig, Config, Hub, Link, OwnedError, PartialResult, Published, Router,
-    Style, Subscription, SubscriptionError, SubscriptionSink, TcpServer, attach, connect,
-    reconnect,
+    CallError, ClientConfig, Config, Hub, Link, McpRevision, OwnedError, OwnedJson, PartialResult,
+    Published, Router, Style, Subscription, SubscriptionError, SubscriptionSink, TcpServer, attach,
+    connect, reconnect,
 };
 
 use crate::support::{ByHand, LONG, within};
@@ -160,6 +161,30 @@ fn a_thread_takes_the_parts_of_a_result_until_the_answer() {
             PartialResult::Result(()),
         ];
         assert_eq!(items.unwrap(), expected);
+        serving.join().unwrap();
+    });
+}
+
+// USE-15
+#[test]
+fn a_thread_listens_until_the_answer() {
+    within(LONG, || {
+        let (link, mut server) = ByHand::pair(1 << 16);
+        let peer = attach(link, Config::mcp(McpRevision::V2026_07_28), ()).unwrap();
+        let serving = thread::spawn(move || {
+            let asked = r#"{"jsonrpc":"2.0","method":"subscriptions/listen","params":{},"id":1}"#;
+            assert_eq!(server.hear().trim_end(), asked);
+            let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}"#;
+            server.say(&[told, &answer(1, "null")].join("\n"));
+            server
+        });
+        let filter = BTreeMap::<String, ()>::new();
+        let call = peer.call::<()>("subscriptions/listen", &filter);
+        let items: Result<Vec<_>, SubscriptionError> =
+            call.listen::<OwnedJson>().into_iter().collect();
+        let told = r#"{"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}"#;
+        let part = PartialResult::Part(OwnedJson::parse(told.into()).unwrap());
+        assert_eq!(items.unwrap(), [part, PartialResult::Result(())]);
         serving.join().unwrap();
     });
 }

@@ -116,6 +116,14 @@ impl<'p, R, C, E> Call<'p, R, C, E> {
         self
     }
 
+    /// Says that the call may not be sent a second time.
+    pub(crate) fn only_once(mut self) -> Self {
+        if let Some(request) = &mut self.request {
+            request.is_idempotent = false;
+        }
+        self
+    }
+
     /// Chooses the id of the call: a string or a number. The default is the next id of the
     /// configuration's [`id_scheme`](antiphon::Dialect::id_scheme). The call is refused as
     /// [`IdInUse`](SendError::IdInUse) if another call with this id is open on its connection.

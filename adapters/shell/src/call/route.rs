@@ -141,7 +141,7 @@ impl CallEvents {
         };
         let style = style.ok_or_else(no_progress).map_err(SendError::Encode)?;
         let route = Arc::new(Route::open(session, style, bound)?);
-        if style.subscribe_method().is_none() {
+        if style.has_token() {
             let asking = style.ask(params.all(), &route.id.token());
             let asking = asking.map_err(SendError::Encode)?.into_string();
             params = Text::from(asking.into_bytes());

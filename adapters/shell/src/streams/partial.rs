@@ -1,4 +1,4 @@
-//! Results of a call that come one by one, before its answer.
+//! Results of a call that come one by one, before its answer; and notifications for which a call listens.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::streams::subscription::{StreamEnd, SubscriptionError, item};
 /// An item of [`PartialResults`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartialResult<T, R> {
-    /// A part of the result, before the answer.
+    /// A part of the result, or a notification, before the answer.
     Part(T),
     /// The result of the answer: the last item. If parts came, a language server leaves it empty; if none
     /// came, it has all.
@@ -49,8 +49,51 @@ impl<'p, R, C> Call<'p, R, C> {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn partial_results<T>(mut self) -> PartialResults<'p, T, R, C> {
-        let events = self.read_events(Wanted::Stream(Style::LSP_PARTIAL_RESULTS), None);
+    pub fn partial_results<T>(self) -> PartialResults<'p, T, R, C> {
+        self.parts(Style::LSP_PARTIAL_RESULTS)
+    }
+
+    /// Listens for the notifications of an MCP server that have the id of this call (MCP 2026-07-28,
+    /// *Subscriptions*), and returns them as a stream, which ends with the result of the call. `T` is read from
+    /// an object with the `method` and the `params` of a notification. The call has no timeout, and is not sent
+    /// again over another connection, for what was told between would be missing. Dropping the stream cancels
+    /// the call.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_shell::Peer) -> Result<(), Box<dyn std::error::Error>> {
+    /// use antiphon::{Json, OwnedJson};
+    /// use antiphon_shell::PartialResult;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// #[serde(tag = "method", content = "params")]
+    /// enum Change {
+    ///     #[serde(rename = "notifications/subscriptions/acknowledged")]
+    ///     Acknowledged { notifications: OwnedJson },
+    ///     #[serde(rename = "notifications/resources/updated")]
+    ///     Updated { uri: String },
+    /// }
+    ///
+    /// let filter = Json::parse_str(r#"{"notifications":{"resourceSubscriptions":["file:///a"]}}"#)?;
+    /// let call = peer.call::<OwnedJson>("subscriptions/listen", filter);
+    /// let mut changes = call.listen::<Change>();
+    /// let mut updated = Vec::new();
+    /// while let Some(change) = changes.next().await {
+    ///     match change? {
+    ///         // What the server has agreed to tell.
+    ///         PartialResult::Part(Change::Acknowledged { notifications }) => drop(notifications),
+    ///         PartialResult::Part(Change::Updated { uri }) => updated.push(uri),
+    ///         // The server has ended it.
+    ///         PartialResult::Result(_) => break,
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn listen<T>(self) -> PartialResults<'p, T, R, C> {
+        self.no_timeout().only_once().parts(Style::MCP_LISTEN)
+    }
+
+    fn parts<T>(mut self, style: Style) -> PartialResults<'p, T, R, C> {
+        let events = self.read_events(Wanted::Stream(style), None);
         PartialResults {
             call: Some(self),
             events,
@@ -61,8 +104,8 @@ impl<'p, R, C> Call<'p, R, C> {
 }
 
 /// The result of a call in parts: a `Stream` in tasks, and an iterator on threads. Made by
-/// [`Call::partial_results`]. If more than 1024 parts wait, the oldest are dropped, which the stream tells as
-/// [`SubscriptionError::Lagged`]. If the call fails, that is the last item.
+/// [`Call::partial_results`] and [`Call::listen`]. If more than 1024 parts wait, the oldest are dropped, which
+/// the stream tells as [`SubscriptionError::Lagged`]. If the call fails, that is the last item.
 #[must_use = "nothing is sent before it is polled"]
 pub struct PartialResults<'p, T, R, C> {
     /// `None` after its end.

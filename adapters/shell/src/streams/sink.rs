@@ -10,8 +10,7 @@ use std::task::{Context, Poll, Waker};
 use antiphon::service::{Failure, Later};
 use antiphon::session::{Report, RequestDetails};
 use antiphon::{
-    AnswerMark, FromCall, Internal, Json, OwnedError, OwnedJson, Payload, SendError, Style,
-    VersionPolicy,
+    AnswerMark, FromCall, Internal, Json, OwnedError, Payload, SendError, Style, VersionPolicy,
 };
 use futures_util::Stream;
 use serde::Serialize;
@@ -115,10 +114,8 @@ impl<T: ?Sized> SubscriptionSink<T> {
 }
 
 impl PeerStream {
-    fn params(&self, event: &(impl Serialize + ?Sized)) -> Result<OwnedJson, SendError> {
-        self.style
-            .params(self.id.as_json(), event)
-            .map_err(SendError::Encode)
+    fn params(&self, event: &(impl Serialize + ?Sized)) -> Result<Text, SendError> {
+        Text::of(&self.style.event(self.id.as_json(), event))
     }
 
     fn phase(&self) -> SinkPhase {
@@ -135,16 +132,16 @@ impl PeerStream {
         }
     }
 
-    fn try_send(&self, params: &OwnedJson) -> Result<(), SendError> {
-        let mut send = |state: &mut State| self.notify(state, params.as_json());
+    fn try_send(&self, params: &Text) -> Result<(), SendError> {
+        let mut send = |state: &mut State| self.notify(state, params.all());
         WaitingSender::new(&self.session).try_send(&mut send)
     }
 
     /// Sends the params of a notification as soon as the subscription is open and there is space.
-    async fn deliver(&self, params: OwnedJson) -> Result<(), SendError> {
+    async fn deliver(&self, params: Text) -> Result<(), SendError> {
         self.until(|phase| phase != SinkPhase::Opening).await;
         let mut place = WaitingSender::new(&self.session);
-        let mut send = |state: &mut State| self.notify(state, params.as_json());
+        let mut send = |state: &mut State| self.notify(state, params.all());
         poll_fn(|cx| place.poll_send(cx.waker(), &mut send)).await
     }
 

@@ -13,6 +13,7 @@ mod http_examples;
 mod http_server;
 mod inbox;
 mod interceptors;
+mod listening;
 #[path = "../../../metrics/tests/all/measured.rs"]
 mod measured;
 mod order;

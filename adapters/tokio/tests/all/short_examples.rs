@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(60);
 const MAX_CODE_LINES: [(&str, usize, &str); 8] = [
     (
         "block_follower",
-        40,
+        60,
         include_str!("../../examples/block_follower.rs"),
     ),
     ("health", 70, include_str!("../../examples/health.rs")),
@@ -387,8 +387,7 @@ impl Service for Node {
                 tokio::spawn(async move {
                     while peer.closed().is_none() {
                         let number = height.fetch_add(1, Ordering::Relaxed);
-                        let head = json!({"number": format!("{number:#x}")});
-                        let event = json!({"subscription": "0x1", "result": head});
+                        let event = json!({"subscription": "0x1", "result": block(number)});
                         let _ = peer.try_notify("eth_subscription", &event);
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
@@ -397,11 +396,18 @@ impl Service for Node {
             }
             "eth_getBlockByNumber" => {
                 let (number, _): (String, bool) = request.params()?;
-                Ok(json!({"number": number}).into())
+                let number = u64::from_str_radix(&number[2..], 16);
+                Ok(block(number.expect("a number")).into())
             }
             _ => Err(request.unknown_method()),
         }
     }
+}
+
+/// A block whose hash is its number.
+fn block(number: u64) -> serde_json::Value {
+    let (number, parent) = (format!("{number:#x}"), format!("{:#x}", number - 1));
+    json!({"number": number, "hash": number, "parentHash": parent})
 }
 
 // USE-15

@@ -19,14 +19,14 @@ use tokio::time::{sleep, timeout};
 use crate::reconnect::{Server, again_after_a_second, target};
 use crate::support::Raw;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Notes notifications and reports.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
 
 impl Told {
-    fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -42,7 +42,7 @@ impl Service for Told {
 }
 
 /// A peer, its other side, and what its service is told.
-fn node(config: impl Into<ConnectionConfig>) -> (Peer, Raw, Told) {
+pub(crate) fn node(config: impl Into<ConnectionConfig>) -> (Peer, Raw, Told) {
     let (near, far) = duplex(1 << 16);
     let told = Told::default();
     let peer = attach(Link::new(near), config, told.clone());
@@ -105,7 +105,7 @@ async fn next<T: DeserializeOwned + Debug>(stream: &mut Subscription<T>, n: usiz
 }
 
 /// Lets every other task run until it waits.
-async fn settle() {
+pub(crate) async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }
 
@@ -495,7 +495,7 @@ async fn a_stream_that_cannot_be_subscribed_again_says_why() {
 }
 
 /// The items of a call's partial results until the end.
-async fn parts<T, R, C>(mut results: PartialResults<'_, T, R, C>) -> Vec<String>
+pub(crate) async fn parts<T, R, C>(mut results: PartialResults<'_, T, R, C>) -> Vec<String>
 where
     T: DeserializeOwned + Debug,
     R: Debug,
