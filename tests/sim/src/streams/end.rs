@@ -55,6 +55,8 @@ pub(super) struct End {
     /// Requests that are answered later.
     pub(super) slow: Vec<(Ticket, u64)>,
     pub(super) is_over: bool,
+    /// It was told to drain.
+    pub(super) drains: bool,
 
     // The server.
     pub(super) subs: Vec<Sub>,
@@ -89,6 +91,7 @@ impl End {
             written: 0,
             slow: Vec::new(),
             is_over: false,
+            drains: false,
             subs: Vec::new(),
             ghosts: Vec::new(),
             free: Default::default(),

@@ -1,26 +1,25 @@
-//! What the flows of an end do, and what is known of each flow: the oracle.
+//! The flows of an end: how they begin, who reads them and how they end, and what is known of each: the
+//! oracle. The making of items is in `producing`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Poll;
 use std::time::Duration;
 
 use antiphon::flow::{
-    ConsumerId, Consumers, FlowConfig, FlowError, FlowId, Handled, OpenFlowError, Producers,
-    PullOptions,
+    ConsumerId, Consumers, FlowConfig, FlowError, FlowId, OpenFlowError, Producers, PullOptions,
 };
 use antiphon::session::{Phase, Ticket};
-use antiphon::{CallId, Instant, Json, OwnedError, OwnedOutcome, SendError};
+use antiphon::{CallId, Instant, Json, OwnedOutcome, SendError};
 
 use super::checks::{Broken, Check, Checked};
 use super::end::{End, Tag};
 use super::hub::number_in;
-use super::plant::Plant;
 use super::world::World;
 use crate::skim;
 
 /// The flows of one end.
 pub(super) struct Flows {
-    config: FlowConfig,
+    pub(super) config: FlowConfig,
     pub(super) producers: Producers<Ticket>,
     pub(super) consumers: Consumers,
     /// What produces the flows, by their numbers in the world.
@@ -30,25 +29,25 @@ pub(super) struct Flows {
     /// Pulls that have their item and are not answered.
     pub(super) held: Vec<Held>,
     pub(super) readers: Vec<Reader>,
-    pulls: BTreeSet<CallId>,
+    pub(super) pulls: BTreeSet<CallId>,
     /// The pulls in the order in which they were sent, for `Plant::ItemsByAnswer`.
-    sent: Vec<antiphon::flow::Pull>,
+    pub(super) sent: Vec<antiphon::flow::Pull>,
 }
 
 /// A pull that has its item.
 pub(super) struct Held {
-    ticket: Ticket,
-    number: u64,
-    item: u64,
+    pub(super) ticket: Ticket,
+    pub(super) number: u64,
+    pub(super) item: u64,
 }
 
 /// What reads a flow.
 pub(super) struct Reader {
     pub(super) number: u64,
     pub(super) life: ReaderLife,
-    options: PullOptions,
+    pub(super) options: PullOptions,
     /// The request that has the flow in its params.
-    ticket: Option<Ticket>,
+    pub(super) ticket: Option<Ticket>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,18 +62,18 @@ pub(super) enum ReaderLife {
 /// What is known of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    count: u64,
-    fails: bool,
+    pub(super) count: u64,
+    pub(super) fails: bool,
     /// Items that were given to pulls, and items that were read.
-    made: u64,
-    read: u64,
+    pub(super) made: u64,
+    pub(super) read: u64,
     /// The producer has ended it: in order or with its error.
-    is_done: bool,
+    pub(super) is_done: bool,
     /// It was given up on the side of its producer.
-    is_given_up: bool,
+    pub(super) is_given_up: bool,
     /// A pull was over a limit, or its answer could not be sent.
-    is_refused: bool,
-    has_ended: bool,
+    pub(super) is_refused: bool,
+    pub(super) has_ended: bool,
 }
 
 impl Flows {
@@ -116,13 +115,13 @@ impl Flows {
     }
 
     /// The flow of a pull or a cancel, by the second account.
-    fn number_of(&self, params: Option<Json<'_>>) -> Option<(u64, u64)> {
+    pub(super) fn number_of(&self, params: Option<Json<'_>>) -> Option<(u64, u64)> {
         let id = number_in(params?)?;
         let at = usize::try_from(id).ok()?.checked_sub(1)?;
         Some((id, *self.numbers.get(at)?))
     }
 
-    fn check(&self) -> Checked {
+    pub(super) fn check(&self) -> Checked {
         let (config, consumers) = (&self.config, &self.consumers);
         let most = config.max_pulls.max(config.max_flows);
         let is_held = self.producers.flows_open() <= config.max_flows
@@ -134,8 +133,15 @@ impl Flows {
         })
     }
 
+    /// A flow was refused: there are as many as may be.
+    fn is_at_limit(&self, open: usize) -> Checked {
+        Check::LimitsHeld.that(open == self.config.max_flows, || {
+            format!("a flow is refused, and {open} are open")
+        })
+    }
+
     /// How many pulls of the peer wait.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         let flows = self.producing.keys();
         flows.map(|flow| self.producers.pulls_waiting(*flow)).sum()
     }
@@ -195,7 +201,7 @@ impl World {
         }
         let Some(flow) = flows.produce(number, *told) else {
             counts.add("flow: limit of the producer");
-            return flows.check();
+            return flows.is_at_limit(flows.producers.flows_open());
         };
         counts.add("flow: argument of a call");
         counts.tally.flows += 1;
@@ -250,6 +256,7 @@ impl World {
                 None => {
                     counts.add("flow: limit of the producer");
                     session.refuse(ticket);
+                    flows.is_at_limit(flows.producers.flows_open())?;
                 }
             }
             return flows.check();
@@ -269,9 +276,12 @@ impl World {
                     ticket: Some(ticket),
                 });
             }
-            Err(_) => {
+            Err(why) => {
                 self.counts.add("flow: limit of the consumer");
                 session.refuse(ticket);
+                if why == OpenFlowError::TooManyFlows {
+                    flows.is_at_limit(flows.consumers.flows_open())?;
+                }
             }
         }
         flows.check()
@@ -317,6 +327,7 @@ impl World {
                 Check::FlowIsolated.that(is_right, || format!("{number}: {why}"))?;
                 if why == OpenFlowError::TooManyFlows {
                     counts.add("flow: limit of the consumer");
+                    flows.is_at_limit(flows.consumers.flows_open())?;
                 }
                 flows.readers.swap_remove(place);
             }
@@ -336,167 +347,6 @@ impl World {
             }
         }
         self.answer_flows(link, at);
-    }
-
-    /// Takes the outcome of the call for a pull.
-    pub(super) fn settle_pull(
-        &mut self,
-        link: usize,
-        at: usize,
-        call: CallId,
-        mut pull: antiphon::flow::Pull,
-        outcome: OwnedOutcome,
-    ) -> Checked {
-        let flows = &mut self.links[link].ends[at].flows;
-        flows.pulls.remove(&call);
-        if self.plant == Some(Plant::ItemsByAnswer) {
-            let is_same = |one: &antiphon::flow::Pull| one.consumer() == pull.consumer();
-            if let Some(place) = flows.sent.iter().position(is_same) {
-                pull = flows.sent.remove(place);
-            }
-        }
-        flows.consumers.handle_answer(pull, outcome);
-        flows.check()
-    }
-
-    /// Serves a pull or a cancel of a flow. Any other request comes back.
-    pub(super) fn serve_pull(
-        &mut self,
-        link: usize,
-        at: usize,
-        method: &str,
-        params: Option<Json<'_>>,
-        ticket: Ticket,
-    ) -> Result<Option<Ticket>, Broken> {
-        let Self { links, counts, .. } = self;
-        let flows = &mut links[link].ends[at].flows;
-        let known = flows.number_of(params);
-        let is_full = flows.waiting() >= flows.config.max_pulls;
-        let handled = match flows.producers.handle_request(method, params, ticket) {
-            Err(ticket) => return Ok(Some(ticket)),
-            Ok(handled) => handled,
-        };
-        match handled {
-            Handled::Pulled(flow) => {
-                let is_right = known.is_some_and(|(id, _)| id == flow.number()) && !is_full;
-                Check::LimitsHeld.that(is_right, || format!("{flow} pulled, not {known:?}"))?;
-            }
-            Handled::Cancelled(flow) => {
-                Check::FlowIsolated
-                    .that(known.is_some_and(|(id, _)| id == flow.number()), || {
-                        format!("{flow} cancelled, not {known:?}")
-                    })?;
-                flows.producing.remove(&flow);
-            }
-            Handled::Answered => {
-                if let Some((_, number)) = known {
-                    let is_open = flows.producing.values().any(|open| *open == number);
-                    if is_open && is_full {
-                        counts.add("flow: limit of pulls");
-                        self.flows.entry(number).or_default().is_refused = true;
-                    }
-                }
-            }
-        }
-        self.links[link].ends[at].flows.check()?;
-        self.answer_flows(link, at);
-        Ok(None)
-    }
-
-    /// The peer has cancelled a pull as a request.
-    pub(super) fn cancel_pull(&mut self, link: usize, at: usize, key: antiphon::RequestKey) {
-        let flows = &mut self.links[link].ends[at].flows;
-        flows.producers.cancel_pull(|pull| pull.key() == key);
-        self.answer_flows(link, at);
-    }
-
-    fn answer_flows(&mut self, link: usize, at: usize) {
-        let End { flows, session, .. } = &mut self.links[link].ends[at];
-        while let Some(answer) = flows.producers.poll_answer() {
-            // If the connection has ended, no answer is awaited.
-            let _ = match answer.reply {
-                Ok(()) => session.respond(answer.to, ()),
-                Err(error) => session.respond_err(answer.to, &error.as_error()),
-            };
-        }
-    }
-
-    /// Makes an item, or ends a flow that has all of its items. Returns whether it did anything.
-    pub(super) fn make_item(&mut self, link: usize, at: usize) -> Result<bool, Broken> {
-        let end = &mut self.links[link].ends[at];
-        let flows = &mut end.flows;
-        let is_full = end.session.is_full();
-        let all: Vec<(FlowId, u64)> = flows.producing.iter().map(|(f, n)| (*f, *n)).collect();
-        let is_stuck = self.plant == Some(Plant::ProducerStuck) && self.is_healed;
-        let ready = all.into_iter().filter(|(flow, number)| {
-            let record = &self.flows[number];
-            let is_pulled = flows.producers.pulls_waiting(*flow) > 0 && !is_full;
-            (is_pulled || record.made == record.count) && !is_stuck
-        });
-        let ready: Vec<(FlowId, u64)> = ready.collect();
-        if ready.is_empty() {
-            return Ok(false);
-        }
-        assert!(self.plant != Some(Plant::Panics), "a producer panics");
-        let (flow, number) = self.rng.pick(&ready);
-        let record = self.flows.entry(number).or_default();
-        let is_early = self.plant == Some(Plant::EndEarly) && record.made + 1 == record.count;
-        flows.producers.handle_timeout(end.told);
-        if !self.is_healed && self.rng.chance(3) {
-            self.counts.add("flow: producer dropped");
-            record.is_given_up = true;
-            flows.producing.remove(&flow);
-            flows.producers.close(flow);
-        } else if record.made < record.count && !is_early {
-            if let Some(ticket) = flows.producers.next_pull(flow) {
-                let mut held = Held {
-                    ticket,
-                    number,
-                    item: record.made,
-                };
-                record.made += 1;
-                if self.plant == Some(Plant::FlowCrossed) && number % 3 == 0 {
-                    held.number += 1;
-                }
-                flows.held.push(held);
-            }
-        } else {
-            flows.producing.remove(&flow);
-            record.is_done = true;
-            if flows.held.iter().any(|held| held.number == number) {
-                self.counts.add("flow: end overtakes items");
-            }
-            match record.fails {
-                true => {
-                    let error = OwnedError::new(7, "failed");
-                    flows.producers.fail(flow, error);
-                }
-                false => flows.producers.end(flow),
-            }
-        }
-        self.answer_flows(link, at);
-        Ok(true)
-    }
-
-    /// Answers one pull that has its item, in any order. Returns whether there was one.
-    pub(super) fn answer_pull(&mut self, link: usize, at: usize) -> bool {
-        let End { flows, session, .. } = &mut self.links[link].ends[at];
-        if flows.held.is_empty() {
-            return false;
-        }
-        let chosen = self.rng.size(0, flows.held.len() - 1);
-        let held = flows.held.remove(chosen);
-        let mut earlier = flows.held[..chosen].iter();
-        if earlier.any(|other| other.number == held.number) {
-            self.counts.add("flow: answers out of order");
-        }
-        if session
-            .respond(held.ticket, &[held.number, held.item])
-            .is_err()
-        {
-            self.flows.entry(held.number).or_default().is_refused = true;
-        }
-        true
     }
 
     /// Makes the calls of the consumers, and gives up what is late. Returns whether it did anything.

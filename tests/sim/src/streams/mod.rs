@@ -2,10 +2,10 @@
 //! the machines for topics, subscriptions and flows, a seeded network between them, and virtual time.
 //!
 //! `end` is one end of a link: `server` and `client` are what it does with topics and subscriptions,
-//! `flowing` what both ends do with flows. `world` has the links and the steps, `network` what happens
-//! on the links, `hostile` what is put in, `healing` the liveness phase. `hub` and `wire_book` are the
-//! oracle, with parts of `client` and `flowing`; `checks` names what it checks, `counts` says what has
-//! occurred, and `plant` has faults that the oracle has to find.
+//! `flowing` and `producing` what both ends do with flows. `world` has the links and the steps,
+//! `network` what happens on the links, `hostile` what is put in, `healing` the liveness phase. `hub`
+//! and `wire_book` are the oracle, with parts of `client` and `flowing`; `checks` names what it checks,
+//! `counts` says what has occurred, and `plant` has faults that the oracle has to find.
 
 mod checks;
 mod client;
@@ -17,6 +17,7 @@ mod hostile;
 mod hub;
 mod network;
 mod plant;
+mod producing;
 mod server;
 mod settings;
 mod wire_book;

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use antiphon::session::Phase;
-
 use super::checks::{Broken, Check, Checked};
 use super::end::End;
 use super::world::{Link, World};
@@ -24,19 +22,25 @@ impl World {
             return Ok(false);
         }
         // A drain ends with the last answer, and what comes behind it is not taken.
-        let most = match end.session.phase() {
-            Phase::Draining => 1,
-            _ => most,
-        };
+        let most = if end.drains { 1 } else { most };
         if let Some(bytes) = pipe.take(most) {
             end.present(now);
+            let mut items = Vec::new();
             if at == 1 {
                 let heard = ears.hear(&bytes);
-                let items = heard.map_err(|why| Check::NoPanic.broken(why))?;
+                items = heard.map_err(|why| Check::NoPanic.broken(why))?;
                 self.arrive(link, &items);
             }
-            self.links[link].ends[at].session.handle_input(&bytes);
+            let end = &mut self.links[link].ends[at];
+            end.session.handle_input(&bytes);
+            if end.drains && end.is_closed() {
+                self.doubt(link, &items);
+            }
             self.deliver(link);
+            self.trace.say(|| {
+                let phase = self.links[link].ends[at].session.phase();
+                format!("  end {at} has read {} bytes: {phase:?}", bytes.len())
+            });
             self.after(link)?;
             return Ok(true);
         }

@@ -337,6 +337,16 @@ impl World {
                 }
             }
             self.end_flows(link, at);
+            let end = &self.links[link].ends[at];
+            self.trace.say(|| {
+                let session = &end.session;
+                let (calls, requests) = (session.calls_open(), session.requests_open());
+                let is_idle = calls == 0 && requests == 0 && !session.has_transmit();
+                match is_idle && session.phase() == Phase::Draining {
+                    true => format!("  end {at} drains, and nothing is open"),
+                    false => format!("  end {at}: {calls} calls, {requests} requests"),
+                }
+            });
         }
         self.open_answered(link)?;
         self.end_pipes(link)
@@ -417,6 +427,7 @@ impl World {
         match self.rng.below(6) {
             0 => {
                 self.counts.add("end: drain");
+                end.drains = true;
                 end.session.drain();
             }
             1 => {
