@@ -15,8 +15,7 @@ use core::task::Poll;
 use core::time::Duration;
 
 use super::config::{FlowConfig, FlowMethod, is_flow_id, write_params};
-use super::window::{FlowError, Slot, Window};
-use crate::codes;
+use super::window::{FlowError, Slot, Window, is_over_at_peer};
 use crate::id::Id;
 use crate::json::{Json, OwnedJson};
 use crate::owned::OwnedOutcome;
@@ -459,15 +458,5 @@ impl Consumer {
     fn late_at(&self) -> Option<Instant> {
         let timeout = self.pull_timeout?;
         self.window.awaits().then(|| self.since + timeout)
-    }
-}
-
-/// Whether the flow is over at the peer too, so that there is nothing to cancel. A peer that is too busy
-/// to take a pull still has the flow.
-fn is_over_at_peer(end: &Result<(), FlowError>) -> bool {
-    match end {
-        Ok(()) => true,
-        Err(FlowError::Failed(error)) => error.code() != codes::SERVER_BUSY,
-        Err(_) => false,
     }
 }

@@ -11,6 +11,7 @@
 use alloc::collections::VecDeque;
 use core::fmt;
 
+use crate::codes;
 use crate::error_object::OwnedError;
 use crate::json::OwnedJson;
 use crate::owned::OwnedInvalid;
@@ -103,15 +104,23 @@ impl Window {
 
     /// Fills the slot of a pull that was answered. Nothing follows an end. Returns false if the flow has
     /// ended before this pull.
-    pub(super) fn answer(&mut self, number: u64, slot: Slot) -> bool {
+    pub(super) fn answer(&mut self, number: u64, mut slot: Slot) -> bool {
         self.open = self.open.saturating_sub(1);
         let at = number.checked_sub(self.first);
         let Some(at) = at.and_then(|at| usize::try_from(at).ok()) else {
             return false;
         };
-        let Some(open @ Slot::Open) = self.slots.get_mut(at) else {
+        let last = self.slots.back();
+        let is_cancelled = matches!(last, Some(Slot::End(end)) if !is_over_at_peer(end));
+        let Some(Slot::Open) = self.slots.get(at) else {
             return false;
         };
+        // This end has cancelled the flow because of a later pull. By that the peer answers the pulls that wait
+        // as completed, although items are missing.
+        if is_cancelled && matches!(slot, Slot::End(Ok(()))) {
+            slot = self.slots.pop_back().unwrap_or(slot);
+        }
+        let open = &mut self.slots[at];
         *open = slot;
         if matches!(open, Slot::End(_)) {
             self.slots.truncate(at + 1);
@@ -148,5 +157,15 @@ impl Window {
         }
         self.first += 1;
         self.slots.pop_front()
+    }
+}
+
+/// Whether the flow is over at the peer too, so that there is nothing to cancel. A peer that is too busy
+/// to take a pull still has the flow.
+pub(super) fn is_over_at_peer(end: &Result<(), FlowError>) -> bool {
+    match end {
+        Ok(()) => true,
+        Err(FlowError::Failed(error)) => error.code() != codes::SERVER_BUSY,
+        Err(_) => false,
     }
 }

@@ -267,10 +267,10 @@ impl Routes {
         self.insert(style, bound, Life::Fed)
     }
 
-    /// Adds an event to a route that was opened so.
+    /// Adds an event to a route that was opened so, also after the end of the connection: it came before.
     pub(super) fn feed(&mut self, number: RouteId, event: OwnedJson, max_bytes: usize) {
         let route = self.routes.get(&number);
-        if route.is_some_and(|route| matches!(route.life, Life::Fed)) {
+        if route.is_some_and(|route| matches!(route.life, Life::Fed | Life::Ended)) {
             self.push(number, event, max_bytes);
         }
     }

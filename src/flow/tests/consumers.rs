@@ -255,6 +255,27 @@ fn a_flow_whose_pull_found_the_peer_busy_is_cancelled_there() {
     assert_eq!(cancels(&mut consumers), [""; 0]);
 }
 
+// FLO-07 FLO-08
+#[test]
+fn a_flow_that_is_cancelled_here_has_not_ended_in_order() {
+    let mut consumers = consumers();
+    let consumer = open(&mut consumers, 3);
+    assert_eq!(read(&mut consumers, consumer), "-");
+    let pulls = pulls(&mut consumers);
+    // The third pull finds the peer busy, so this end cancels the flow. By that the peer answers the pulls that
+    // wait as completed, but not all items were read.
+    error(&mut consumers, pulls[2], -32002);
+    assert_eq!(cancels(&mut consumers), ["[7]"]);
+    item(&mut consumers, pulls[0], "1");
+    error(&mut consumers, pulls[1], -32001);
+    assert_eq!(read(&mut consumers, consumer), "1");
+    assert_eq!(
+        read(&mut consumers, consumer),
+        "the flow failed: no (-32002)"
+    );
+    assert_eq!(read(&mut consumers, consumer), "end");
+}
+
 // FLO-08
 #[test]
 fn a_reader_that_stops_in_mid_window_cancels_and_hears_no_more() {

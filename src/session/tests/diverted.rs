@@ -126,3 +126,19 @@ fn an_answer_is_marked_until_it_is_in_the_output() {
     line(&mut other, M1);
     assert_eq!(session.answer_mark(request(&mut other).key()), None);
 }
+
+// PUB-13
+#[test]
+fn what_came_before_the_end_reaches_a_fed_route_after_it() {
+    let mut session = idle(Config::new());
+    let route = session.open_fed_route(TOPICS, BOUND).unwrap();
+    line(&mut session, &publish(1));
+    // The same input may end the connection, before the driver takes what it has brought.
+    session.close(CloseReason::Done);
+    let params = session.poll_diverted().unwrap();
+    session.feed_route(route, params.clone());
+    assert_eq!(session.poll_ready_route(), Some(route));
+    assert_eq!(session.poll_route(route), Some(Routed::Event(params)));
+    assert_eq!(session.poll_route(route), None);
+    assert!(!session.is_route_open(route));
+}

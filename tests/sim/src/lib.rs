@@ -28,6 +28,7 @@ pub mod sessions;
 pub mod settings;
 pub mod skim;
 pub mod steps;
+pub mod streams;
 pub mod trace;
 pub mod wire;
 pub mod world;

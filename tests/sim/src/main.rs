@@ -4,11 +4,13 @@
 //!   antiphon-sim --seed SEED [--steps N] [--without BITS] [--plant NAME] [--trace]
 //!   antiphon-sim --split Chance|Pieces|Whole|Bytes|Each …     how input is split; Each: Pieces, Whole and Bytes, compared
 //!   antiphon-sim --sessions …                                 sessions instead of connections; no --split
+//!   antiphon-sim --streams …                                  topics, subscriptions and flows; no --split
 //!
 //! Exit code 1: an invariant broke, or, with many seeds, too little occurred (the README says what is
 //! enough). 2: wrong usage. 0: neither.
 
 mod run_sessions;
+mod run_streams;
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -85,6 +87,9 @@ fn arguments() -> Result<Arguments, String> {
 fn main() -> ExitCode {
     if std::env::args().any(|word| word == "--sessions") {
         return run_sessions::main();
+    }
+    if std::env::args().any(|word| word == "--streams") {
+        return run_streams::main();
     }
     let arguments = match arguments() {
         Ok(arguments) => arguments,

@@ -11,7 +11,7 @@ mod checks;
 mod counts;
 mod ending;
 mod layer;
-mod pipe;
+pub(crate) mod pipe;
 mod plant;
 mod serving;
 mod settings;

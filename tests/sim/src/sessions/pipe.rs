@@ -8,11 +8,11 @@ use super::layer;
 use crate::observer::{Item, Observer, read_frame};
 
 /// How many bytes a pipe holds before its writer has to wait.
-pub(super) const CAPACITY: usize = 3000;
+pub(crate) const CAPACITY: usize = 3000;
 
 /// What carries the messages of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WireKind {
+pub(crate) enum WireKind {
     Stream(Framing),
     Messages,
     Layered,
@@ -20,7 +20,7 @@ pub(super) enum WireKind {
 
 /// How a pipe ends after what is still in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Open,
     /// The writer has closed it.
     Closed,
@@ -30,20 +30,20 @@ pub(super) enum End {
 
 /// What one end has written and the other has not read.
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     /// Pieces that are never read together: whole messages. A stream has one.
     pieces: VecDeque<Vec<u8>>,
     is_stream: bool,
-    pub(super) end: End,
-    pub(super) is_stalled: bool,
+    pub(crate) end: End,
+    pub(crate) is_stalled: bool,
     /// Writing fails: nobody reads any more.
-    pub(super) is_unread: bool,
+    pub(crate) is_unread: bool,
     /// The reader knows of the end.
-    pub(super) is_end_told: bool,
+    pub(crate) is_end_told: bool,
 }
 
 impl Pipe {
-    pub(super) fn new(wire: WireKind) -> Self {
+    pub(crate) fn new(wire: WireKind) -> Self {
         Self {
             pieces: VecDeque::new(),
             is_stream: wire != WireKind::Messages,
@@ -54,17 +54,17 @@ impl Pipe {
         }
     }
 
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.pieces.iter().map(Vec::len).sum()
     }
 
     /// Whether a write fails.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.is_unread || self.end != End::Open
     }
 
     /// How many bytes a write can put in.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         match self.is_stalled {
             true => 0,
             // A message goes in whole, while fewer than 8 wait.
@@ -73,7 +73,7 @@ impl Pipe {
         }
     }
 
-    pub(super) fn put(&mut self, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
         match self.pieces.back_mut() {
             Some(last) if self.is_stream => last.extend_from_slice(bytes),
             _ => self.pieces.push_back(bytes.to_vec()),
@@ -81,7 +81,7 @@ impl Pipe {
     }
 
     /// Takes up to `most` bytes of a stream, or one message.
-    pub(super) fn take(&mut self, most: usize) -> Option<Vec<u8>> {
+    pub(crate) fn take(&mut self, most: usize) -> Option<Vec<u8>> {
         if self.is_stalled {
             return None;
         }
@@ -93,14 +93,14 @@ impl Pipe {
     }
 
     /// The end, if it is what the reader finds next.
-    pub(super) fn reached_end(&self) -> Option<End> {
+    pub(crate) fn reached_end(&self) -> Option<End> {
         let is_next = !self.is_stalled && !self.is_end_told && self.pieces.is_empty();
         (is_next && self.end != End::Open).then_some(self.end)
     }
 
     /// Loses the link, and all but the first `keep` bytes on their way; of whole messages, all but the
     /// first `keep % 3`, so none, one or two remain. Returns whether any were lost.
-    pub(super) fn cut(&mut self, keep: usize) -> bool {
+    pub(crate) fn cut(&mut self, keep: usize) -> bool {
         self.end = End::Lost;
         self.is_stalled = false;
         let before = self.waiting();
@@ -119,16 +119,16 @@ impl Pipe {
 
 /// Reads messages off one direction, with code of its own.
 #[derive(Debug)]
-pub(super) struct Ears {
+pub(crate) struct Ears {
     wire: WireKind,
     observer: Observer,
     pending: Vec<u8>,
     /// How many bytes of messages there were, with the framing of a stream, but without a layer's.
-    pub(super) heard: u64,
+    pub(crate) heard: u64,
 }
 
 impl Ears {
-    pub(super) fn new(wire: WireKind) -> Self {
+    pub(crate) fn new(wire: WireKind) -> Self {
         let framing = match wire {
             WireKind::Stream(framing) => framing,
             WireKind::Messages | WireKind::Layered => Framing::Messages,
@@ -142,7 +142,7 @@ impl Ears {
     }
 
     /// The messages that these bytes complete.
-    pub(super) fn hear(&mut self, bytes: &[u8]) -> Result<Vec<Item>, String> {
+    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Result<Vec<Item>, String> {
         let mut frames = Vec::new();
         match self.wire {
             WireKind::Stream(_) => {
@@ -168,7 +168,7 @@ impl Ears {
     }
 
     /// The messages of a last line without its line feed: it is whole only because nothing follows.
-    pub(super) fn hear_end(&self) -> Vec<Item> {
+    pub(crate) fn hear_end(&self) -> Vec<Item> {
         let is_line = self.wire == WireKind::Stream(Framing::Newline);
         let frame = is_line.then(|| self.observer.unfinished()).flatten();
         frame.map(|frame| frame.items).unwrap_or_default()

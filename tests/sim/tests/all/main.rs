@@ -2,3 +2,4 @@
 
 mod sessions;
 mod simulation;
+mod streams;
