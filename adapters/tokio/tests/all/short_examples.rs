@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(60);
 const MAX_CODE_LINES: [(&str, usize, &str); 8] = [
     (
         "block_follower",
-        60,
+        40,
         include_str!("../../examples/block_follower.rs"),
     ),
     ("health", 70, include_str!("../../examples/health.rs")),
