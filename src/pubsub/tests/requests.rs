@@ -2,12 +2,13 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Hash, Hub};
+use super::{Hash, Hub, topics};
 use crate::error_profile::ErrorProfile;
 use crate::pubsub::{
-    FeedLimits, Pattern, SubscribeError, TopicMethod, TopicSettings, TopicStreams,
+    FeedLimits, Pattern, Publication, SubscribeError, TopicMethod, TopicSettings, TopicStreams,
 };
 
 fn patterns(texts: &[&str]) -> Vec<Pattern> {
@@ -261,7 +262,7 @@ fn the_257th_subscription_of_a_connection_is_refused() {
     let (one, two) = (patterns(&["x"]), patterns(&["x", "y"]));
     assert_eq!(hub.topics.subscribe(2, &two, 254), Err(limit));
     assert_eq!(hub.topics.subscribe(2, &one, 255), Err(limit));
-    assert_eq!(hub.topics.subscribe(2, &one, 254), Ok(()));
+    assert_eq!(hub.topics.subscribe(2, &one, 254), Ok(one.to_vec()));
 }
 
 // PUB-12
@@ -329,12 +330,84 @@ fn nothing_of_a_topic_leaves_before_the_answer_to_its_subscribe() {
     let mut hub = Hub::new();
     let request = hub.parse(r#"rpc.subscribe ["a"]"#).unwrap();
     let feed = hub.feeds.get_mut(&1).unwrap();
-    request.accept(&mut hub.topics, 1, 0, feed).unwrap();
+    let (_, hold) = request.accept(&mut hub.topics, 1, 0, feed).unwrap();
     hub.publish("a");
     // The answer is not sent yet: it may be in a batch whose other member is running.
     assert_eq!(hub.drain(1), "");
-    assert!(hub.feeds.get_mut(&1).unwrap().release());
+    assert!(hub.feeds.get_mut(&1).unwrap().release(hold.unwrap()));
     assert_eq!(hub.drain(1), "a");
+}
+
+// PUB-03 PUB-14
+#[test]
+fn only_what_new_subscriptions_bring_waits_for_the_answer() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe.batch [["open","b.c"]]"#);
+    let begin = |hub: &mut Hub, call: &str| {
+        let request = hub.parse(call).unwrap();
+        let feed = hub.feeds.get_mut(&1).unwrap();
+        request.accept(&mut hub.topics, 1, 0, feed).unwrap().1
+    };
+    // It was subscribed to already, so its events need not wait.
+    assert_eq!(begin(&mut hub, r#"rpc.subscribe ["open"]"#), None);
+    let first = begin(&mut hub, r#"rpc.subscribe.batch [["open","b.*"]]"#).unwrap();
+    let second = begin(&mut hub, r#"rpc.subscribe.batch [["a","b.>"]]"#).unwrap();
+    for topic in ["a", "open", "b.x", "open", "b.c"] {
+        hub.publish(topic);
+    }
+    assert_eq!(hub.drain(1), "open open");
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    assert_eq!(feed.len(), 3);
+    // `b.x` belongs to both.
+    assert!(!feed.release(first));
+    assert_eq!(topics(feed, usize::MAX), "");
+    assert!(feed.release(second) && !feed.is_empty());
+    assert_eq!(topics(feed, usize::MAX), "a b.x b.c");
+    assert!(!feed.release(second) && feed.bytes() == 0);
+}
+
+// PUB-09
+#[test]
+fn an_unsubscribe_before_the_answer_to_the_subscribe_lets_other_subscriptions_go_on() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe [">"]"#);
+    let request = hub.parse(r#"rpc.subscribe.batch [["a","b"]]"#).unwrap();
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    let (_, hold) = request.accept(&mut hub.topics, 1, 0, feed).unwrap();
+    hub.publish("a");
+    hub.publish("b");
+    hub.call(1, r#"rpc.unsubscribe ["a"]"#);
+    assert_eq!(hub.drain(1), "a");
+    // Subscribed again, and answered: the first answer, which comes later, changes nothing.
+    hub.call(1, r#"rpc.subscribe ["a"]"#);
+    hub.publish("a");
+    assert_eq!(hub.drain(1), "a");
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    hub.topics.refuse(1, hold.unwrap(), feed);
+    assert_eq!((hub.topics.subscriptions_of(1), hub.publish("a")), (2, 1));
+    assert_eq!(hub.drain(1), "b a");
+}
+
+// PUB-07
+#[test]
+fn a_subscribe_that_is_answered_by_an_error_after_all_is_undone() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe ["old"]"#);
+    let request = hub.parse(r#"rpc.subscribe.batch [["old","a","b.*"]]"#);
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    let (_, hold) = request
+        .unwrap()
+        .accept(&mut hub.topics, 1, 0, feed)
+        .unwrap();
+    feed.push_first(&Arc::new(Publication::new("a", "a").unwrap()));
+    for topic in ["a", "old", "b.c"] {
+        hub.publish(topic);
+    }
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    hub.topics.refuse(1, hold.unwrap(), feed);
+    assert_eq!((hub.topics.subscriptions(), hub.publish("a")), (1, 0));
+    assert_eq!(hub.drain(1), "old");
+    assert_eq!(hub.feeds[&1].bytes(), 0);
 }
 
 // PUB-09

@@ -60,7 +60,7 @@ use crate::runtime::{Runtime, SharedRuntime};
 use crate::work::dispatcher::{Membership, call};
 use crate::work::pool::Jobs;
 
-pub(crate) use conn_feed::ConnFeed;
+pub(crate) use conn_feed::{ConnFeed, FeedHub};
 use flows::Flows;
 pub(crate) use peer_flow::PeerFlow;
 pub(crate) use peer_stream::PeerStream;

@@ -24,6 +24,7 @@ mod server_subscriptions;
 mod service;
 mod services;
 mod short_examples;
+mod stream_answers;
 mod stream_faults;
 mod streams;
 mod subscriptions;
