@@ -245,7 +245,8 @@ impl Routes {
     /// Adds an event to a route that was opened so.
     pub(super) fn feed(&mut self, number: RouteId, event: OwnedJson, max_bytes: usize) {
         let route = self.routes.get(&number);
-        if route.is_some_and(|route| matches!(route.life, Life::Fed)) {
+        // The event may have come in the read with which the connection has ended.
+        if route.is_some_and(|route| matches!(route.life, Life::Fed | Life::Ended)) {
             self.push(number, event, max_bytes);
         }
     }

@@ -74,6 +74,14 @@ impl Lines {
         }
     }
 
+    /// Reads until the peer ends the stream.
+    pub(crate) async fn hear_rest(&mut self) -> String {
+        let mut rest = String::new();
+        let read = timeout(PATIENCE, self.stream.read_to_string(&mut rest)).await;
+        read.expect("the end in time").unwrap();
+        rest
+    }
+
     /// Nothing more has been sent: the answer to a call comes next.
     pub(crate) async fn hear_nothing(&mut self) {
         self.say(r#"{"jsonrpc":"2.0","method":"ping","id":"p"}"#)
