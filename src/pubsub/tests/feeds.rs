@@ -187,6 +187,30 @@ fn a_feed_wakes_its_connection_for_what_is_not_held() {
     assert!(push(&mut feed, "c"));
 }
 
+// PUB-03
+#[test]
+fn the_state_of_a_topic_comes_once_and_before_all_that_waits() {
+    let mut feed = feed(1, usize::MAX, FeedOverflow::DropConnection);
+    let first = |feed: &mut Feed, topic: &str| {
+        feed.push_first(&Arc::new(Publication::new(topic, topic).unwrap()));
+    };
+    push(&mut feed, "a");
+    for topic in ["b", "a"] {
+        first(&mut feed, topic);
+    }
+    assert_eq!((feed.len(), feed.bytes()), (3, 3 * ONE));
+    assert!(!feed.is_empty() && !feed.has_overflowed());
+    // What was published stays, and so do the states of other topics.
+    feed.remove_first("a");
+    feed.remove_first("c");
+    assert_eq!((feed.len(), feed.bytes()), (2, 2 * ONE));
+    assert_eq!(topics(&mut feed, usize::MAX), "b a");
+    assert_eq!(feed.bytes(), 0);
+    feed.close();
+    first(&mut feed, "a");
+    assert_eq!((feed.len(), feed.bytes()), (0, 0));
+}
+
 // PUB-14
 #[test]
 fn what_is_held_counts_against_the_limits() {

@@ -257,12 +257,36 @@ fn the_257th_subscription_of_a_connection_is_refused() {
     let same = format!("rpc.subscribe.batch [[{}\"a\"]]", "\"a\",".repeat(100_000));
     assert_eq!(hub.parse(&same).unwrap().topics().len(), 257);
     assert_eq!(hub.call(1, &same), "-32002");
+    // As many as there may be can come in one request.
+    let mut full = settings(|settings| settings.max_per_connection = 2);
+    let two = r#"rpc.subscribe.batch [["a","b"]]"#;
+    assert_eq!(full.call(1, two), r#"{"subscribed":["a","b"]}"#);
     // Subscriptions of other kinds count, too.
     let limit = SubscribeError::ConnectionLimit;
     let (one, two) = (patterns(&["x"]), patterns(&["x", "y"]));
     assert_eq!(hub.topics.subscribe(2, &two, 254), Err(limit));
     assert_eq!(hub.topics.subscribe(2, &one, 255), Err(limit));
     assert_eq!(hub.topics.subscribe(2, &one, 254), Ok(one.to_vec()));
+}
+
+// PUB-12
+#[test]
+fn a_hub_has_no_more_subscriptions_than_can_be_numbered() {
+    let hub = settings(|settings| settings.max_subscriptions = usize::MAX);
+    let max = hub.topics.settings().max_subscriptions;
+    assert_eq!(max, (1 << 28) - 1);
+}
+
+// PUB-13 SEC-14
+#[test]
+fn a_topic_of_wildcards_costs_a_client_no_more_than_another() {
+    let mut streams = TopicStreams::new(Hash::default());
+    let stars = ["*"; Pattern::MAX_TOKENS].join(".");
+    streams.open(1, Pattern::parse(&stars).unwrap());
+    // If each level were visited twice, this would take minutes.
+    for _ in 0..2000 {
+        assert_eq!(streams.receivers(&stars), [1]);
+    }
 }
 
 // PUB-12
@@ -443,6 +467,7 @@ fn the_streams_of_a_client_share_one_subscription_for_each_pattern() {
     assert!(streams.open(9, all.clone()));
     // A number that is open stays what it is.
     assert!(!streams.open(9, one.clone()));
+    assert_eq!((streams.len(), streams.is_empty()), (3, false));
     assert_eq!(streams.receivers("a.b"), [7, 8, 9]);
     assert_eq!(streams.receivers("b"), [9]);
     // What a server sends is not trusted to be a topic.
