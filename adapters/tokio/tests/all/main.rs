@@ -1,5 +1,6 @@
 //! The adapter for tokio, which also stands for what all runtimes on tasks share.
 
+mod bad_days;
 mod clean_close;
 mod client_examples;
 mod clients;

@@ -37,6 +37,11 @@ impl Lines {
         }
     }
 
+    /// Ends the connection as the crash of a machine does: without an orderly end.
+    pub(crate) fn vanish(self) {
+        self.stream.set_zero_linger().unwrap();
+    }
+
     /// The address of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.stream.peer_addr().unwrap()
