@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::shell::On;
 use crate::serve::request::Request;
 use crate::streams::flow::Flow;
-use crate::streams::hub::{Begun, Hub};
+use crate::streams::hub::{Hub, TopicAnswer};
 use crate::streams::produced::{self, FlowSink};
 use crate::streams::sink;
 use crate::text::Text;
@@ -78,11 +78,11 @@ impl<const WAITS: bool> TopicHub<On<WAITS>> for Hub {
         text: &mut Text,
     ) -> Served<'static, On<WAITS>> {
         match self.begin(request, method) {
-            Ok(Begun::Answered(answer)) => {
+            Ok(TopicAnswer::Now(answer)) => {
                 *text = Text::from(Vec::from(answer.as_str()));
                 Served::Done(Ok(()))
             }
-            Ok(Begun::Later(answer)) => Served::Later(answer),
+            Ok(TopicAnswer::Later(answer)) => Served::Later(answer),
             Err(error) => Served::Done(Err(error.into())),
         }
     }

@@ -313,9 +313,9 @@ impl FeedHub for Inner {
     }
 }
 
-/// What has become of a call of one of the methods about topics.
-pub(crate) enum Begun {
-    Answered(OwnedJson),
+/// The answer to a call of one of the methods about topics.
+pub(crate) enum TopicAnswer {
+    Now(OwnedJson),
     /// The checks wait.
     Later(Later<'static, Text>),
 }
@@ -326,7 +326,7 @@ impl Hub {
         &self,
         request: &Request,
         method: TopicMethod,
-    ) -> Result<Begun, OwnedError> {
+    ) -> Result<TopicAnswer, OwnedError> {
         if !can_push(request) {
             return Err(request.unknown_method());
         }
@@ -345,7 +345,7 @@ impl Hub {
             Some(Check::Later(check)) => {
                 let checks: Vec<Decided> = topics.map(|topic| check(request, topic)).collect();
                 let (hub, session) = (self.clone(), Arc::clone(session));
-                return Ok(Begun::Later(Box::pin(async move {
+                return Ok(TopicAnswer::Later(Box::pin(async move {
                     for check in checks {
                         check.await?;
                     }
@@ -354,7 +354,7 @@ impl Hub {
                 })));
             }
         }
-        self.accept(session, key, asked).map(Begun::Answered)
+        self.accept(session, key, asked).map(TopicAnswer::Now)
     }
 }
 
