@@ -16,8 +16,10 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::mem;
 
+use super::pattern::Pattern;
 use super::publication::Publication;
 
 /// How much waits for one connection, and what happens to more.
@@ -123,13 +125,18 @@ pub struct Feed {
     waiting: VecDeque<Waiting>,
     /// How many bytes the waiting publications have.
     bytes: usize,
-    /// How many answers must be sent before anything leaves.
-    held: usize,
+    /// The subscriptions whose answers have not been sent.
+    holds: Vec<(Hold, Vec<Pattern>)>,
+    last_hold: u64,
     /// What was dropped and not reported.
     lost: Option<FeedLoss>,
     /// How many publications were replaced by later ones.
     replaced: u64,
 }
+
+/// Names the subscriptions of one request whose answer has not been sent: see [`Feed::hold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold(u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
@@ -144,6 +151,8 @@ struct Waiting {
     topic_hash: u64,
     /// Whether it came by [`push_first`](Feed::push_first).
     is_first: bool,
+    /// Whether it waits for the answer to a subscribe.
+    is_held: bool,
     publication: Arc<Publication>,
 }
 
@@ -155,7 +164,8 @@ impl Feed {
             life: Life::Open,
             waiting: VecDeque::new(),
             bytes: 0,
-            held: 0,
+            holds: Vec::new(),
+            last_hold: 0,
             lost: None,
             replaced: 0,
         }
@@ -177,14 +187,16 @@ impl Feed {
                 self.life = Life::Overflowed;
                 return true;
             }
-            self.pop();
+            self.remove(0);
             self.lose(1, limit);
         }
-        let wakes = self.waiting.is_empty() && self.held == 0;
+        let is_held = is_held(&self.holds, publication);
+        let wakes = !is_held && !self.has_due();
         self.bytes += publication.bytes();
         self.waiting.push_back(Waiting {
             topic_hash: publication.topic_hash(),
             is_first: false,
+            is_held,
             publication: Arc::clone(publication),
         });
         wakes
@@ -199,6 +211,7 @@ impl Feed {
             self.waiting.push_front(Waiting {
                 topic_hash: publication.topic_hash(),
                 is_first: true,
+                is_held: is_held(&self.holds, publication),
                 publication: Arc::clone(publication),
             });
         }
@@ -221,30 +234,54 @@ impl Feed {
 
     /// Passes waiting publications to `send`, the oldest first: of `max_bytes` bytes at most, but one at
     /// least. One that `send` refuses, by `false`, goes on waiting, and so does what comes after it.
-    /// Nothing is passed while the feed is [held](Self::hold).
+    /// Those that are [held](Self::hold) are left out.
     pub fn drain(&mut self, max_bytes: usize, mut send: impl FnMut(&Publication) -> bool) {
-        let mut sent = 0;
-        while let Some(next) = self.waiting.front().filter(|_| self.held == 0) {
+        let (mut sent, mut at) = (0, 0);
+        while let Some(next) = self.waiting.get(at) {
+            if next.is_held {
+                at += 1;
+                continue;
+            }
             let bytes = next.publication.bytes();
             if sent > 0 && bytes > max_bytes.saturating_sub(sent) || !send(&next.publication) {
                 return;
             }
             sent += bytes;
-            self.pop();
+            self.remove(at);
         }
     }
 
-    /// Holds everything until [`release`](Self::release), because an answer to a subscribe must be sent
-    /// before the events of its topic. [`TopicRequest::accept`](super::TopicRequest::accept) does this.
-    pub fn hold(&mut self) {
-        self.held += 1;
+    /// Holds what these patterns match until [`release`](Self::release), because the answer to a subscribe must be
+    /// sent before the events of its topics. Other topics go on. What is held counts against the limits.
+    /// [`TopicRequest::accept`](super::TopicRequest::accept) does this.
+    pub fn hold(&mut self, patterns: Vec<Pattern>) -> Hold {
+        self.last_hold += 1;
+        let hold = Hold(self.last_hold);
+        self.holds.push((hold, patterns));
+        hold
     }
 
-    /// Undoes one [`hold`](Self::hold): the answer is in the connection's output now. For a request in a batch this
+    /// Undoes a [`hold`](Self::hold): the answer is in the connection's output now. For a request in a batch this
     /// is when the answer to the whole batch is there. Returns whether the connection is to be woken.
-    pub fn release(&mut self) -> bool {
-        self.held = self.held.saturating_sub(1);
-        self.held == 0 && !self.waiting.is_empty()
+    pub fn release(&mut self, hold: Hold) -> bool {
+        self.take_hold(hold);
+        self.has_due()
+    }
+
+    /// Undoes a [`hold`](Self::hold), and returns its patterns without those that were unsubscribed meanwhile.
+    pub(super) fn take_hold(&mut self, hold: Hold) -> Vec<Pattern> {
+        let at = self.holds.iter().position(|(other, _)| *other == hold);
+        let patterns = at.map(|at| self.holds.swap_remove(at).1);
+        self.update_held();
+        patterns.unwrap_or_default()
+    }
+
+    /// Takes a pattern that was unsubscribed out of all [holds](Self::hold).
+    pub(super) fn forget(&mut self, pattern: &Pattern) {
+        for (_, patterns) in &mut self.holds {
+            patterns.retain(|held| held != pattern);
+        }
+        self.update_held();
     }
 
     /// Drops the publications that the connection does not get any more. `copies` says how often it gets
@@ -324,16 +361,27 @@ impl Feed {
             waiting.topic_hash == publication.topic_hash()
                 && waiting.publication.topic() == publication.topic()
         };
-        let earlier = self.waiting.iter().position(is_same);
-        if let Some(earlier) = earlier.and_then(|at| self.waiting.remove(at)) {
-            self.bytes -= earlier.publication.bytes();
+        if let Some(at) = self.waiting.iter().position(is_same) {
+            self.remove(at);
             self.replaced += 1;
         }
     }
 
-    fn pop(&mut self) {
-        if let Some(oldest) = self.waiting.pop_front() {
-            self.bytes -= oldest.publication.bytes();
+    /// Finds out what is still held.
+    fn update_held(&mut self) {
+        for one in self.waiting.iter_mut().filter(|one| one.is_held) {
+            one.is_held = is_held(&self.holds, &one.publication);
+        }
+    }
+
+    /// Whether something waits that is not held.
+    fn has_due(&self) -> bool {
+        self.waiting.iter().any(|one| !one.is_held)
+    }
+
+    fn remove(&mut self, at: usize) {
+        if let Some(removed) = self.waiting.remove(at) {
+            self.bytes -= removed.publication.bytes();
         }
     }
 
@@ -346,4 +394,10 @@ impl Feed {
         self.waiting = VecDeque::new();
         self.bytes = 0;
     }
+}
+
+/// Whether a subscription whose answer has not been sent brings a publication.
+fn is_held(holds: &[(Hold, Vec<Pattern>)], publication: &Publication) -> bool {
+    let matches = |pattern: &Pattern| pattern.matches(publication.topic());
+    holds.iter().any(|(_, held)| held.iter().any(matches))
 }

@@ -31,7 +31,7 @@
 //!    [`Feed::close`].
 //! 2. A method of [`TopicMethod`] is called: [`TopicRequest::parse`]; then the program's hook is asked for
 //!    every topic, at once or later; then [`TopicRequest::accept`]; then the answer is sent; then
-//!    [`Feed::release`]. Where nothing can be pushed (HTTP, JSON-RPC 1.0) the adapter answers *method not
+//!    [`Feed::release`], or [`Topics::refuse`] if another answer was sent. Where nothing can be pushed (HTTP, JSON-RPC 1.0) the adapter answers *method not
 //!    found* instead, and calls nothing here.
 //! 3. The program publishes: [`Publication::new`]; then, in one step that no other publish and no accept
 //!    interrupts, [`Topics::receivers`] and [`Feed::push`] for each of them. So all connections of a hub get
@@ -51,9 +51,9 @@
 //!
 //! let params = Json::parse_str(r#"{"topic":"stock.prices.*"}"#).ok();
 //! let request = TopicRequest::parse(TopicMethod::Subscribe, params, topics.settings())?;
-//! let answer = request.accept(&mut topics, 7, 0, &mut feed).unwrap();
+//! let (answer, hold) = request.accept(&mut topics, 7, 0, &mut feed).unwrap();
 //! assert_eq!(answer.as_str(), r#"{"subscribed":true}"#);
-//! feed.release();
+//! feed.release(hold.unwrap());
 //!
 //! let quote = Arc::new(Publication::new("stock.prices.ACME", &99.5).unwrap());
 //! for &connection in topics.receivers(&quote) {
@@ -78,7 +78,7 @@ mod streams;
 mod topics;
 mod tree;
 
-pub use feed::{Feed, FeedLimit, FeedLimits, FeedLoss, FeedOverflow};
+pub use feed::{Feed, FeedLimit, FeedLimits, FeedLoss, FeedOverflow, Hold};
 pub use pattern::{InvalidTopic, Pattern};
 pub use publication::{Publication, PublishError};
 pub use request::{TopicMethod, TopicRequest};

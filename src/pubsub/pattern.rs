@@ -97,7 +97,6 @@ impl Pattern {
         let mut topic = topic.split('.');
         for token in self.tokens() {
             match (token, topic.next()) {
-                (_, None) => return false,
                 (">", Some(_)) => return true,
                 (token, Some(given)) if token == "*" || token == given => {}
                 _ => return false,

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
-use super::feed::Feed;
+use super::feed::{Feed, Hold};
 use super::pattern::{InvalidTopic, Pattern};
 use super::topics::{SubscribeError, TopicSettings, Topics};
 use crate::error_object::{ErrorObject, OwnedError};
@@ -155,49 +155,42 @@ impl TopicRequest {
     /// Does what the request asks for, and returns its result. `others` counts against the connection's
     /// limit: its subscriptions of other kinds.
     ///
-    /// After a subscribe the connection's feed is held: call [`Feed::release`] when the answer is in the
-    /// connection's output, and also when it cannot be sent. After an unsubscribe what waits in the feed for the ended
-    /// subscriptions is dropped, so nothing of them leaves behind the answer.
+    /// If a subscribe has begun subscriptions, what they bring is held in the connection's feed, and a [`Hold`] is
+    /// returned: call [`Feed::release`] when the answer is in the connection's output, or
+    /// [`Topics::refuse`] if the peer gets another answer after all. After an unsubscribe what waits in the feed for the
+    /// ended subscriptions is dropped, so nothing of them leaves behind the answer.
     ///
     /// # Errors
     /// A limit would be passed, or a batch has more topics than a connection may have, or the connection has
-    /// ended. Nothing has changed, and the feed is not held.
+    /// ended. Nothing has changed, and nothing is held.
     pub fn accept<S: BuildHasher>(
         self,
         hub: &mut Topics<S>,
         connection: u64,
         others: usize,
         feed: &mut Feed,
-    ) -> Result<OwnedJson, SubscribeError> {
+    ) -> Result<(OwnedJson, Option<Hold>), SubscribeError> {
         let Self { method, mut topics } = self;
         let is_one = !method.is_batch();
         if topics.len() > hub.settings().max_per_connection {
             return Err(SubscribeError::ConnectionLimit);
         }
         if method.is_subscribe() {
-            hub.subscribe(connection, &topics, others)?;
-            feed.hold();
-            return Ok(object("subscribed", |out| match is_one {
+            let new = hub.subscribe(connection, &topics, others)?;
+            let hold = (!new.is_empty()).then(|| feed.hold(new));
+            let answer = object("subscribed", |out| match is_one {
                 true => out.extend_from_slice(b"true"),
                 false => write_topics(out, &topics),
-            }));
+            });
+            return Ok((answer, hold));
         }
-        topics.retain(|topic| hub.unsubscribe(connection, topic));
-        // Another pattern may match, but it would not have brought the states of these topics.
-        for topic in &topics {
-            feed.remove_first(topic.as_str());
-        }
-        // Only what an ended subscription has brought is looked for in the hub: it may be a long way.
-        let is_ended = |topic: &str| topics.iter().any(|ended| ended.matches(topic));
-        feed.retain(|publication| match is_ended(publication.topic()) {
-            true => hub.copies(connection, publication),
-            false => usize::MAX,
-        });
-        Ok(object("unsubscribed", |out| match (is_one, topics.len()) {
+        hub.end(connection, &mut topics, feed);
+        let answer = object("unsubscribed", |out| match (is_one, topics.len()) {
             (true, 0) => out.extend_from_slice(b"false"),
             (true, _) => out.extend_from_slice(b"true"),
             (false, _) => write_topics(out, &topics),
-        }))
+        });
+        Ok((answer, None))
     }
 }
 

@@ -1,35 +1,40 @@
 //! The methods about topics as extensions of a router.
 
 use super::request::TopicMethod;
-use crate::error_object::OwnedError;
-use crate::service::{Adapter, MethodInfo, ParamInfo, Routes};
+use crate::service::{Adapter, MethodInfo, ParamInfo, Routes, Served};
 
 /// A hub of an adapter: it answers the methods about topics.
 pub trait TopicHub<K: Adapter>: Send + Sync + 'static {
-    /// Answers a call of one of the methods.
-    ///
-    /// # Errors
-    /// The error that is sent.
-    fn serve(&self, call: &K::Request, method: TopicMethod) -> Result<K::Answer, OwnedError>;
+    /// Serves a call of one of the methods: writes the result, or returns the future that makes it.
+    fn serve(
+        &self,
+        call: &K::Request,
+        method: TopicMethod,
+        text: &mut K::Text,
+    ) -> Served<'static, K>;
 }
 
 impl<S: 'static, K: Adapter> Routes<S, K> {
     /// Serves `rpc.subscribe`, `rpc.unsubscribe` and their batch forms, so that peers can subscribe to the topics of
-    /// a hub. A connection has one hub.
+    /// a hub.
+    ///
+    /// # Panics
+    /// The router has a hub already.
     #[must_use]
+    #[track_caller]
     pub fn hub<H: TopicHub<K> + Clone>(self, hub: &H) -> Self {
         const TOPIC: &[ParamInfo] = &[ParamInfo::of::<alloc::string::String>("topic")];
         const TOPICS: &[ParamInfo] = &[ParamInfo::of::<alloc::vec::Vec<alloc::string::String>>(
             "topics",
         )];
-        TopicMethod::ALL.into_iter().fold(self, |router, method| {
+        self.serve_hub(TopicMethod::ALL.map(|method| {
             let hub = hub.clone();
             let params = match method.param() {
                 "topic" => TOPIC,
                 _ => TOPICS,
             };
-            let info = MethodInfo::request(method.name(), params);
-            router.raw_extension(info, move |call| hub.serve(call, method))
-        })
+            let serve = move |call: &K::Request, text: &mut K::Text| hub.serve(call, method, text);
+            (MethodInfo::request(method.name(), params), serve)
+        }))
     }
 }

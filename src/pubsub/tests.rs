@@ -52,13 +52,12 @@ impl Hub {
     /// Does what a request asks for, and returns its answer.
     fn accept(&mut self, connection: u64, request: TopicRequest) -> Result<String, OwnedError> {
         let feed = self.feeds.get_mut(&connection).unwrap();
-        let subscribes = request.is_subscribe();
         let answer = request.accept(&mut self.topics, connection, 0, feed);
-        if answer.is_ok() && subscribes {
-            feed.release();
+        if let Ok((_, Some(hold))) = answer {
+            feed.release(hold);
         }
         answer
-            .map(|answer| answer.into_string())
+            .map(|(answer, _)| answer.into_string())
             .map_err(|error| error.error(ErrorProfile::Antiphon).into_owned())
     }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::BuildHasher;
 
+use super::feed::{Feed, Hold};
 use super::pattern::{InvalidTopic, Pattern};
 use super::publication::Publication;
 use super::tree::Tree;
@@ -151,6 +152,7 @@ impl<S: BuildHasher> Topics<S> {
 
     /// Adds subscriptions, all of them or none. A pattern to which the connection has subscribed already
     /// changes nothing. `others` counts against the connection's limit: its subscriptions of other kinds.
+    /// Returns the patterns that are new.
     ///
     /// # Errors
     /// A limit would be passed, or the connection has ended.
@@ -159,7 +161,7 @@ impl<S: BuildHasher> Topics<S> {
         connection: u64,
         patterns: &[Pattern],
         others: usize,
-    ) -> Result<(), SubscribeError> {
+    ) -> Result<Vec<Pattern>, SubscribeError> {
         let held = self.connections.get_mut(&connection);
         let held = held.ok_or(SubscribeError::NotConnected)?;
         let is_new = |pattern: &&Pattern| !self.tree.contains(pattern, connection);
@@ -167,7 +169,7 @@ impl<S: BuildHasher> Topics<S> {
         new.sort_unstable();
         new.dedup();
         if new.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (max, all) = (self.settings.max_per_connection, self.tree.len());
         if new.len() > max.saturating_sub(*held).saturating_sub(others) {
@@ -177,10 +179,10 @@ impl<S: BuildHasher> Topics<S> {
             return Err(SubscribeError::HubLimit);
         }
         *held += new.len();
-        for pattern in new {
+        for pattern in &new {
             self.tree.insert(pattern, connection);
         }
-        Ok(())
+        Ok(new.into_iter().cloned().collect())
     }
 
     /// Removes a subscription. Returns whether there was one.
@@ -190,6 +192,28 @@ impl<S: BuildHasher> Topics<S> {
             *held -= 1;
         }
         was_there
+    }
+
+    /// Ends the subscriptions of a request after all, because its peer gets an error as the answer.
+    pub fn refuse(&mut self, connection: u64, hold: Hold, feed: &mut Feed) {
+        let mut topics = feed.take_hold(hold);
+        self.end(connection, &mut topics, feed);
+    }
+
+    /// Ends subscriptions, and drops what waits for them. `topics` keeps those to which there were any.
+    pub(super) fn end(&mut self, connection: u64, topics: &mut Vec<Pattern>, feed: &mut Feed) {
+        topics.retain(|topic| self.unsubscribe(connection, topic));
+        // Another pattern may match, but it would not have brought the states of these topics.
+        for topic in &*topics {
+            feed.remove_first(topic.as_str());
+            feed.forget(topic);
+        }
+        // Only what an ended subscription has brought is looked for in the hub: it may be a long way.
+        let is_ended = |topic: &str| topics.iter().any(|ended| ended.matches(topic));
+        feed.retain(|publication| match is_ended(publication.topic()) {
+            true => self.copies(connection, publication),
+            false => usize::MAX,
+        });
     }
 
     /// Returns the connections that get a publication, by their numbers. One that gets it several times is

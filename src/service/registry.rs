@@ -239,6 +239,8 @@ pub enum RegisterError {
     NotReserved(String),
     /// A nested router has extensions, which only the outer router can have.
     NestedExtensions,
+    /// The router has a hub of topics already. The second one would never be asked.
+    SecondHub,
     /// A parameter of this method has a blank name.
     BlankParam(String),
     /// Two parameters of this method have the same name.
@@ -271,6 +273,9 @@ impl fmt::Display for RegisterError {
             ),
             Self::NestedExtensions => {
                 f.write_str("a nested router has extensions: add them to the outer one")
+            }
+            Self::SecondHub => {
+                f.write_str("the router has a hub already: it serves the topics of one")
             }
             Self::BlankParam(name) => write!(f, "a parameter of `{name}` needs a name"),
             Self::RepeatedParam(name, param) => {

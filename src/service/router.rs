@@ -78,6 +78,8 @@ pub struct Routes<S, K: Shell> {
 /// The methods, and what is set for all of them.
 pub struct Table<S, K: Shell> {
     routes: RoutingTable<Method<S, K>, K::Request>,
+    /// Whether the methods of a hub are among them.
+    has_hub: bool,
     handler_timeout: Option<Duration>,
     map_failures: Option<MapFailures<K::Request>>,
     on_report: Option<Listener<K::Peer, Report>>,
@@ -128,6 +130,7 @@ impl<S: 'static, K: Shell> Routes<S, K> {
         Self {
             table: K::Cell::new(Table {
                 routes: RoutingTable::new(),
+                has_hub: false,
                 handler_timeout: None,
                 map_failures: None,
                 on_report: None,

@@ -125,6 +125,14 @@ impl<W> Session<W> {
         }
     }
 
+    /// Has all streams that calls have opened [unsubscribed](Self::unsubscribe), before a clean end. What they bring
+    /// until then can be read.
+    pub fn unsubscribe_all(&mut self) {
+        if let Some(routes) = &mut self.routes {
+            routes.unsubscribe_all();
+        }
+    }
+
     /// Returns a route whose stream is to be unsubscribed, with the method and its params.
     fn next_unsubscribed(&self) -> Option<(RouteId, &'static str, OwnedJson)> {
         let (route, method, id) = self.routes.as_ref()?.next_unsubscribed()?;

@@ -46,23 +46,36 @@ impl Routes {
         true
     }
 
+    /// Has the streams that calls have opened unsubscribed, which are still read.
+    pub(super) fn unsubscribe_all(&mut self) {
+        for (number, route) in &self.routes {
+            let is_open = matches!(route.life, Life::Open { call: None, .. });
+            if is_open && route.style.unsubscribe_method().is_some() {
+                self.unsubscribed.insert(*number);
+            }
+        }
+    }
+
     /// Returns a route whose stream is to be unsubscribed, with the method and the id.
     pub(super) fn next_unsubscribed(&self) -> Option<(RouteId, &'static str, &[u8])> {
         let number = *self.unsubscribed.first()?;
         let route = self.routes.get(&number)?;
         match &route.life {
-            Life::Muted { id, .. } => Some((number, route.style.unsubscribe_method()?, id)),
+            Life::Muted { id, .. } | Life::Open { id, .. } => {
+                Some((number, route.style.unsubscribe_method()?, id))
+            }
             _ => None,
         }
     }
 
-    /// Notes the call that unsubscribes the stream of a route. Without one the route is removed.
+    /// Notes the call that unsubscribes the stream of a route. Without one the route is removed, unless it is read.
     pub(super) fn unsubscribing(&mut self, number: RouteId, call: Option<CallId>) {
         self.unsubscribed.remove(&number);
         if let Some(call) = call {
             self.calls.insert(call.number(), number);
-        } else if let Some(route) = self.routes.remove(&number) {
-            self.end(route.style, route.life);
+        } else if !self.is_open(number) {
+            let removed = self.routes.remove(&number);
+            removed.and_then(|route| self.end(route.style, route.life));
         }
     }
 }

@@ -11,9 +11,9 @@ an environment variable says which one is *awake*.
     tests/mutants/run.py --survivors         only those that SUMMARY.md lists as survivors; writes nothing
     tests/mutants/run.py --floors 5          only mutants of these floors; what SUMMARY.md has of the others stays
 
-Of floor 4 only the session is mutated (`ABOVE` in src/main.rs has the modules); floor 5 are the services. Exits 1
-if fewer than 95 of 100 viable mutants of floors 1 to 3, of the session, or of the services are caught, if
-a survivor stands without a reason in reasons.txt, or if one of a sample survives; 3 if what is built with
+Of floor 4 only the session is mutated (`ABOVE` in src/main.rs has the modules); floor 5 are services, topics and
+flows. Exits 1 if fewer than 95 of 100 viable mutants of floors 1 to 3, of the session, of the services, of topics, or of
+flows are caught, if a survivor stands without a reason in reasons.txt, or if one of a sample survives; 3 if what is built with
 cannot be fetched. README.md says how it works.
 """
 
@@ -46,8 +46,9 @@ REASONS = os.path.join(HERE, "reasons.txt")
 CAUGHT_PERCENT_MIN = 95
 # Of this floor only the session is mutated.
 SESSION_FLOOR = 4
-SERVICE_FLOOR = 5
-FLOORS = [0, 1, 2, 3, SESSION_FLOOR, SERVICE_FLOOR]
+FLOORS = [0, 1, 2, 3, SESSION_FLOOR, 5]
+# What is judged by itself: the folders of floor 5.
+FOLDERS = {"services": "src/service", "topics": "src/pubsub/", "flows": "src/flow/"}
 # What we exit with when something cannot be fetched and nothing was run.
 SKIPPED = 3
 # All protocol cases of one file count as one test, whose name is the file's and ends so.
@@ -128,6 +129,8 @@ def main():
     if len(chosen) < options.sample:
         say(f"there are no {options.sample} to draw")
         return 1
+    if options.files:
+        say(f"{100 - 100 * len(survivors) / max(1, len(chosen)):.1f} of 100")
     if options.sample or options.files or options.survivors:
         return 1 if survivors and not options.survivors else 0
     return report(options.floors)
@@ -579,8 +582,7 @@ VERDICTS = ["unviable", "caught", "timeout", "survived", "not run"]
 
 def section(floor):
     """Where the survivors of a floor are listed."""
-    names = {SESSION_FLOOR: "the session", SERVICE_FLOOR: "services"}
-    return f"## Survivors of {names.get(floor, f'floor {floor}')}"
+    return f"## Survivors of {'the session' if floor == SESSION_FLOOR else f'floor {floor}'}"
 
 
 def stands(run):
@@ -608,7 +610,10 @@ def write_summary(run, mutants, dropped, verdicts):
     for (floor, _), counted in files.items():
         floors[floor] += counted
     upper = sum((floors[floor] for floor in (1, 2, 3)), collections.Counter())
-    judged = {"floors 1 to 3": upper, "the session": floors[SESSION_FLOOR], "services": floors[SERVICE_FLOOR]}
+    judged = {"floors 1 to 3": upper, "the session": floors[SESSION_FLOOR]}
+    for name, folder in FOLDERS.items():
+        counted = (counted for (_, file), counted in files.items() if file.startswith(folder))
+        judged[name] = sum(counted, collections.Counter())
     lines = ["# What became of the mutants", "", "Written by `run.py`; `README.md` says what is counted.", ""]
     lines += ["| floor | " + " | ".join(HEAD) + " |", "|---|" + "---:|" * len(HEAD)]
     lines += [row(str(floor), floors[floor]) for floor in (0, 1, 2, 3)]

@@ -246,7 +246,7 @@ impl Driver {
                         .requests(cx, self.session.max_running_requests()),
                     is_serving: self.handlers.has_notified(),
                 },
-                |conn| self.handlers.send_answers(conn),
+                |state| self.handlers.send_answers(state),
                 &mut self.batch,
                 &mut self.output.bytes,
                 cx.waker(),

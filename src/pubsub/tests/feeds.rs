@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::topics;
-use crate::pubsub::{Feed, FeedLimit, FeedLimits, FeedOverflow, Publication};
+use crate::pubsub::{Feed, FeedLimit, FeedLimits, FeedOverflow, Hold, Pattern, Publication};
 
 fn feed(max_messages: usize, max_bytes: usize, overflow: FeedOverflow) -> Feed {
     let mut limits = FeedLimits::new();
@@ -159,24 +159,70 @@ fn a_feed_is_drained_in_pieces_and_nothing_that_was_refused_is_lost() {
     assert!(push(&mut feed, "e"));
 }
 
+fn hold(feed: &mut Feed, patterns: &str) -> Hold {
+    let parse = |text: &str| Pattern::parse(text).unwrap();
+    feed.hold(patterns.split(' ').map(parse).collect())
+}
+
 // PUB-03
 #[test]
-fn a_held_feed_wakes_its_connection_when_the_last_answer_is_sent() {
+fn a_feed_wakes_its_connection_for_what_is_not_held() {
     let mut feed = feed(100, usize::MAX, FeedOverflow::DropConnection);
-    assert!(push(&mut feed, "a"));
-    feed.hold();
-    feed.hold();
-    assert!(!push(&mut feed, "b"));
-    assert!(!feed.release());
-    assert_eq!(topics(&mut feed, usize::MAX), "");
-    assert!(feed.release());
-    assert_eq!(topics(&mut feed, usize::MAX), "a b");
-    // Without anything waiting there is nothing to wake for, nor is a release too many harmful.
-    feed.hold();
-    assert!(!feed.release() && !feed.release());
-    feed.hold();
-    assert!(!push(&mut feed, "c"));
-    assert!(feed.release());
+    let [first, second] = ["a b", "b.*"].map(|patterns| hold(&mut feed, patterns));
+    assert!(!push(&mut feed, "a") && !push(&mut feed, "b.c"));
+    assert!(push(&mut feed, "x") && !push(&mut feed, "y"));
+    assert_eq!(topics(&mut feed, usize::MAX), "x y");
+    assert!(push(&mut feed, "z"));
+    assert_eq!(topics(&mut feed, usize::MAX), "z");
+    assert!(feed.release(second));
+    assert_eq!(
+        (topics(&mut feed, usize::MAX), feed.len()),
+        ("b.c".into(), 1)
+    );
+    assert!(feed.release(first));
+    assert_eq!(topics(&mut feed, usize::MAX), "a");
+    // Without anything waiting there is nothing to wake for, nor is a second release harmful.
+    let third = hold(&mut feed, "c");
+    assert!(!feed.release(third) && !feed.release(third) && !feed.release(first));
+    assert!(push(&mut feed, "c"));
+}
+
+// PUB-03
+#[test]
+fn the_state_of_a_topic_comes_once_and_before_all_that_waits() {
+    let mut feed = feed(1, usize::MAX, FeedOverflow::DropConnection);
+    let first = |feed: &mut Feed, topic: &str| {
+        feed.push_first(&Arc::new(Publication::new(topic, topic).unwrap()));
+    };
+    push(&mut feed, "a");
+    for topic in ["b", "a"] {
+        first(&mut feed, topic);
+    }
+    assert_eq!((feed.len(), feed.bytes()), (3, 3 * ONE));
+    assert!(!feed.is_empty() && !feed.has_overflowed());
+    // What was published stays, and so do the states of other topics.
+    feed.remove_first("a");
+    feed.remove_first("c");
+    assert_eq!((feed.len(), feed.bytes()), (2, 2 * ONE));
+    assert_eq!(topics(&mut feed, usize::MAX), "b a");
+    assert_eq!(feed.bytes(), 0);
+    feed.close();
+    first(&mut feed, "a");
+    assert_eq!((feed.len(), feed.bytes()), (0, 0));
+}
+
+// PUB-14
+#[test]
+fn what_is_held_counts_against_the_limits() {
+    let mut feed = self::feed(2, usize::MAX, FeedOverflow::DropMessage);
+    let held = hold(&mut feed, "a");
+    push_all(&mut feed, "a a a x y");
+    assert_eq!(topics(&mut feed, usize::MAX), "x y");
+    push_all(&mut feed, "a a a");
+    assert_eq!(feed.len(), 2);
+    assert!(feed.release(held));
+    assert_eq!(topics(&mut feed, usize::MAX), "a a");
+    assert_eq!(feed.poll_report().unwrap().dropped, 4);
 }
 
 // PUB-14

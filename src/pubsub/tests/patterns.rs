@@ -72,8 +72,9 @@ fn a_star_is_one_token_and_an_arrow_all_that_follow() {
         (">", "a", true),
         (">", "a.b.c", true),
     ] {
-        let pattern = Pattern::parse(pattern).unwrap();
-        assert_eq!(pattern.matches(topic), expected, "{pattern} {topic}");
+        let parsed = Pattern::parse(pattern).unwrap();
+        assert_eq!(parsed.matches(topic), expected, "{pattern} {topic}");
+        assert_eq!(format!("{parsed}"), pattern);
     }
 }
 
@@ -89,6 +90,8 @@ fn publishing_to_a_pattern_is_a_local_error() {
     }
     let expected: Option<InvalidTopic> = Some(EmptyToken);
     assert_eq!(publish("a..b"), expected);
+    let error = Publication::new("a..b", ()).unwrap_err();
+    assert_eq!(format!("{error}"), "the topic is not valid");
     assert_eq!(publish("a.b"), None);
 }
 
@@ -120,6 +123,7 @@ fn a_publication_is_the_params_of_the_notification() {
     let error = Publication::new("a", deeper).unwrap_err();
     assert!(matches!(error, PublishError::Encode(_)));
     assert!(core::error::Error::source(&error).is_some());
+    assert_eq!(format!("{error}"), "the value has no JSON form");
 }
 
 // PUB-13

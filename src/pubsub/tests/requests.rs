@@ -2,12 +2,13 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Hash, Hub};
+use super::{Hash, Hub, topics};
 use crate::error_profile::ErrorProfile;
 use crate::pubsub::{
-    FeedLimits, Pattern, SubscribeError, TopicMethod, TopicSettings, TopicStreams,
+    FeedLimits, Pattern, Publication, SubscribeError, TopicMethod, TopicSettings, TopicStreams,
 };
 
 fn patterns(texts: &[&str]) -> Vec<Pattern> {
@@ -256,12 +257,36 @@ fn the_257th_subscription_of_a_connection_is_refused() {
     let same = format!("rpc.subscribe.batch [[{}\"a\"]]", "\"a\",".repeat(100_000));
     assert_eq!(hub.parse(&same).unwrap().topics().len(), 257);
     assert_eq!(hub.call(1, &same), "-32002");
+    // As many as there may be can come in one request.
+    let mut full = settings(|settings| settings.max_per_connection = 2);
+    let two = r#"rpc.subscribe.batch [["a","b"]]"#;
+    assert_eq!(full.call(1, two), r#"{"subscribed":["a","b"]}"#);
     // Subscriptions of other kinds count, too.
     let limit = SubscribeError::ConnectionLimit;
     let (one, two) = (patterns(&["x"]), patterns(&["x", "y"]));
     assert_eq!(hub.topics.subscribe(2, &two, 254), Err(limit));
     assert_eq!(hub.topics.subscribe(2, &one, 255), Err(limit));
-    assert_eq!(hub.topics.subscribe(2, &one, 254), Ok(()));
+    assert_eq!(hub.topics.subscribe(2, &one, 254), Ok(one.to_vec()));
+}
+
+// PUB-12
+#[test]
+fn a_hub_has_no_more_subscriptions_than_can_be_numbered() {
+    let hub = settings(|settings| settings.max_subscriptions = usize::MAX);
+    let max = hub.topics.settings().max_subscriptions;
+    assert_eq!(max, (1 << 28) - 1);
+}
+
+// PUB-13 SEC-14
+#[test]
+fn a_topic_of_wildcards_costs_a_client_no_more_than_another() {
+    let mut streams = TopicStreams::new(Hash::default());
+    let stars = ["*"; Pattern::MAX_TOKENS].join(".");
+    streams.open(1, Pattern::parse(&stars).unwrap());
+    // If each level were visited twice, this would take minutes.
+    for _ in 0..2000 {
+        assert_eq!(streams.receivers(&stars), [1]);
+    }
 }
 
 // PUB-12
@@ -329,12 +354,84 @@ fn nothing_of_a_topic_leaves_before_the_answer_to_its_subscribe() {
     let mut hub = Hub::new();
     let request = hub.parse(r#"rpc.subscribe ["a"]"#).unwrap();
     let feed = hub.feeds.get_mut(&1).unwrap();
-    request.accept(&mut hub.topics, 1, 0, feed).unwrap();
+    let (_, hold) = request.accept(&mut hub.topics, 1, 0, feed).unwrap();
     hub.publish("a");
     // The answer is not sent yet: it may be in a batch whose other member is running.
     assert_eq!(hub.drain(1), "");
-    assert!(hub.feeds.get_mut(&1).unwrap().release());
+    assert!(hub.feeds.get_mut(&1).unwrap().release(hold.unwrap()));
     assert_eq!(hub.drain(1), "a");
+}
+
+// PUB-03 PUB-14
+#[test]
+fn only_what_new_subscriptions_bring_waits_for_the_answer() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe.batch [["open","b.c"]]"#);
+    let begin = |hub: &mut Hub, call: &str| {
+        let request = hub.parse(call).unwrap();
+        let feed = hub.feeds.get_mut(&1).unwrap();
+        request.accept(&mut hub.topics, 1, 0, feed).unwrap().1
+    };
+    // It was subscribed to already, so its events need not wait.
+    assert_eq!(begin(&mut hub, r#"rpc.subscribe ["open"]"#), None);
+    let first = begin(&mut hub, r#"rpc.subscribe.batch [["open","b.*"]]"#).unwrap();
+    let second = begin(&mut hub, r#"rpc.subscribe.batch [["a","b.>"]]"#).unwrap();
+    for topic in ["a", "open", "b.x", "open", "b.c"] {
+        hub.publish(topic);
+    }
+    assert_eq!(hub.drain(1), "open open");
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    assert_eq!(feed.len(), 3);
+    // `b.x` belongs to both.
+    assert!(!feed.release(first));
+    assert_eq!(topics(feed, usize::MAX), "");
+    assert!(feed.release(second) && !feed.is_empty());
+    assert_eq!(topics(feed, usize::MAX), "a b.x b.c");
+    assert!(!feed.release(second) && feed.bytes() == 0);
+}
+
+// PUB-09
+#[test]
+fn an_unsubscribe_before_the_answer_to_the_subscribe_lets_other_subscriptions_go_on() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe [">"]"#);
+    let request = hub.parse(r#"rpc.subscribe.batch [["a","b"]]"#).unwrap();
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    let (_, hold) = request.accept(&mut hub.topics, 1, 0, feed).unwrap();
+    hub.publish("a");
+    hub.publish("b");
+    hub.call(1, r#"rpc.unsubscribe ["a"]"#);
+    assert_eq!(hub.drain(1), "a");
+    // Subscribed again, and answered: the first answer, which comes later, changes nothing.
+    hub.call(1, r#"rpc.subscribe ["a"]"#);
+    hub.publish("a");
+    assert_eq!(hub.drain(1), "a");
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    hub.topics.refuse(1, hold.unwrap(), feed);
+    assert_eq!((hub.topics.subscriptions_of(1), hub.publish("a")), (2, 1));
+    assert_eq!(hub.drain(1), "b a");
+}
+
+// PUB-07
+#[test]
+fn a_subscribe_that_is_answered_by_an_error_after_all_is_undone() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe ["old"]"#);
+    let request = hub.parse(r#"rpc.subscribe.batch [["old","a","b.*"]]"#);
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    let (_, hold) = request
+        .unwrap()
+        .accept(&mut hub.topics, 1, 0, feed)
+        .unwrap();
+    feed.push_first(&Arc::new(Publication::new("a", "a").unwrap()));
+    for topic in ["a", "old", "b.c"] {
+        hub.publish(topic);
+    }
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    hub.topics.refuse(1, hold.unwrap(), feed);
+    assert_eq!((hub.topics.subscriptions(), hub.publish("a")), (1, 0));
+    assert_eq!(hub.drain(1), "old");
+    assert_eq!(hub.feeds[&1].bytes(), 0);
 }
 
 // PUB-09
@@ -370,6 +467,7 @@ fn the_streams_of_a_client_share_one_subscription_for_each_pattern() {
     assert!(streams.open(9, all.clone()));
     // A number that is open stays what it is.
     assert!(!streams.open(9, one.clone()));
+    assert_eq!((streams.len(), streams.is_empty()), (3, false));
     assert_eq!(streams.receivers("a.b"), [7, 8, 9]);
     assert_eq!(streams.receivers("b"), [9]);
     // What a server sends is not trusted to be a topic.

@@ -2,7 +2,8 @@
 
 use alloc::format;
 use alloc::vec::Vec;
-use core::hash::BuildHasherDefault;
+use core::cell::Cell;
+use core::hash::{BuildHasher, BuildHasherDefault};
 use std::hash::DefaultHasher;
 
 use super::super::Pattern;
@@ -73,4 +74,37 @@ fn buckets_grow_with_the_nodes_so_that_chains_stay_short() {
     for n in [0, 17, 9_999] {
         assert_eq!(tree.matching(&format!("t.{n}"), false), [n]);
     }
+}
+
+/// Counts the hashes: each is one look-up of a node.
+#[derive(Default)]
+struct Counts(Cell<usize>);
+
+impl BuildHasher for Counts {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        self.0.set(self.0.get() + 1);
+        DefaultHasher::new()
+    }
+}
+
+// PUB-03, STREAMS §5: a `HashMap` of patterns that is walked for each publication
+#[test]
+fn a_topic_looks_up_as_many_nodes_among_a_thousand_patterns_as_among_a_hundred_thousand() {
+    let look_ups = [1_000, 100_000].map(|others| {
+        let mut tree = Tree::new(Counts::default());
+        for text in ["stock.prices.ACME", "stock.*.ACME", "stock.>"] {
+            tree.insert(&pattern(text), 1);
+        }
+        for n in 0..others {
+            tree.insert(&pattern(&format!("stock.prices.T{n}")), n);
+            tree.insert(&pattern(&format!("stock.*.T{n}")), n);
+        }
+        let before = tree.hasher.0.get();
+        assert_eq!(tree.matching("stock.prices.ACME", false), [1]);
+        tree.hasher.0.get() - before
+    });
+    // `stock`, `prices`, and what follows `prices` and `*`.
+    assert_eq!(look_ups, [4; 2]);
 }

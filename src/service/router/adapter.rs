@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 use core::future::Future;
+use core::mem;
 use core::ops::DerefMut;
 use core::time::Duration;
 
@@ -18,7 +19,9 @@ use crate::service::describe::MethodInfo;
 use crate::service::errors::Failure;
 use crate::service::handler::{Handler, described};
 use crate::service::intercept::{Chain, Interceptor};
+use crate::service::invoked::{Invoked, Served};
 use crate::service::methods::Implementation;
+use crate::service::registry::RegisterError;
 use crate::service::served::{Answers, Method, ServiceMethods, function, raw, typed};
 use crate::service::shell::{Adapter, Awaits, RoutedRequest, Shared};
 use crate::service::typed::MethodHandler;
@@ -79,6 +82,25 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
                 .routes
                 .insert_extension(info.into(), method),
         );
+        self
+    }
+
+    /// Serves the methods of a hub as extensions.
+    #[track_caller]
+    pub(crate) fn serve_hub<F, const N: usize>(self, methods: [(MethodInfo, F); N]) -> Self
+    where
+        F: Fn(&K::Request, &mut K::Text) -> Served<'static, K> + Send + Sync + 'static,
+    {
+        let mut table = self.table.write();
+        let is_first = !mem::replace(&mut table.has_hub, true);
+        let mut added = is_first.then_some(()).ok_or(RegisterError::SecondHub);
+        for (info, serve) in methods {
+            let method =
+                Method::of(move |on: Invoked<'_, S, K>, text: &mut K::Text| serve(on.call, text));
+            added = added.and_then(|()| table.routes.insert_extension(info, method));
+        }
+        drop(table);
+        expect(added);
         self
     }
 

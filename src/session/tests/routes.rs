@@ -416,6 +416,19 @@ fn a_call_that_brings_no_id_opens_no_route_and_what_was_kept_is_reported() {
 }
 
 #[test]
+fn events_wait_for_their_answer_also_if_another_call_brings_no_id() {
+    let mut session = idle(Config::ethereum());
+    let (first, _) = subscribe(&mut session, None);
+    let (second, route) = subscribe(&mut session, None);
+    session.handle_input(event("8", "1").as_bytes());
+    session.handle_input(answer(first, "null").as_bytes());
+    session.handle_input(event("8", "2").as_bytes());
+    session.handle_input(answer(second, "8").as_bytes());
+    assert_eq!(events(&mut session, route), ["1", "2"]);
+    assert_eq!(work(&mut session), [""; 0]);
+}
+
+#[test]
 fn an_id_that_is_used_again_belongs_to_the_newer_route() {
     let mut session = idle(Config::ethereum());
     let (one, first) = subscribe(&mut session, None);

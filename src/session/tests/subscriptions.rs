@@ -3,6 +3,7 @@
 
 use super::routes::{EVENT, answer, event, events, ready, subscribe, unmatched};
 use super::*;
+use crate::{OwnedJson, Style};
 
 /// Unsubscribes what is to be unsubscribed, within a second, and returns the output.
 fn unsubscribed(session: &mut Session<u32>) -> String {
@@ -210,6 +211,51 @@ fn what_a_stream_has_brought_can_be_read_after_the_end_of_the_connection() {
         session.close_route(route);
         assert_eq!(unsubscribed(&mut session), "");
     }
+}
+
+// PUB-08 USE-15
+#[test]
+fn before_a_clean_end_all_streams_are_unsubscribed_and_still_read() {
+    let (mut session, route) = followed();
+    let (opening, second) = subscribe(&mut session, None);
+    let bound = Bound {
+        max_events: 1,
+        overflow: Overflow::DropOldest,
+    };
+    let token = session.open_route(Style::LSP_PROGRESS, bound).unwrap();
+    let topics = Style::named("rpc.subscribe", "rpc.notification", "rpc.unsubscribe");
+    let fed = session.open_fed_route(topics, bound).unwrap();
+    output(&mut session);
+    session.unsubscribe_all();
+    assert_eq!(unsubscribed(&mut session), unsubscribe("7", 3));
+    assert_eq!(unsubscribed(&mut session), "", "once");
+    session.drain();
+    session.handle_input(event("7", "2").as_bytes());
+    session.handle_input(answer(opening, "8").as_bytes());
+    // A reader that leaves now changes nothing: there are no new calls.
+    session.close_route(second);
+    assert_eq!(unsubscribed(&mut session), "");
+    assert!(session.is_route_open(route) && session.is_route_open(token));
+    line(&mut session, r#"{"jsonrpc":"2.0","result":true,"id":3}"#);
+    session.feed_route(fed, OwnedJson::of_str("last"));
+    for (route, expected) in [
+        (route, &["1", "2"][..]),
+        (token, &[]),
+        (fed, &[r#""last""#]),
+    ] {
+        assert!(!session.is_route_open(route));
+        assert_eq!(events(&mut session, route), expected);
+    }
+}
+
+// PUB-08
+#[test]
+fn a_stream_that_cannot_be_unsubscribed_any_more_stays_readable() {
+    let (mut session, route) = followed();
+    session.drain();
+    session.unsubscribe_all();
+    assert_eq!(unsubscribed(&mut session), "");
+    assert_eq!(events(&mut session, route), ["1"]);
 }
 
 // USE-15

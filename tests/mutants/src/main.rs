@@ -26,7 +26,7 @@ use std::{env, fs};
 const MAX_FLOOR: u8 = 3;
 
 /// The modules above it that are mutated, too.
-const ABOVE: [&str; 2] = ["session", "service"];
+const ABOVE: [&str; 4] = ["session", "service", "pubsub", "flow"];
 
 /// Files of these modules that only an adapter's router runs: their tests are those of the adapters, and do not
 /// run here.

@@ -413,8 +413,9 @@ impl Peer {
         self.session.set_dialect(dialect)
     }
 
-    /// Begins a drain: accepts no new requests and calls, and closes the connection once everything
-    /// is answered and written, or when the configuration's `drain_timeout` has passed.
+    /// Begins a drain: unsubscribes the streams and topics that this side follows, accepts no new requests and calls,
+    /// and closes the connection once everything is answered and written, or when the configuration's
+    /// `drain_timeout` has passed.
     pub fn drain(&self) {
         self.session.drain();
     }

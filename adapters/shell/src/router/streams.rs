@@ -6,10 +6,9 @@ use antiphon::{FromCall, Json, OwnedError, Style};
 use serde::Serialize;
 
 use super::shell::On;
-use crate::serve::answer::Answer;
 use crate::serve::request::Request;
 use crate::streams::flow::Flow;
-use crate::streams::hub::Hub;
+use crate::streams::hub::{Hub, TopicAnswer};
 use crate::streams::produced::{self, FlowSink};
 use crate::streams::sink;
 use crate::text::Text;
@@ -25,7 +24,6 @@ impl<const WAITS: bool> Streams for On<WAITS> {
 
     fn write_id(request: &Request, text: &mut Text) {
         if let Some(stream) = request.sink.get() {
-            stream.accept(request.key());
             text.as_mut()
                 .extend_from_slice(stream.id.as_str().as_bytes());
         } else if let Some(flow) = request.flow.get() {
@@ -73,7 +71,19 @@ where
 }
 
 impl<const WAITS: bool> TopicHub<On<WAITS>> for Hub {
-    fn serve(&self, request: &Request, method: TopicMethod) -> Result<Answer, OwnedError> {
-        self.serve(request, method)
+    fn serve(
+        &self,
+        request: &Request,
+        method: TopicMethod,
+        text: &mut Text,
+    ) -> Served<'static, On<WAITS>> {
+        match self.begin(request, method) {
+            Ok(TopicAnswer::Now(answer)) => {
+                *text = Text::from(Vec::from(answer.as_str()));
+                Served::Done(Ok(()))
+            }
+            Ok(TopicAnswer::Later(answer)) => Served::Later(answer),
+            Err(error) => Served::Done(Err(error.into())),
+        }
     }
 }

@@ -97,7 +97,7 @@ impl Exchange {
                 is_serving: self.handlers.has_notified(),
             };
             let (batch, reply) = (&mut self.batch, &mut self.reply);
-            let answer = |conn: &mut _| self.handlers.send_answers(conn);
+            let answer = |state: &mut _| self.handlers.send_answers(state);
             let next = self.session.turn(moved, answer, batch, reply, cx.waker());
             self.handlers.begin(cx, &self.session, &mut self.batch);
             match next {

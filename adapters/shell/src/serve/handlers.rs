@@ -27,7 +27,7 @@ use crate::serve::request::Request;
 use crate::serve::responder::Answered;
 use crate::serve::service::Service;
 use crate::serve::spawned::{Queue, RunningRequest, Spawned};
-use crate::session::{Conn, Session, Tag, Work, WorkBatch};
+use crate::session::{Session, State, Tag, Work, WorkBatch};
 use crate::work::dispatcher::Permits;
 use crate::work::seat::{Waits, is_away, seated_on_task};
 
@@ -204,9 +204,9 @@ impl Handlers {
 
     /// Sends the results of handlers. It runs under the session's lock, where no code of the program may
     /// run, not even the `drop` of one of its values: results are JSON text by now.
-    pub(crate) fn send_answers(&mut self, conn: &mut Conn) {
+    pub(crate) fn send_answers(&mut self, state: &mut State) {
         for answer in self.answers.drain(..) {
-            answer.send(conn);
+            answer.send(state);
         }
     }
 

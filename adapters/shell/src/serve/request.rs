@@ -289,28 +289,17 @@ impl Request {
         }
     }
 
-    /// Ends the subscription that the request has begun, if its answer is not a result after all: an interceptor may
-    /// have replaced it.
-    fn refuse_failed(&self, answer: &Result<Answer, OwnedError>) {
-        let sink = self.sink.get();
-        if let Some(sink) = sink.filter(|_| !matches!(answer, Ok(Answer(Some(Ok(_)))))) {
-            sink.refuse();
-        }
-    }
-
     /// Answers the request, if it was received from an inbox.
     ///
     /// # Errors
     /// Why the answer could not be sent: the peer then gets *internal error*, and the service a
     /// report. [`SendError::Closed`] or [`SendError::NotOpen`] if no answer is awaited any more.
     pub fn answer(self, answer: Result<Answer, OwnedError>) -> Result<(), SendError> {
-        self.refuse_failed(&answer);
         self.responder.answer_with(answer)
     }
 
     /// Returns the handler's answer, to be sent with the connection's next turn.
     pub(crate) fn answered(self, answer: Result<Answer, OwnedError>) -> Answered {
-        self.refuse_failed(&answer);
         Answered {
             answer: self.responder.told(answer),
             responder: self.responder,

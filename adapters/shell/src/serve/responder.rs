@@ -23,7 +23,7 @@ use crate::peer::Peer;
 use crate::serve::answer::Answer;
 use crate::serve::cancellation::Cancellation;
 use crate::serve::later_answer::{Given, LaterAnswer};
-use crate::session::{CancelFlag, Conn, Session};
+use crate::session::{CancelFlag, Conn, Session, State};
 
 const CANCELLED: &str = "cancelled";
 const PANICKED: &str = "panicked";
@@ -324,7 +324,12 @@ impl Responder {
         // Without the ticket another responder answers.
         let ticket = self.take_ticket().ok_or(SendError::NotOpen)?;
         let failures = ticket.failures();
-        let answered = self.session.answer(|conn| write(conn, ticket));
+        let answered = self.session.act(|state| {
+            let answered = write(&mut state.conn, ticket);
+            let is_result = answered.is_ok() && matches!(given, Given::Result(_));
+            state.sinks.decide(self.key, is_result);
+            answered
+        });
         self.give(match answered {
             Err(SendError::Closed | SendError::NotOpen) => Given::Instead(CANCELLED),
             Err(_) => Given::error(&failures.error()),
@@ -377,10 +382,12 @@ pub(crate) struct Answered {
 
 impl Answered {
     /// Sends the answer. It runs under the session's lock, and runs no code of the program.
-    pub(crate) fn send(mut self, conn: &mut Conn) {
+    pub(crate) fn send(mut self, state: &mut State) {
         if let Some(ticket) = self.responder.take_ticket() {
+            let sent = write(&mut state.conn, ticket, &self.answer);
             // If the connection has closed meanwhile, no answer is awaited.
-            let _ = write(conn, ticket, &self.answer);
+            let is_result = sent.is_ok() && matches!(self.answer, Ok(Answer(Some(Ok(_)))));
+            state.sinks.decide(self.responder.key, is_result);
         }
     }
 }

@@ -202,7 +202,7 @@ impl SharedHandler {
         drop(state);
         // The connection's task does not await it any more.
         if let Some(late) = answered {
-            self.session.answer(|conn| late.send(conn));
+            self.session.act(|state| late.send(state));
         }
         self.connection.wake();
     }

@@ -1,11 +1,12 @@
 //! What waits for one connection from a hub.
 
 use std::fmt;
-use std::sync::Arc;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use antiphon::pubsub::{Feed, FeedLimits, FeedLoss, Publication};
+use antiphon::pubsub::{Feed, FeedLimits, FeedLoss, Hold, Publication};
 
 use crate::lock::Lock;
 
@@ -16,15 +17,21 @@ const MAX_DRAINED: usize = 64 * 1024;
 /// session's lock or under the hub's, and under which no other is taken: so nobody who publishes takes the lock of a
 /// session.
 pub(crate) struct ConnFeed {
-    /// A number of the hub.
-    pub(crate) hub: usize,
+    hub: Weak<dyn FeedHub>,
     /// The connection's number in the hub.
     pub(crate) key: u64,
     waiting: Lock<Waiting>,
     /// How many topics the connection has subscribed to.
     topics: AtomicUsize,
-    /// Takes the connection out of the hub.
-    leave: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+/// The hub of a feed. Its lock may be taken under the session's.
+pub(crate) trait FeedHub: Send + Sync {
+    /// Takes a connection out of the hub.
+    fn leave(&self, key: u64);
+
+    /// Ends subscriptions whose request fails after all.
+    fn refuse(&self, feed: &ConnFeed, hold: Hold);
 }
 
 /// What has become of a feed.
@@ -44,20 +51,19 @@ struct Waiting {
 }
 
 impl ConnFeed {
-    pub(crate) fn new(
-        hub: usize,
-        key: u64,
-        limits: FeedLimits,
-        leave: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn new(hub: Weak<impl FeedHub + 'static>, key: u64, limits: FeedLimits) -> Self {
         let feed = Feed::new(limits);
         Self {
             hub,
             key,
             waiting: Lock::new(Waiting { feed, waker: None }),
             topics: AtomicUsize::new(0),
-            leave: Box::new(leave),
         }
+    }
+
+    /// Whether it is a feed of this hub.
+    pub(crate) fn is_of<H>(&self, hub: &H) -> bool {
+        self.hub.as_ptr().cast() == ptr::from_ref(hub)
     }
 
     /// Lends the feed.
@@ -75,11 +81,18 @@ impl ConnFeed {
     }
 
     /// Notes that an answer is in the output. Returns the waker that is to be woken without a lock.
-    pub(super) fn release(&self) -> Option<Waker> {
+    pub(super) fn release(&self, hold: Hold) -> Option<Waker> {
         let mut waiting = self.waiting.lock();
-        match waiting.feed.release() {
+        match waiting.feed.release(hold) {
             true => waiting.waker.take(),
             false => None,
+        }
+    }
+
+    /// Ends the subscriptions of a request whose answer is an error after all.
+    pub(super) fn refuse(&self, hold: Hold) {
+        if let Some(hub) = self.hub.upgrade() {
+            hub.refuse(self, hold);
         }
     }
 
@@ -117,7 +130,9 @@ impl ConnFeed {
 
     /// Ends the feed with its connection. What is lost then is not reported: the connection is, too.
     pub(super) fn end(&self) {
-        (self.leave)(self.key);
+        if let Some(hub) = self.hub.upgrade() {
+            hub.leave(self.key);
+        }
         let mut waiting = self.waiting.lock();
         let (_, waker) = (waiting.feed.close(), waiting.waker.take());
         drop(waiting);

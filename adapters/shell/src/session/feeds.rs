@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use antiphon::AnswerMark;
+use antiphon::pubsub::Hold;
+use antiphon::{AnswerMark, RequestKey};
 
 use super::{ConnFeed, Session};
 
@@ -17,15 +18,18 @@ impl Session {
         self.feed.get_or_init(make)
     }
 
-    /// Holds the publications back until the answer to a request is in the output.
-    pub(crate) fn hold_feed(&self, feed: &Arc<ConnFeed>, mark: Option<AnswerMark>) {
-        self.act(|state| match mark {
-            Some(mark) => state.sinks.hold(mark, Arc::clone(feed)),
-            None => {
-                state.wakes.extend(feed.release());
-                // The task may sleep without a waker in the feed.
-                state.rouse();
-            }
+    /// Notes that subscriptions to topics begin with the answer of `mark`; what they bring is held back until then.
+    pub(crate) fn begin_topics(
+        &self,
+        request: RequestKey,
+        mark: AnswerMark,
+        feed: &Arc<ConnFeed>,
+        hold: Option<Hold>,
+    ) {
+        self.act(|state| match hold {
+            Some(hold) => state.sinks.hold(request, mark, Arc::clone(feed), hold),
+            // There may be states of topics to which the peer had subscribed before.
+            None => drop(state.rouse()),
         });
     }
 }

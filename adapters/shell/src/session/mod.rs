@@ -60,7 +60,7 @@ use crate::runtime::{Runtime, SharedRuntime};
 use crate::work::dispatcher::{Membership, call};
 use crate::work::pool::Jobs;
 
-pub(crate) use conn_feed::ConnFeed;
+pub(crate) use conn_feed::{ConnFeed, FeedHub};
 use flows::Flows;
 pub(crate) use peer_flow::PeerFlow;
 pub(crate) use peer_stream::PeerStream;
@@ -391,9 +391,15 @@ impl Session {
         self.lock().conn.has_exited()
     }
 
-    /// Begins a drain of the connection.
+    /// Begins a drain of the connection, whose first messages unsubscribe what the program follows.
     pub(crate) fn drain(&self) {
-        self.act(|state| state.conn.drain());
+        let timeout = self.options.call_timeout;
+        self.act(|state| {
+            state.unsubscribe_topics(timeout.map(|timeout| self.now() + timeout));
+            state.conn.unsubscribe_all();
+            state.conn.unsubscribe(timeout, || Tag::Unsubscribe);
+            state.conn.drain();
+        });
     }
 
     /// Ends a connection at once, without sending anything more: its transport could not be made or

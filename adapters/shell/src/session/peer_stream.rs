@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use antiphon::{EncodeError, ErrorObject, OwnedJson, RequestKey, Style};
+use antiphon::{EncodeError, ErrorObject, OwnedJson, Style};
 
 use super::{Session, SinkKey};
 
@@ -28,17 +28,6 @@ impl PeerStream {
             style,
             id: OwnedJson::from_value(&*key.id())?,
         })
-    }
-
-    /// Notes that the answer to the request will have its id, unless the request is over already.
-    pub(crate) fn accept(&self, request: RequestKey) {
-        self.session
-            .act(|state| state.accept_sink(self.key, request));
-    }
-
-    /// Ends the subscription because the request fails: the peer does not learn of its id.
-    pub(crate) fn refuse(&self) {
-        self.session.act(|state| state.finish_sink(self.key, None));
     }
 
     /// Ends the subscription, and tells the peer why, after everything that was sent.

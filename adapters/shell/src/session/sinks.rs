@@ -14,7 +14,8 @@ use std::mem::take;
 use std::sync::Arc;
 use std::task::Waker;
 
-use antiphon::{AnswerMark, Json, OwnedJson, Style};
+use antiphon::pubsub::Hold;
+use antiphon::{AnswerMark, Json, OwnedJson, RequestKey, Style};
 
 use super::conn_feed::ConnFeed;
 
@@ -36,22 +37,42 @@ type Waiting = IntoValues<u64, Waker>;
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
     all: BTreeMap<SinkKey, Sink>,
-    /// Those whose answers are not in the output yet.
-    opening: Vec<(SinkKey, AnswerMark)>,
+    /// What begins with answers that are not in the output yet.
+    opening: Vec<Opening>,
     /// Those that have ended of which the peer is not told yet, with the params of their last notifications.
     ending: Vec<(SinkKey, Style, OwnedJson)>,
-    /// The feeds from a hub that wait for an answer.
-    held: Vec<(AnswerMark, Arc<ConnFeed>)>,
     last: u64,
     /// The number of the one who began to wait last.
     last_place: u64,
 }
 
+/// Subscriptions that begin with the answer to a request.
+#[derive(Debug)]
+struct Opening {
+    request: RequestKey,
+    mark: AnswerMark,
+    /// Whether the answer is a result; `None` while there is none. After anything else they end, and the peer hears of
+    /// nothing else.
+    is_accepted: Option<bool>,
+    what: Begun,
+}
+
+#[derive(Debug)]
+enum Begun {
+    Sink(SinkKey),
+    /// Topics of a hub.
+    Topics(Arc<ConnFeed>, Hold),
+}
+
+impl Opening {
+    fn is_of(&self, sink: SinkKey) -> bool {
+        matches!(self.what, Begun::Sink(key) if key == sink)
+    }
+}
+
 #[derive(Debug)]
 struct Sink {
     style: Style,
-    /// Whether the answer to the request has its id. Otherwise the request fails, and the peer hears of nothing else.
-    is_accepted: bool,
     is_open: bool,
     /// Those who wait until it is open, or until it ends, by their numbers.
     waiting: BTreeMap<u64, Waker>,
@@ -70,7 +91,13 @@ pub(crate) enum SinkPhase {
 
 impl Sinks {
     /// Begins a subscription, which opens with the answer of `mark`. `None` if there are `max` subscriptions.
-    pub(crate) fn begin(&mut self, mark: AnswerMark, style: Style, max: usize) -> Option<SinkKey> {
+    pub(crate) fn begin(
+        &mut self,
+        request: RequestKey,
+        mark: AnswerMark,
+        style: Style,
+        max: usize,
+    ) -> Option<SinkKey> {
         if self.len() >= max {
             return None;
         }
@@ -78,25 +105,45 @@ impl Sinks {
         let key = SinkKey(self.last);
         let sink = Sink {
             style,
-            is_accepted: false,
             is_open: false,
             waiting: BTreeMap::new(),
         };
         self.all.insert(key, sink);
-        self.opening.push((key, mark));
+        self.open_with(request, mark, Begun::Sink(key));
         Some(key)
     }
 
-    /// Notes that the answer to the request will have the id of the subscription.
-    pub(super) fn accept(&mut self, key: SinkKey) {
-        if let Some(sink) = self.all.get_mut(&key) {
-            sink.is_accepted = true;
+    /// Holds back what new subscriptions to topics bring until the answer of `mark` is in the output.
+    pub(super) fn hold(
+        &mut self,
+        request: RequestKey,
+        mark: AnswerMark,
+        feed: Arc<ConnFeed>,
+        hold: Hold,
+    ) {
+        self.open_with(request, mark, Begun::Topics(feed, hold));
+    }
+
+    fn open_with(&mut self, request: RequestKey, mark: AnswerMark, what: Begun) {
+        self.opening.push(Opening {
+            request,
+            mark,
+            is_accepted: None,
+            what,
+        });
+    }
+
+    /// Notes how a request is answered: by a result, or by anything else.
+    pub(crate) fn decide(&mut self, request: RequestKey, is_accepted: bool) {
+        let of_request = |one: &&mut Opening| one.request == request;
+        for opening in self.opening.iter_mut().filter(of_request) {
+            opening.is_accepted = Some(is_accepted);
         }
     }
 
     /// Whether a subscription waits for the answer with its id, or the peer is to be told of the end of one.
     pub(super) fn has_changes(&self) -> bool {
-        !self.opening.is_empty() || !self.ending.is_empty() || !self.held.is_empty()
+        !self.opening.is_empty() || !self.ending.is_empty()
     }
 
     /// How many subscriptions there are, with those of whose end the peer is not told yet.
@@ -104,14 +151,9 @@ impl Sinks {
         self.all.len() + self.ending.len()
     }
 
-    /// Holds a feed from a hub back until an answer is in the output.
-    pub(super) fn hold(&mut self, mark: AnswerMark, feed: Arc<ConnFeed>) {
-        self.held.push((mark, feed));
-    }
-
     /// Takes what the peer is told of the end of a subscription whose id it knows.
     pub(super) fn take_ending(&mut self) -> Option<(Style, OwnedJson)> {
-        let is_opening = |key| self.opening.iter().any(|(opening, _)| *opening == key);
+        let is_opening = |key| self.opening.iter().any(|one| one.is_of(key));
         let at = self.ending.iter().position(|(key, ..)| !is_opening(*key))?;
         let (_, style, params) = self.ending.remove(at);
         Some((style, params))
@@ -123,24 +165,32 @@ impl Sinks {
         is_answered: impl Fn(AnswerMark) -> bool,
         wakes: &mut impl Extend<Waker>,
     ) {
-        let all = &mut self.all;
-        self.opening.retain(|(key, mark)| {
-            let is_answered = is_answered(*mark);
-            if let Some(sink) = all.get_mut(key).filter(|_| is_answered) {
-                sink.is_open = sink.is_accepted;
-                wakes.extend(take(&mut sink.waiting).into_values());
-                if !sink.is_open {
-                    all.remove(key);
+        let Self {
+            all,
+            opening,
+            ending,
+            ..
+        } = self;
+        opening.retain(|one| {
+            if one.is_accepted != Some(false) && !is_answered(one.mark) {
+                return true;
+            }
+            let is_accepted = one.is_accepted == Some(true);
+            match &one.what {
+                Begun::Topics(feed, hold) if is_accepted => wakes.extend(feed.release(*hold)),
+                Begun::Topics(feed, hold) => feed.refuse(*hold),
+                Begun::Sink(key) => {
+                    if let Some(sink) = all.get_mut(key) {
+                        sink.is_open = true;
+                        wakes.extend(take(&mut sink.waiting).into_values());
+                    }
+                    if !is_accepted {
+                        all.remove(key);
+                        ending.retain(|(other, ..)| other != key);
+                    }
                 }
             }
-            !is_answered
-        });
-        self.held.retain(|(mark, feed)| {
-            let is_answered = is_answered(*mark);
-            if is_answered {
-                wakes.extend(feed.release());
-            }
-            !is_answered
+            false
         });
     }
 
@@ -179,10 +229,8 @@ impl Sinks {
     /// of those who wait for the end.
     pub(super) fn finish(&mut self, key: SinkKey, params: Option<OwnedJson>) -> Option<Waiting> {
         let sink = self.all.remove(&key)?;
-        match params.filter(|_| sink.is_accepted) {
-            Some(params) => self.ending.push((key, sink.style, params)),
-            None => self.opening.retain(|(opening, _)| *opening != key),
-        }
+        let ending = params.map(|params| (key, sink.style, params));
+        self.ending.extend(ending);
         Some(sink.waiting.into_values())
     }
 
@@ -196,7 +244,7 @@ impl Sinks {
         let same = |sink: &&Sink| sink.style.unsubscribe_method() == style.unsubscribe_method();
         let known = self.all.get(&key).filter(same);
         known.filter(|_| key.id() == text)?;
-        self.opening.retain(|(opening, _)| *opening != key);
+        self.opening.retain(|one| !one.is_of(key));
         self.all.remove(&key).map(|sink| sink.waiting.into_values())
     }
 
@@ -204,7 +252,6 @@ impl Sinks {
     pub(super) fn end_all(&mut self, wakes: &mut impl Extend<Waker>) {
         self.opening.clear();
         self.ending.clear();
-        self.held.clear();
         for (_, sink) in take(&mut self.all) {
             wakes.extend(sink.waiting.into_values());
         }

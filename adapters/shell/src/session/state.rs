@@ -303,13 +303,6 @@ impl State {
         self.sinks.wait(key, place, waker)
     }
 
-    /// Notes that the answer to a request will have the id of a subscription, if the request is still open.
-    pub(super) fn accept_sink(&mut self, key: SinkKey, request: RequestKey) {
-        if self.conn.answer_mark(request).is_some() {
-            self.sinks.accept(key);
-        }
-    }
-
     /// Takes the waker of somebody who does not wait for a subscription any more.
     pub(crate) fn leave_sink(&mut self, key: SinkKey, place: u64) -> Option<Waker> {
         self.sinks.leave(key, place)

@@ -34,6 +34,14 @@ impl State {
         }
     }
 
+    /// Unsubscribes all topics, before a clean end.
+    pub(super) fn unsubscribe_topics(&mut self, deadline: Option<Instant>) {
+        if let Some(topics) = &mut self.topics {
+            topics.unsubscribed.extend(topics.streams.patterns());
+            self.turn_topics(deadline);
+        }
+    }
+
     /// Gives the publications that have come to their streams, and unsubscribes where nobody reads any more.
     #[cold]
     pub(super) fn turn_topics(&mut self, deadline: Option<Instant>) {

@@ -9,7 +9,7 @@ use antiphon::pubsub::{FeedLoss, Publication};
 use antiphon::session::{Fault, Report};
 use antiphon::{CloseReason, Instant, SendError};
 
-use super::{Conn, ConnFeed, Session, State, Work, is_gone};
+use super::{ConnFeed, Session, State, Work, is_gone};
 use crate::fault::ChildExited;
 
 /// Why a connection is closed whose feed has overflowed.
@@ -106,7 +106,7 @@ impl Session {
     pub(crate) fn turn(
         &self,
         moved: Moved<'_>,
-        answer: impl FnOnce(&mut Conn),
+        answer: impl FnOnce(&mut State),
         batch: &mut WorkBatch,
         output: &mut Vec<u8>,
         waker: &Waker,
@@ -126,7 +126,7 @@ impl Session {
         _before = state.sleeper.take();
         state.conn.handle_time(now);
         state.take_sent(&sent, now);
-        answer(&mut state.conn);
+        answer(&mut state);
         state.take_input(&input);
         if is_drained {
             state.conn.handle_timeout(now);

@@ -11,25 +11,25 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Waker;
 
 use antiphon::pubsub::{
-    FeedLimits, InvalidTopic, Pattern, Publication, PublishError, TopicMethod, TopicRequest,
+    FeedLimits, Hold, InvalidTopic, Pattern, Publication, PublishError, TopicMethod, TopicRequest,
     TopicSettings, Topics,
 };
+use antiphon::service::Later;
 use antiphon::{Internal, OwnedError, OwnedJson, Payload, RequestKey};
 use serde::Serialize;
 
-use crate::guard::{Contained, caught, contained};
+use crate::guard::{caught, contained};
 use crate::lock::Lock;
-use crate::serve::answer::Answer;
-use crate::serve::cancellation::Cancellation;
 use crate::serve::request::Request;
-use crate::session::{ConnFeed, Session};
+use crate::session::{ConnFeed, FeedHub, Session};
 use crate::streams::sink::can_push;
+use crate::text::Text;
 
 /// Publishes values under topics such as `stock.prices.ACME` to the peers that have subscribed to them, by their
 /// names or by patterns such as `stock.prices.*` and `stock.>`. Clones are the same hub; publish from any task or
@@ -92,7 +92,9 @@ impl HubConfig {
         self
     }
 
-    /// Adds a check that may wait: until a permission was looked up, for example.
+    /// Adds a check that may wait: until a permission was looked up, for example. Meanwhile the request counts as one
+    /// that runs, and a [`handler_timeout`](crate::Routes::handler_timeout) of the router limits it. The check is dropped
+    /// if the request is cancelled or its connection ends. On threads the connection waits for it.
     #[must_use]
     pub fn check_async<F>(
         mut self,
@@ -240,10 +242,10 @@ impl Hub {
             accepted
         };
         let profile = session.dialect().error_profile;
-        let answer = accepted.map_err(|why| why.error(profile).into_owned())?;
-        if is_subscribe {
+        let (answer, hold) = accepted.map_err(|why| why.error(profile).into_owned())?;
+        if let Some(mark) = mark.filter(|_| is_subscribe) {
             self.push_first(session, &feed, &topics);
-            session.hold_feed(&feed, mark);
+            session.begin_topics(request, mark, &feed, hold);
         }
         Ok(answer)
     }
@@ -272,19 +274,18 @@ impl Hub {
     /// Returns the feed of a connection, which joins the hub with its first subscription.
     fn feed_of(&self, session: &Session) -> Result<Arc<ConnFeed>, OwnedError> {
         let hub = Arc::downgrade(&self.0);
-        let number = hub.as_ptr() as usize;
         let make = || {
             let mut state = self.0.state.lock();
             state.last += 1;
             let key = state.last;
-            let leave = move |key| leave(&hub, key);
-            let feed = Arc::new(ConnFeed::new(number, key, self.0.config.feeds, leave));
+            let feed = ConnFeed::new(hub.clone(), key, self.0.config.feeds);
+            let feed = Arc::new(feed);
             state.topics.add_connection(key);
             state.feeds.insert(key, Arc::clone(&feed));
             feed
         };
         let feed = session.feed_or(make);
-        match feed.hub == number {
+        match feed.is_of(&*self.0) {
             true => Ok(Arc::clone(feed)),
             false => Err("the connection has subscribed to another hub").internal(),
         }
@@ -296,99 +297,65 @@ thread_local! {
     static WOKEN: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-/// Takes a connection out of its hub.
-fn leave(hub: &Weak<Inner>, key: u64) {
-    if let Some(hub) = hub.upgrade() {
-        let mut state = hub.state.lock();
+impl FeedHub for Inner {
+    fn leave(&self, key: u64) {
+        let mut state = self.state.lock();
         state.topics.remove_connection(key);
         let feed = state.feeds.remove(&key);
         drop(state);
         drop(feed);
     }
+
+    fn refuse(&self, feed: &ConnFeed, hold: Hold) {
+        let topics = &mut self.state.lock().topics;
+        feed.with(|waiting| topics.refuse(feed.key, hold, waiting));
+        feed.set_topics(topics.subscriptions_of(feed.key));
+    }
+}
+
+/// The answer to a call of one of the methods about topics.
+pub(crate) enum TopicAnswer {
+    Now(OwnedJson),
+    /// The checks wait.
+    Later(Later<'static, Text>),
 }
 
 impl Hub {
-    /// Answers a call of one of the methods about topics.
-    pub(crate) fn serve(
+    /// Serves a call of one of the methods about topics.
+    pub(crate) fn begin(
         &self,
         request: &Request,
         method: TopicMethod,
-    ) -> Result<Answer, OwnedError> {
-        let session = request.responder.session();
+    ) -> Result<TopicAnswer, OwnedError> {
         if !can_push(request) {
             return Err(request.unknown_method());
         }
         let settings = self.0.config.topics;
         let asked = TopicRequest::parse(method, request.raw_params(), &settings)?;
-        let check = self
-            .0
-            .config
-            .check
-            .as_ref()
-            .filter(|_| asked.is_subscribe());
-        match check {
+        let (session, key) = (request.responder.session(), request.key());
+        let topics = asked.topics().iter().map(Pattern::as_str);
+        let check = self.0.config.check.as_ref();
+        match check.filter(|_| asked.is_subscribe()) {
             None => {}
             Some(Check::AtOnce(check)) => {
-                for topic in asked.topics() {
-                    check(request, topic.as_str())?;
+                for topic in topics {
+                    check(request, topic)?;
                 }
             }
             Some(Check::Later(check)) => {
-                let topics = asked.topics().iter();
-                let checks: Vec<Decided> =
-                    topics.map(|topic| check(request, topic.as_str())).collect();
-                self.accept_later(request, asked, checks);
-                return Ok(Answer::deferred());
+                let checks: Vec<Decided> = topics.map(|topic| check(request, topic)).collect();
+                let (hub, session) = (self.clone(), Arc::clone(session));
+                return Ok(TopicAnswer::Later(Box::pin(async move {
+                    for check in checks {
+                        check.await?;
+                    }
+                    let answer = hub.accept(&session, key, asked)?;
+                    Ok(Text::from(Vec::from(answer.as_str())))
+                })));
             }
         }
-        let answer = self.accept(session, request.key(), asked)?;
-        Ok(Answer::new(answer.as_json()))
+        self.accept(session, key, asked).map(TopicAnswer::Now)
     }
-
-    /// Does what a request asks for, once all checks have passed.
-    fn accept_later(&self, request: &Request, asked: TopicRequest, checks: Vec<Decided>) {
-        let (hub, reply) = (self.clone(), request.defer());
-        let session = Arc::clone(reply.session());
-        let task = async move {
-            let session = Arc::clone(reply.session());
-            let sent = match decided(&session, reply.cancellation(), checks).await {
-                // It is cancelled, or a check has panicked: dropping the responder answers that.
-                None => return,
-                Some(decided) => decided.and_then(|()| hub.accept(&session, reply.key(), asked)),
-            };
-            // If the connection has ended meanwhile, no answer is awaited.
-            let _ = match sent {
-                Ok(answer) => reply.ok(answer.as_json()),
-                Err(error) => reply.err(&error.as_error()),
-            };
-        };
-        session.runtime().spawn(Box::pin(task));
-    }
-}
-
-/// Awaits checks, one after another. `None` if the request is cancelled before, its connection ends, or a check panics,
-/// which is reported.
-async fn decided(
-    session: &Session,
-    mut cancelled: Cancellation,
-    checks: Vec<Decided>,
-) -> Option<Result<(), OwnedError>> {
-    for check in checks {
-        let mut check = Contained::new(check, None::<Arc<Session>>);
-        let step = |cx: &mut Context<'_>| {
-            if Pin::new(&mut cancelled).poll(cx).is_ready() {
-                return Poll::Ready(None);
-            }
-            match contained(Some(session), || check.as_mut().poll(cx)) {
-                Some(polled) => polled.map(Some),
-                None => Poll::Ready(None),
-            }
-        };
-        if let Err(error) = poll_fn(step).await? {
-            return Some(Err(error));
-        }
-    }
-    Some(Ok(()))
 }
 
 impl Default for Hub {

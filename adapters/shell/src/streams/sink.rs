@@ -260,7 +260,7 @@ pub(crate) fn subscribe(request: &Request, style: Style) -> Result<Request, Owne
     let max = session.options().max_subscriptions.saturating_sub(topics);
     let begun = session.act(|state| {
         let mark = state.conn.answer_mark(request.key())?;
-        state.sinks.begin(mark, style, max)
+        state.sinks.begin(request.key(), mark, style, max)
     });
     let Some(key) = begun else {
         let profile = session.dialect().error_profile;
@@ -285,8 +285,6 @@ pub(crate) fn sustain(request: &Request, mut events: Later<'static, Text>) -> Re
     };
     let session = Arc::clone(&stream.session);
     if begin(&session, &mut events)? {
-        // It may end before the answer is written, and the peer is to be told of that.
-        stream.accept(request.key());
         session.runtime().spawn(Box::pin(sustained(stream, events)));
     }
     Ok(())

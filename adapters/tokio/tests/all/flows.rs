@@ -173,7 +173,7 @@ async fn a_producer_that_fails_tells_why() {
     raw.hear_nothing().await;
 }
 
-// FLO-12: the peer may have 64 flows, and 64 waiting pulls hold up no call.
+// FLO-12, STREAMS §5: pulls as ordinary requests. The peer may have 64 flows.
 #[tokio::test]
 async fn waiting_pulls_hold_up_neither_calls_nor_a_shutdown() {
     let (_items, mut is_dropped, router) = from_channel();

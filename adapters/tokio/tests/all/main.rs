@@ -1,5 +1,7 @@
 //! The adapter for tokio, which also stands for what all runtimes on tasks share.
 
+mod bad_days;
+mod clean_close;
 mod client_examples;
 mod clients;
 mod configuration;
@@ -26,6 +28,7 @@ mod server_subscriptions;
 mod service;
 mod services;
 mod short_examples;
+mod stream_answers;
 mod stream_faults;
 mod streams;
 mod subscriptions;

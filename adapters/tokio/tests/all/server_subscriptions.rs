@@ -65,7 +65,7 @@ async fn events_follow_the_answer_and_the_end_follows_them() {
     raw.hear_nothing().await;
 }
 
-// USE-15: a task that sends before its answer is committed would send into the batch's middle.
+// USE-15, STREAMS §5: a spawned task for each subscription, answered later, would send into the middle of the batch.
 #[tokio::test]
 async fn a_subscribe_in_a_batch_whose_other_member_waits() {
     let go = Arc::new(Notify::new());
@@ -160,7 +160,7 @@ async fn the_257th_subscription_is_refused() {
         .await;
 }
 
-// USE-15: a hundred open subscriptions hold no place of a request, and no shutdown.
+// USE-15, STREAMS §5: a spawned task for each subscription. A hundred hold no place of a request, and no shutdown.
 #[tokio::test]
 async fn open_subscriptions_hold_up_neither_calls_nor_a_shutdown() {
     let (_events, router) = from_channel();

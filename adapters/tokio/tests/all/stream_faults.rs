@@ -167,7 +167,10 @@ async fn states_do_not_pile_up_behind_an_open_batch() {
         subscribe(&mut raw, "a").await;
     }
     for number in 0..10 {
-        subscribe(&mut raw, &format!("b.{number}")).await;
+        let topic = format!("b.{number}");
+        subscribe(&mut raw, &topic).await;
+        raw.hear(&[&publication(&topic, &format!("\"state of {topic}\""))])
+            .await;
         raw.say(&format!(
             r#"{{"jsonrpc":"2.0","method":"rpc.unsubscribe","params":["b.{number}"],"id":2}}"#
         ))

@@ -109,7 +109,7 @@ pub(crate) async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }
 
-// USE-15
+// USE-15, STREAMS §5: a map of handlers that is filled after the `.await` of the subscribe call
 #[tokio::test(start_paused = true)]
 async fn an_answer_and_three_events_in_one_read_lose_nothing() {
     let read: String = [answer(1, "\"0xa\"")]
@@ -383,7 +383,7 @@ async fn an_id_that_is_used_again_after_a_reconnect_belongs_to_the_stream_that_h
     assert_eq!(next(&mut two, 1).await, ["21"]);
 }
 
-// USE-15
+// USE-15, STREAMS §5: resubscribing everything, silently
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_did_not_opt_in_ends_with_its_connection() {
     let (client, mut server) = client().await;
@@ -406,7 +406,7 @@ async fn a_stream_that_did_not_opt_in_ends_with_its_connection() {
     assert!(!node.has_line().await);
 }
 
-// USE-15
+// USE-15, STREAMS §5: resubscribing everything, silently
 #[tokio::test(start_paused = true)]
 async fn a_follower_of_a_node_that_restarts_ten_times_is_told_each_gap() {
     let (client, mut server) = client().await;

@@ -115,7 +115,7 @@ async fn the_run_of_the_example() {
     assert_eq!(hub.publish("a.b.c", &6).unwrap(), 0);
 }
 
-// PUB-03: an event before the answer would name a topic that the peer does not know of yet.
+// PUB-03, STREAMS §5: an event before the answer would name a topic that the peer does not know of yet.
 #[tokio::test]
 async fn a_topic_in_a_batch_whose_other_member_waits() {
     let (hub, go) = (Hub::new(), Arc::new(Notify::new()));
@@ -449,7 +449,7 @@ async fn a_client_reads_topics_as_streams() {
     client.call::<String>("ping", ()).await.unwrap();
 }
 
-// USE-15: answer and three publications in one read lose nothing; what has another type is told in its place.
+// USE-15, STREAMS §5: a map of handlers that is filled after the `.await`. What has another type is told in its place.
 #[tokio::test]
 async fn publications_in_the_read_of_the_answer_arrive() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -37,6 +37,11 @@ impl Lines {
         }
     }
 
+    /// Ends the connection as the crash of a machine does: without an orderly end.
+    pub(crate) fn vanish(self) {
+        self.stream.set_zero_linger().unwrap();
+    }
+
     /// The address of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.stream.peer_addr().unwrap()
@@ -72,6 +77,14 @@ impl Lines {
                 other => line.push(other),
             }
         }
+    }
+
+    /// Reads until the peer ends the stream.
+    pub(crate) async fn hear_rest(&mut self) -> String {
+        let mut rest = String::new();
+        let read = timeout(PATIENCE, self.stream.read_to_string(&mut rest)).await;
+        read.expect("the end in time").unwrap();
+        rest
     }
 
     /// Nothing more has been sent: the answer to a call comes next.
