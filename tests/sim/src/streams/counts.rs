@@ -16,6 +16,7 @@ pub const CATALOGUE: &[&str] = &[
     "topics: subscribed",
     "topics: subscribed in a batch with a slow member",
     "topics: publication waits for a slow member",
+    "topics: publication overtakes one that waits",
     "topics: answer and publication in one read",
     "topics: unsubscribed",
     "topics: unsubscribe with publications in flight",

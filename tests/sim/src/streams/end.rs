@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use antiphon::flow::Pull;
-use antiphon::pubsub::{Pattern, TopicStreams};
+use antiphon::pubsub::{Hold, Pattern, TopicStreams};
 use antiphon::session::{Session, Ticket, Wire};
 use antiphon::{AnswerMark, Instant};
 use antiphon_test_support::random::Random;
@@ -66,7 +66,7 @@ pub(super) struct End {
     pub(super) free: [Vec<String>; 2],
     pub(super) last_id: [u32; 2],
     /// The answers that hold the feed.
-    pub(super) holds: Vec<AnswerMark>,
+    pub(super) holds: Vec<(AnswerMark, Hold)>,
     pub(super) has_left: bool,
 
     // The client.

@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use antiphon::pubsub::{
-    Feed, FeedLimits, FeedOverflow, Pattern, Publication, SubscribeError, TopicRequest,
+    Feed, FeedLimits, FeedOverflow, Hold, Pattern, Publication, SubscribeError, TopicRequest,
     TopicSettings, Topics,
 };
 use antiphon::{Json, OwnedJson};
@@ -39,7 +39,8 @@ struct Member {
     /// The second account.
     patterns: BTreeSet<Pattern>,
     waiting: VecDeque<Waiting>,
-    held: usize,
+    /// The new patterns of each request whose answer is not sent.
+    holds: Vec<(Hold, BTreeSet<Pattern>)>,
     lost: u64,
     has_overflowed: bool,
 }
@@ -52,6 +53,8 @@ struct Waiting {
     bytes: usize,
     /// It is the state of a topic, for a new subscription.
     is_first: bool,
+    /// It has come while it had to wait for the answer to a subscribe, and has to still.
+    is_held: bool,
 }
 
 /// What a server does after it has drained a feed.
@@ -83,7 +86,7 @@ impl Hub {
             limits,
             patterns: BTreeSet::new(),
             waiting: VecDeque::new(),
-            held: 0,
+            holds: Vec::new(),
             lost: 0,
             has_overflowed: false,
         };
@@ -170,7 +173,7 @@ impl Hub {
         request: TopicRequest,
         others: usize,
         counts: &mut Counts,
-    ) -> Result<Result<OwnedJson, SubscribeError>, Broken> {
+    ) -> Result<Result<(OwnedJson, Option<Hold>), SubscribeError>, Broken> {
         let (topics, is_subscribe) = (request.topics().to_vec(), request.is_subscribe());
         let settings = *self.topics.settings();
         let most = match self.plant {
@@ -196,7 +199,6 @@ impl Hub {
                 || wanted.len() + others <= most && all + more <= settings.max_subscriptions;
             if is_within {
                 member.patterns = wanted;
-                member.held += 1;
             }
             is_within
         } else {
@@ -210,6 +212,10 @@ impl Hub {
                 .map(|topic| (*topic, member.copies(&settings, topic)))
                 .collect();
             member.unsubscribe(&ended, &left);
+            for (_, patterns) in &mut member.holds {
+                patterns.retain(|pattern| !ended.contains(pattern));
+            }
+            member.let_go();
             if member.waiting.len() < waited {
                 counts.add("topics: unsubscribe drops what waits");
             }
@@ -219,7 +225,13 @@ impl Hub {
         Check::LimitsHeld.that(accepted.is_ok() == is_expected, || {
             format!("{topics:?} to {before:?} and {others} others, of {all}: {accepted:?}")
         })?;
-        if accepted.is_err() {
+        if let Ok((_, hold)) = &accepted {
+            let new: BTreeSet<Pattern> = member.patterns.difference(&before).cloned().collect();
+            Check::HubOrder.that(hold.is_some() != new.is_empty(), || {
+                format!("{hold:?} for {new:?}")
+            })?;
+            member.holds.extend(hold.map(|hold| (hold, new)));
+        } else {
             counts.add(match accepted {
                 Err(SubscribeError::HubLimit) => "topics: limit of the hub",
                 _ => "topics: limit of a connection",
@@ -253,6 +265,7 @@ impl Hub {
                 // Its size decides nothing that is checked here.
                 bytes: format!(r#"{{"topic":"{topic}","data":[{number},""]}}"#).len(),
                 is_first: true,
+                is_held: is_held(&member.holds, topic),
             });
         }
         member.agrees()
@@ -265,10 +278,11 @@ impl Hub {
     }
 
     /// The answer to a subscribe is in the output, or never will be.
-    pub(super) fn release(&mut self, key: u64) {
+    pub(super) fn release(&mut self, key: u64, hold: Hold) {
         if let Some(member) = self.members.get_mut(&key) {
-            member.feed.release();
-            member.held = member.held.saturating_sub(1);
+            member.feed.release(hold);
+            member.holds.retain(|(other, _)| *other != hold);
+            member.let_go();
         }
     }
 
@@ -283,23 +297,22 @@ impl Hub {
             return Ok(Drained::default());
         };
         let (mut checked, mut is_first) = (Ok(()), true);
-        let (waiting, held) = (&mut member.waiting, member.held);
+        let (waiting, holds) = (&mut member.waiting, &member.holds);
         let mut space = max_bytes;
         member.feed.drain(max_bytes, |publication| {
             let number = skim::mark(publication.params().as_bytes());
-            let next = waiting.front().copied();
-            let is_right = held == 0
-                && number == next.map(|next| next.number)
-                && (is_first || publication.bytes() <= space);
+            let at = waiting.iter().position(|one| !one.is_held);
+            let next = at.map(|at| waiting[at].number);
+            let is_right = number == next && (is_first || publication.bytes() <= space);
             if checked.is_ok() && !is_right {
-                let why = format!("{number:?} leaves, not {next:?}; {held} answers are awaited");
+                let why = format!("{number:?} leaves, not {next:?}; {holds:?} are held");
                 checked = Err(Check::HubOrder.broken(why));
             }
             let is_sent = send(publication);
             if is_sent {
                 space = space.saturating_sub(publication.bytes());
                 is_first = false;
-                waiting.pop_front();
+                at.and_then(|at| waiting.remove(at));
             }
             is_sent
         });
@@ -319,6 +332,14 @@ impl Hub {
         Ok(Drained {
             lost: told,
             has_overflowed: member.has_overflowed,
+        })
+    }
+
+    /// Whether a connection gets publications that wait for an answer, and others that do not.
+    pub(super) fn overtakes(&self, key: u64) -> bool {
+        self.members.get(&key).is_some_and(|member| {
+            let held = member.waiting.iter().filter(|one| one.is_held).count();
+            held > 0 && held < member.waiting.len()
         })
     }
 
@@ -375,7 +396,15 @@ impl Member {
             topic,
             bytes,
             is_first: false,
+            is_held: is_held(&self.holds, topic),
         });
+    }
+
+    /// An answer has left, or a subscription has ended: what waited for nothing else may leave.
+    fn let_go(&mut self) {
+        for one in &mut self.waiting {
+            one.is_held &= is_held(&self.holds, one.topic);
+        }
     }
 
     /// Removes what only ended subscriptions have brought. `left` says how often each topic still comes.
@@ -407,6 +436,12 @@ impl Member {
             format!("{len} wait, {bytes} bytes, not {:?}", self.waiting)
         })
     }
+}
+
+/// Whether a topic waits for the answer to a subscribe.
+fn is_held(holds: &[(Hold, BTreeSet<Pattern>)], topic: &str) -> bool {
+    let mut patterns = holds.iter().flat_map(|(_, patterns)| patterns);
+    patterns.any(|pattern| pattern.matches(topic))
 }
 
 /// The number of an event.

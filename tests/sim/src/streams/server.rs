@@ -143,8 +143,8 @@ impl World {
         let patterns = request.topics().to_vec();
         let waited = hub.last_waiting(key);
         let accepted = hub.accept(key, request, server.subs.len(), counts)?;
-        let answer = match accepted {
-            Ok(answer) => answer,
+        let (answer, hold) = match accepted {
+            Ok(accepted) => accepted,
             Err(why) => {
                 let error = why.error(ErrorProfile::Antiphon);
                 let _ = server.session.respond_err(ticket, &error);
@@ -160,7 +160,7 @@ impl World {
         }
         if is_subscribe {
             counts.add("topics: subscribed");
-            server.holds.push(mark);
+            server.holds.extend(hold.map(|hold| (mark, hold)));
             let states = TOPICS.iter().filter(|topic| {
                 patterns.len() == 1 && patterns[0].as_str() == **topic && step % 3 == 0
             });
@@ -170,8 +170,9 @@ impl World {
                 hub.push_first(key, step, topic)?;
             }
             if self.plant == Some(Plant::ReleasedEarly) {
-                server.holds.pop();
-                hub.release(key);
+                if let Some((_, hold)) = server.holds.pop() {
+                    hub.release(key, hold);
+                }
             }
         } else {
             counts.add("topics: unsubscribed");
@@ -358,6 +359,9 @@ impl World {
         let before = hub.waiting(key);
         if before > 0 && !server.holds.is_empty() {
             counts.add("topics: publication waits for a slow member");
+            if hub.overtakes(key) {
+                counts.add("topics: publication overtakes one that waits");
+            }
         }
         let session = &mut server.session;
         let (plant, mut kept) = (self.plant, None);
@@ -419,13 +423,14 @@ impl World {
         for sub in &mut server.subs {
             sub.is_open = sub.is_open || session.is_answered(sub.mark);
         }
-        let before = server.holds.len();
-        server
-            .holds
-            .retain(|mark| is_kept || !session.is_answered(*mark));
-        for _ in server.holds.len()..before {
-            self.hub.release(*key);
-        }
+        let hub = &mut self.hub;
+        server.holds.retain(|(mark, hold)| {
+            let is_answered = session.is_answered(*mark) && !is_kept;
+            if is_answered {
+                hub.release(*key, *hold);
+            }
+            !is_answered
+        });
         Ok(())
     }
 }

@@ -50,6 +50,9 @@ pub(super) struct WireBook {
     /// The last publication, how often it has left, and how often it may. A copy that follows another may leave
     /// although one of its two subscriptions has ended in between: nothing says which of them it was for.
     last: (u64, usize, usize),
+    /// The last publication of each topic. Those of one topic keep their order; one that waits for the answer to a
+    /// subscribe does not hold up other topics.
+    last_of_topic: BTreeMap<String, u64>,
     seen: BTreeSet<u64>,
     /// States of topics, which are as new as their subscription.
     pub(super) firsts: BTreeSet<u64>,
@@ -67,6 +70,7 @@ impl WireBook {
             opened: BTreeSet::new(),
             ended: BTreeSet::new(),
             last: (0, 0, 0),
+            last_of_topic: BTreeMap::new(),
             seen: BTreeSet::new(),
             firsts: BTreeSet::new(),
             last_of: BTreeMap::new(),
@@ -136,7 +140,10 @@ impl WireBook {
         Check::DeliveredOnce.that(times <= most && !is_again, || {
             format!("{number} of {topic} leaves again, {most} times at most")
         })?;
-        Check::HubOrder.that(number >= last, || format!("{number} leaves after {last}"))
+        let last = self.last_of_topic.insert(topic.to_owned(), number);
+        Check::HubOrder.that(last.is_none_or(|last| number >= last), || {
+            format!("{number} of {topic} leaves after {last:?}")
+        })
     }
 
     fn event(&mut self, number: u64, event: Made, key: u64, item: &Item) -> Checked {
