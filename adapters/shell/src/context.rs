@@ -3,9 +3,11 @@
 //! Values that may be secrets (headers, cookies, certificates) can be read by handlers, and never
 //! appear in debug output.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -50,6 +52,8 @@ pub struct Context {
     pub alpn_protocol: Option<Vec<u8>>,
     /// The negotiated subprotocol, over WebSocket.
     pub subprotocol: Option<String>,
+    /// What the check of a web server has found out: see [`extension`](Self::extension).
+    extension: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Context {
@@ -63,6 +67,17 @@ impl Context {
         // Number 0 is not used: it says that a connection has no number.
         let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         self.connection = number.wrapping_add(1).max(1);
+    }
+
+    /// The value of type `T` that the check of a web server has returned when it let the request in: who is there.
+    /// Handlers get it as an [`Extension`](crate::Extension), too.
+    pub fn extension<T: Any>(&self) -> Option<&T> {
+        self.extension.as_deref()?.downcast_ref()
+    }
+
+    /// Sets the value of [`extension`](Self::extension).
+    pub fn set_extension(&mut self, value: Arc<dyn Any + Send + Sync>) {
+        self.extension = Some(value);
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].

@@ -34,7 +34,7 @@ mod connect;
 mod send;
 mod service;
 
-pub use antiphon::http::{Cors, HttpAnswer, HttpRules, ReplyError, StatusScope, Statuses};
+pub use antiphon::http::{Cors, HttpAnswer, WebRules, ReplyError, StatusScope, Statuses};
 pub use antiphon_net::http::{
     HttpConfig, HttpError, HttpReply, HttpRequest, HttpResponse, HttpUrl,
 };

@@ -85,7 +85,7 @@ impl<S: Service> Endpoint<S> {
     /// is known of the request, for the rules and for the handlers: it must have the target and
     /// **every** header, `host` included (in HTTP/2 that is the authority of the URI). For the
     /// rules a missing header is absent, so the request of a web page of another origin would look
-    /// like that of a program; without a target, the paths of the rules are not checked. Set
+    /// like that of a program; without a target, no path of the rules is met. Set
     /// `peer_addr` too: handlers, checks and logs have no other address of the client. Route every
     /// HTTP method to this function: a browser sends OPTIONS before it sends a request of a page of
     /// an allowed origin. Dropping the future cancels the handlers.
@@ -98,11 +98,7 @@ impl<S: Service> Endpoint<S> {
         let target = seen.target.as_deref();
         let head = fields.head(method, target.unwrap_or_default());
         let HttpConfig { connection, rules } = self.options();
-        let verdict = match target {
-            Some(_) => rules.judge(&connection.config, &head),
-            None => rules.judge_routed(&connection.config, &head),
-        };
-        if let Verdict::Answer(answer) = verdict {
+        if let Verdict::Answer(answer) = rules.judge(&connection.config, &head) {
             return answer;
         }
         let body = match body.len() > connection.config.limits.max_message_bytes {

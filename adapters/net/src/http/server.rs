@@ -11,7 +11,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use antiphon::LimitReached;
-use antiphon::http::HttpRules;
+use antiphon::http::WebRules;
 use antiphon::session::Report;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -54,7 +54,7 @@ impl<S: Service> Protocol for Endpoint<S> {
 
 /// Serves one connection, with any number of requests one after the other, until either side ends
 /// it. If it `is_refused`, it is beyond the limit: every request gets the answer of
-/// [`HttpRules::too_many_connections`].
+/// [`WebRules::too_many_connections`].
 async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
@@ -118,7 +118,7 @@ async fn serve_connection<S: Service>(
     }
 }
 
-fn builder(rules: &HttpRules) -> Builder {
+fn builder(rules: &WebRules) -> Builder {
     let mut builder = Builder::new();
     builder
         .max_headers(rules.max_headers)

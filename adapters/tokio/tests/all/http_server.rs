@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Echo, Raw, Served, call, post};
-use antiphon::{Config, http::HttpRules};
+use antiphon::{Config, http::WebRules};
 use antiphon_tokio::http::{Cors, HttpConfig, endpoint};
 use antiphon_tokio::{Answer, ConnectionConfig, OwnedError, Peer, Request, Service};
 use tokio::time::{Instant, sleep, timeout};
@@ -148,14 +148,14 @@ async fn an_exchange_knows_nothing_of_the_one_before_it() {
 // HTP-02
 #[tokio::test(start_paused = true)]
 async fn statuses_follow_the_rules() {
-    let served = serve(options().with_rules(HttpRules::mcp()));
+    let served = serve(options().with_rules(WebRules::mcp()));
     let reply = served
         .connect(4096)
         .post(r#"{"jsonrpc":"2.0","method":"log"}"#)
         .await;
     assert_eq!(reply.status, 202);
     let served =
-        serve(HttpConfig::from(Config::bitcoin_legacy()).with_rules(HttpRules::bitcoin_legacy()));
+        serve(HttpConfig::from(Config::bitcoin_legacy()).with_rules(WebRules::bitcoin_legacy()));
     let mut raw = served.connect(4096);
     for (body, status) in [
         (r#"{"method":"nobody","params":[],"id":1}"#, 404),
@@ -174,7 +174,7 @@ async fn statuses_follow_the_rules() {
 // HTP-04 SEC-08
 #[tokio::test(start_paused = true)]
 async fn what_is_no_message_is_refused_by_its_head() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.paths.push("/rpc".into());
     rules.origins.push("https://app.example".into());
     rules.cors = Some(Cors::new());
@@ -332,7 +332,7 @@ async fn a_body_over_the_limit_is_answered_and_cut_off() {
 // HTP-04 SEC-10
 #[tokio::test(start_paused = true)]
 async fn a_head_over_its_limits_is_answered_431() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.max_header_bytes = 2000;
     rules.max_headers = 10;
     let served = serve(options().with_rules(rules));

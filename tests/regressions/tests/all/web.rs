@@ -274,7 +274,7 @@ fn a_preset_over_http_did_not_choose_its_statuses() {
         assert_eq!(answered(&server, HOST, fail).0, 500, "{on:?}");
         // Rules that the program has chosen stay.
         let mcp = HttpConfig::new(Config::mcp(McpRevision::V2025_11_25));
-        let server = http(on, mcp.with_rules(antiphon::http::HttpRules::new()));
+        let server = http(on, mcp.with_rules(antiphon::http::WebRules::new()));
         assert_eq!(answered(&server, HOST, note).0, 204, "{on:?}");
     }
 }
@@ -394,7 +394,7 @@ fn hosts_that_are_listed_let_in_pages_of_the_servers_own() {
     options.rules.hosts.push("app.example".into());
     options.rules.cors = Some(Cors::new());
     let mut route = WebSocketConfig::server();
-    route.rules.hosts.push("app.example".into());
+    route.web.hosts.push("app.example".into());
     for on in EVERYWHERE {
         let web = http(on, options.clone());
         let plain = ConnectionConfig::from(Config::new());
