@@ -1,4 +1,4 @@
-//! A service over HTTP.
+//! One request of a web server: judged, and answered by a page or a service.
 //!
 //! The rules for requests and answers are in [`antiphon::http`]; this module only reads a request,
 //! within a time limit and a size limit.
@@ -11,6 +11,8 @@ use std::task::Poll;
 
 use antiphon::Input;
 use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
+#[cfg(feature = "websocket")]
+use antiphon::session::Handshake;
 use antiphon::session::Report;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,8 +22,17 @@ use hyper::{Request, Response, StatusCode, Version};
 
 use super::options::HttpConfig;
 use super::phases::Phases;
+use super::web::{Door, Web, contained};
+use crate::server::Ending;
+#[cfg(feature = "websocket")]
+use crate::server::serve_until;
+#[cfg(feature = "websocket")]
+use crate::websocket::WebSocketConfig;
+#[cfg(feature = "websocket")]
+use antiphon_shell::drive_accepted;
 use antiphon_shell::{
-    ConnectionConfig, Context, Lost, Service, SharedRuntime, caught, exchange, exchange_peer, until,
+    ConnectionConfig, Context, Io, Lost, Service, SharedRuntime, Task, caught, exchange,
+    exchange_peer, until,
 };
 
 /// A service over HTTP. Clones are the same endpoint.
@@ -35,10 +46,32 @@ pub struct Endpoint<S> {
 
 struct SharedEndpoint<S> {
     options: HttpConfig,
-    service: Arc<S>,
+    /// Makes the service of an exchange.
+    make: Box<dyn Fn(&Context) -> Arc<S> + Send + Sync>,
     runtime: SharedRuntime,
     /// The options of an exchange.
     exchange: Arc<ConnectionConfig>,
+    door: Door,
+    /// `None` where only HTTP is served.
+    #[cfg(feature = "websocket")]
+    upgrades: Option<Upgrades>,
+}
+
+/// What serves WebSockets.
+#[cfg(feature = "websocket")]
+struct Upgrades {
+    websocket: WebSocketConfig,
+    serve: Box<dyn Fn(Box<dyn Io>, Context, Ending) -> Option<Task> + Send + Sync>,
+}
+
+/// What is to be done with a request whose head was judged.
+enum Entry {
+    Answer(HttpAnswer),
+    /// Its body is read, if it is not larger than the limit.
+    Message(Context, Option<u64>),
+    /// A WebSocket begins after this answer.
+    #[cfg(feature = "websocket")]
+    Upgrade(HttpAnswer, Context),
 }
 
 impl<S: Service> Endpoint<S> {
@@ -52,18 +85,68 @@ impl<S: Service> Endpoint<S> {
         service: S,
         runtime: impl Into<SharedRuntime>,
     ) -> Self {
-        let options = options.into();
-        let mut exchange = options.connection.clone();
-        exchange.config = exchange.config.for_server_exchange();
-        // The code that writes the reply has its own time limit.
-        exchange.config.timeouts.write_timeout = None;
+        let (options, service) = (options.into(), Arc::new(service));
+        let shared = SharedEndpoint {
+            exchange: exchange_options(&options.connection),
+            options,
+            make: Box::new(move |_| Arc::clone(&service)),
+            runtime: runtime.into(),
+            door: Door::default(),
+            #[cfg(feature = "websocket")]
+            upgrades: None,
+        };
         Self {
-            shared: Arc::new(SharedEndpoint {
-                exchange: Arc::new(exchange),
-                options,
-                service: Arc::new(service),
-                runtime: runtime.into(),
-            }),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Makes the endpoint of `web`. `exchange` makes the service of one message over HTTP, `connection` that of a
+    /// WebSocket, whose options `adapt` may change.
+    pub fn of_web<W, C: Service>(
+        web: Web<W>,
+        runtime: impl Into<SharedRuntime>,
+        exchange: impl Fn(&Context) -> Arc<S> + Send + Sync + 'static,
+        connection: impl Fn(&Context) -> C + Send + Sync + 'static,
+        adapt: impl FnOnce(ConnectionConfig) -> ConnectionConfig,
+    ) -> Self {
+        let runtime = runtime.into();
+        #[cfg(feature = "websocket")]
+        let upgrades = {
+            let mut websocket = WebSocketConfig::server();
+            (websocket.rules, websocket.web) = (web.websocket, web.rules.clone());
+            let options = adapt(web.config.clone()).with_websocket(websocket.clone());
+            let (options, runtime) = (Arc::new(options), runtime.clone());
+            let serve = move |io, mut context: Context, ending| -> Option<Task> {
+                let service = Arc::new(caught(|| connection(&context))?);
+                let mut handshake = Handshake::new();
+                handshake.target = context.target.take();
+                handshake.subprotocol = context.subprotocol.take();
+                let headers = std::mem::take(&mut context.headers);
+                let headers = headers.iter();
+                handshake.headers = headers
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .collect();
+                let options = Arc::clone(&options);
+                let (peer, driver) =
+                    drive_accepted(io, context, options, handshake, service, &runtime);
+                Some(Box::pin(serve_until(peer, driver, ending)))
+            };
+            let serve = Box::new(serve);
+            Some(Upgrades { websocket, serve })
+        };
+        #[cfg(not(feature = "websocket"))]
+        let _ = (connection, adapt);
+        let shared = SharedEndpoint {
+            exchange: exchange_options(&web.config),
+            options: HttpConfig::new(web.config).with_rules(web.rules),
+            make: Box::new(exchange),
+            runtime,
+            door: web.door,
+            #[cfg(feature = "websocket")]
+            upgrades,
+        };
+        Self {
+            shared: Arc::new(shared),
         }
     }
 
@@ -95,24 +178,68 @@ impl<S: Service> Endpoint<S> {
         for (name, value) in seen.headers.iter() {
             fields.line(name, value);
         }
-        let target = seen.target.as_deref();
-        let head = fields.head(method, target.unwrap_or_default());
-        let HttpConfig { connection, rules } = self.options();
-        if let Verdict::Answer(answer) = rules.judge(&connection.config, &head) {
-            return answer;
-        }
-        let body = match body.len() > connection.config.limits.max_message_bytes {
+        let target = seen.target.as_deref().unwrap_or_default();
+        let head = fields.head(method, target);
+        let (context, _) = match self.enter(&head, context, false).await {
+            Entry::Message(context, too_large) => (context, too_large),
+            Entry::Answer(answer) => return answer,
+            #[cfg(feature = "websocket")]
+            Entry::Upgrade(answer, _) => return answer,
+        };
+        let max_bytes = self.options().connection.config.limits.max_message_bytes;
+        let body = match body.len() > max_bytes {
             true => Body::TooLarge(body.len() as u64),
             false => Body::Whole(body),
         };
         self.answer_body(&head, context, body).await
     }
 
+    /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
+    /// the connection `can_upgrade`.
+    async fn enter(&self, head: &RequestHead<'_>, context: Context, can_upgrade: bool) -> Entry {
+        let (HttpConfig { connection, rules }, door) = (self.options(), &self.shared.door);
+        if let Some(page) = door.page(head.path()) {
+            let failed = || HttpAnswer::text(500, "the page has failed\n");
+            return Entry::Answer(match rules.judge_page(head) {
+                Ok(()) => contained(|| page()).await.unwrap_or_else(failed),
+                Err(refused) => refused,
+            });
+        }
+        let refused = |refusal| Entry::Answer(rules.refused(head, refusal));
+        #[cfg(feature = "websocket")]
+        if let Some(upgrades) = self
+            .shared
+            .upgrades
+            .as_ref()
+            .filter(|_| can_upgrade && head.method == "GET" && head.upgrade.is_some())
+        {
+            let (answer, subprotocol) = match upgrades.websocket.answer(head) {
+                Ok(opened) => opened,
+                Err(refused) => return Entry::Answer(refused),
+            };
+            let mut context = context;
+            context.subprotocol = subprotocol.map(Into::into);
+            return match door.authorize(context).await {
+                Ok(context) => Entry::Upgrade(answer, context),
+                Err(refusal) => refused(refusal),
+            };
+        }
+        let _ = can_upgrade;
+        let too_large = match rules.judge(&connection.config, head) {
+            Verdict::Answer(answer) => return Entry::Answer(answer),
+            Verdict::TooLarge(bytes) => Some(bytes),
+            Verdict::Serve => None,
+        };
+        match door.authorize(context).await {
+            Ok(context) => Entry::Message(context, too_large),
+            Err(refusal) => refused(refusal),
+        }
+    }
+
     /// Passes the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
-        let SharedEndpoint { service, .. } = &*self.shared;
         let peer = exchange_peer(&self.shared.exchange, context.clone(), self.runtime());
-        caught(|| service.report(&peer, report));
+        caught(|| (self.shared.make)(context).report(&peer, report));
     }
 
     async fn answer_body<B: AsRef<[u8]>>(
@@ -128,11 +255,13 @@ impl<S: Service> Endpoint<S> {
             Body::Late => return rules.timed_out(head),
             Body::Broken => return rules.broken(head),
         };
-        let SharedEndpoint {
-            service, runtime, ..
-        } = &*self.shared;
+        let SharedEndpoint { make, runtime, .. } = &*self.shared;
+        let Some(service) = caught(|| make(&context)) else {
+            return rules.unanswered(&connection.config, head);
+        };
         let peer = exchange_peer(&self.shared.exchange, context, runtime);
-        match (exchange(peer, service, input, runtime.timer()).await, body) {
+        let answered = exchange(peer, &service, input, runtime.timer()).await;
+        match (answered, body) {
             (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
             (Ok(reply), _) => rules.too_large(head, reply),
             (Err(Lost::NoCapacity), _) => rules.no_capacity(head),
@@ -141,14 +270,15 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// Answers a request whose head hyper has read. `context` is what the transport knows;
-    /// `lengths` is the number of `Content-Length` lines in the head.
+    /// `lengths` is the number of `Content-Length` lines in the head. If a WebSocket follows the answer, also
+    /// returns what is known of it.
     pub(super) async fn serve(
         &self,
         context: &Context,
         request: Request<Incoming>,
         lengths: u32,
         phases: &Phases,
-    ) -> Response<Full<Bytes>> {
+    ) -> (Response<Full<Bytes>>, Option<Context>) {
         let (parts, incoming) = request.into_parts();
         let target = parts.uri.path_and_query();
         let target = target.map_or("", |target| target.as_str());
@@ -158,16 +288,22 @@ impl<S: Service> Endpoint<S> {
         }
         context.target = Some(target.into());
         context.headers = parts.headers.clone().into();
+        self.shared.door.complete(&parts, &mut context);
         fields.compare_lengths(lengths);
         if parts.version == Version::HTTP_11 {
             fields.require_host();
         }
         let head = fields.head(parts.method.as_str(), target);
         let HttpConfig { connection, rules } = self.options();
-        let body = match rules.judge(&connection.config, &head) {
-            Verdict::Answer(answer) => return response(answer),
-            Verdict::TooLarge(bytes) => Body::TooLarge(bytes),
-            Verdict::Serve => {
+        let (context, too_large) = match self.enter(&head, context, true).await {
+            Entry::Message(context, too_large) => (context, too_large),
+            Entry::Answer(answer) => return (response(answer), None),
+            #[cfg(feature = "websocket")]
+            Entry::Upgrade(answer, context) => return (response(answer), Some(context)),
+        };
+        let body = match too_large {
+            Some(bytes) => Body::TooLarge(bytes),
+            None => {
                 let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
                 let body = poll_fn(|cx| match body.as_mut().poll(cx) {
                     // All input was read up to its end, so the rest of the body never comes.
@@ -185,8 +321,32 @@ impl<S: Service> Endpoint<S> {
             // The end of this request, where the next one begins, was not found.
             answer.headers.push(("connection", "close".into()));
         }
-        response(answer)
+        (response(answer), None)
     }
+
+    /// Returns the task of a connection whose WebSocket has been opened. `None` if no service was made.
+    pub(super) fn upgraded(
+        &self,
+        io: Box<dyn Io>,
+        context: Context,
+        ending: Ending,
+    ) -> Option<Task> {
+        #[cfg(feature = "websocket")]
+        if let Some(upgrades) = &self.shared.upgrades {
+            return (upgrades.serve)(io, context, ending);
+        }
+        let _ = (io, context, ending);
+        None
+    }
+}
+
+/// The options of an exchange.
+fn exchange_options(connection: &ConnectionConfig) -> Arc<ConnectionConfig> {
+    let mut exchange = connection.clone();
+    exchange.config = exchange.config.for_server_exchange();
+    // The code that writes the reply has its own time limit.
+    exchange.config.timeouts.write_timeout = None;
+    Arc::new(exchange)
 }
 
 impl<S> Clone for Endpoint<S> {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use antiphon::Config;
 use antiphon::OwnedError;
-use antiphon::http::{Cors, WebRules, Statuses};
+use antiphon::http::{Cors, Statuses, WebRules};
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{Answer, Peer, Request, Service};
 use antiphon_tokio::TcpServer;
