@@ -256,17 +256,17 @@ impl WebRules {
     /// # Errors
     /// The answer to a request that is refused.
     pub fn judge_upgrade<'a>(&self, head: &RequestHead<'a>) -> Result<Upgrade<'a>, HttpAnswer> {
+        if head.fault.is_none() && head.method != "GET" {
+            // RFC 9110 clause 15.5.6: the answer names the allowed method.
+            let answer = HttpAnswer::text(405, "only GET opens a WebSocket\n");
+            return Err(answer.with_header("allow", "GET"));
+        }
         self.enter(head, false)?;
         let refused = |status, text| Err(HttpAnswer::text(status, text));
         if head.has_body {
             // Frames follow a handshake. A body would be read as frames.
             let answer = HttpAnswer::text(400, "a handshake has no body\n");
             return Err(answer.with_header("connection", "close"));
-        }
-        if head.method != "GET" {
-            // RFC 9110 clause 15.5.6: the answer names the allowed method.
-            let answer = HttpAnswer::text(405, "only GET opens a WebSocket\n");
-            return Err(answer.with_header("allow", "GET"));
         }
         if !head.is_http11 {
             return refused(400, "HTTP/1.1 is needed\n");

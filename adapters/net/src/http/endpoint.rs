@@ -4,7 +4,7 @@
 //! within a time limit and a size limit.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -17,7 +17,8 @@ use antiphon::session::Report;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
+use hyper::header::{HOST, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 
 use super::options::HttpConfig;
@@ -39,7 +40,7 @@ use antiphon_shell::{
 ///
 /// A server of this crate uses it as its protocol:
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
-/// requests itself, [`answer_request`](Self::answer_request) is the body of a route.
+/// requests itself, [`answer_whole`](Self::answer_whole) is the body of a route.
 pub struct Endpoint<S> {
     shared: Arc<SharedEndpoint<S>>,
 }
@@ -100,7 +101,14 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    /// Makes the endpoint of `web`. `exchange` makes the service of one message over HTTP, `connection` that of a
+    /// Makes the endpoint of `web`.
+    pub fn of(web: Web<S>, runtime: impl Into<SharedRuntime>) -> Self {
+        let (exchange, connection) = (web.make(), web.make());
+        let exchange = move |context: &Context| Arc::new(exchange(context));
+        Self::of_web(web, runtime, exchange, connection, |config| config)
+    }
+
+    /// Makes the endpoint of `web`, whose services are of another kind. `exchange` makes the service of one message over HTTP, `connection` that of a
     /// WebSocket, whose options `adapt` may change.
     pub fn of_web<W, C: Service>(
         web: Web<W>,
@@ -159,39 +167,20 @@ impl<S: Service> Endpoint<S> {
         &self.shared.runtime
     }
 
-    /// Answers a POST that a web framework has read: see [`answer_request`](Self::answer_request).
-    pub async fn answer(&self, context: Context, body: &[u8]) -> HttpAnswer {
-        self.answer_request("POST", context, body).await
-    }
-
-    /// Answers a request that a web framework has read, if the rules allow it. `context` has what
-    /// is known of the request, for the rules and for the handlers: it must have the target and
-    /// **every** header, `host` included (in HTTP/2 that is the authority of the URI). For the
-    /// rules a missing header is absent, so the request of a web page of another origin would look
-    /// like that of a program; without a target, no path of the rules is met. Set
-    /// `peer_addr` too: handlers, checks and logs have no other address of the client. Route every
-    /// HTTP method to this function: a browser sends OPTIONS before it sends a request of a page of
-    /// an allowed origin. Dropping the future cancels the handlers.
-    pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> HttpAnswer {
-        let seen = context.clone();
-        let mut fields = Fields::new();
-        for (name, value) in seen.headers.iter() {
-            fields.line(name, value);
-        }
-        let target = seen.target.as_deref().unwrap_or_default();
-        let head = fields.head(method, target);
-        let (context, _) = match self.enter(&head, context, false).await {
-            Entry::Message(context, too_large) => (context, too_large),
-            Entry::Answer(answer) => return answer,
-            #[cfg(feature = "websocket")]
-            Entry::Upgrade(answer, _) => return answer,
+    /// Answers a request whose body a web framework, or a serverless host, has read, as a server of this crate does,
+    /// but opens no WebSocket. Route every HTTP method to this function, and every header: for the rules a missing
+    /// header is absent, so the request of a web page would look like that of a program. Addresses of clients come
+    /// from [`Web::context_from`]. Dropping the future cancels the handlers.
+    pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let (parts, whole) = request.into_parts();
+        let limits = &self.options().connection.config.limits;
+        let body = match whole.len() > limits.max_message_bytes {
+            true => Body::TooLarge(whole.len() as u64),
+            false => Body::Whole(whole),
         };
-        let max_bytes = self.options().connection.config.limits.max_message_bytes;
-        let body = match body.len() > max_bytes {
-            true => Body::TooLarge(body.len() as u64),
-            false => Body::Whole(body),
-        };
-        self.answer_body(&head, context, body).await
+        let (context, body) = (Context::new(), ready(body));
+        let (answer, _) = self.answer_parts(&context, &parts, 0, false, body).await;
+        response(answer)
     }
 
     /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
@@ -280,6 +269,33 @@ impl<S: Service> Endpoint<S> {
         phases: &Phases,
     ) -> (Response<Full<Bytes>>, Option<Context>) {
         let (parts, incoming) = request.into_parts();
+        let HttpConfig { connection, rules } = self.options();
+        let body = async {
+            let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
+            let body = poll_fn(|cx| match body.as_mut().poll(cx) {
+                // All input was read up to its end, so the rest of the body never comes.
+                Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
+                polled => polled,
+            });
+            let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
+            let body = until(runtime, runtime.now() + timeout, body).await;
+            body.unwrap_or(Body::Late)
+        };
+        let answered = self.answer_parts(context, &parts, lengths, true, body);
+        let (answer, opened) = answered.await;
+        (response(answer), opened)
+    }
+
+    /// Answers a request; the body is only read if it is let in. It may open a WebSocket if the connection
+    /// `is_ours`.
+    async fn answer_parts<B: AsRef<[u8]>>(
+        &self,
+        context: &Context,
+        parts: &Parts,
+        lengths: u32,
+        is_ours: bool,
+        body: impl Future<Output = Body<B>>,
+    ) -> (HttpAnswer, Option<Context>) {
         let target = parts.uri.path_and_query();
         let target = target.map_or("", |target| target.as_str());
         let (mut fields, mut context) = (Fields::new(), context.clone());
@@ -288,40 +304,36 @@ impl<S: Service> Endpoint<S> {
         }
         context.target = Some(target.into());
         context.headers = parts.headers.clone().into();
-        self.shared.door.complete(&parts, &mut context);
+        self.shared.door.complete(parts, &mut context);
         fields.compare_lengths(lengths);
-        if parts.version == Version::HTTP_11 {
-            fields.require_host();
+        match parts.version {
+            Version::HTTP_11 => fields.require_host(),
+            // RFC 9113 clause 8.3.1: the authority stands for the host.
+            _ if parts.headers.contains_key(HOST) => {}
+            _ => {
+                if let Some(authority) = parts.uri.authority() {
+                    fields.line("host", authority.as_str().as_bytes());
+                }
+            }
         }
         let head = fields.head(parts.method.as_str(), target);
-        let HttpConfig { connection, rules } = self.options();
-        let (context, too_large) = match self.enter(&head, context, true).await {
+        let (context, too_large) = match self.enter(&head, context, is_ours).await {
             Entry::Message(context, too_large) => (context, too_large),
-            Entry::Answer(answer) => return (response(answer), None),
+            Entry::Answer(answer) => return (answer, None),
             #[cfg(feature = "websocket")]
-            Entry::Upgrade(answer, context) => return (response(answer), Some(context)),
+            Entry::Upgrade(answer, context) => return (answer, Some(context)),
         };
         let body = match too_large {
             Some(bytes) => Body::TooLarge(bytes),
-            None => {
-                let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
-                let body = poll_fn(|cx| match body.as_mut().poll(cx) {
-                    // All input was read up to its end, so the rest of the body never comes.
-                    Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
-                    polled => polled,
-                });
-                let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
-                let body = until(runtime, runtime.now() + timeout, body).await;
-                body.unwrap_or(Body::Late)
-            }
+            None => body.await,
         };
         let is_whole = matches!(body, Body::Whole(_));
         let mut answer = self.answer_body(&head, context, body).await;
-        if !is_whole {
+        if is_ours && !is_whole {
             // The end of this request, where the next one begins, was not found.
             answer.headers.push(("connection", "close".into()));
         }
-        (response(answer), None)
+        (answer, None)
     }
 
     /// Returns the task of a connection whose WebSocket has been opened. `None` if no service was made.
@@ -396,8 +408,8 @@ async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
     Body::Whole(whole)
 }
 
-pub(super) fn response(answer: HttpAnswer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+pub(super) fn response<B: From<Vec<u8>>>(answer: HttpAnswer) -> Response<B> {
+    let mut response = Response::new(B::from(answer.body));
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {

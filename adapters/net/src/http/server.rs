@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -21,8 +22,9 @@ use hyper::service::service_fn;
 use super::endpoint::{Endpoint, response};
 use super::io::{Ahead, Alarm, HyperIo};
 use super::phases::{Phases, WatchedStream};
+use super::web::Web;
 use crate::link::Link;
-use crate::server::{End, Ending, Protocol};
+use crate::server::{End, Ending, Protocol, Running, Server};
 use antiphon_shell::{Context, Io, Lock, Service, SharedRuntime, Task, until};
 
 /// The most bytes of a body that hyper holds at a time, unless the limit on a head is larger.
@@ -178,14 +180,28 @@ async fn linger(mut io: Box<dyn Io>) {
     .await;
 }
 
+impl Server {
+    /// Serves a web endpoint: HTTP and WebSocket, judged for each request. See [`Web`].
+    pub fn start_web<S: Service>(self, web: Web<S>) -> Running {
+        let endpoint = Endpoint::of(web, Arc::clone(self.runtime()));
+        self.start_protocol(endpoint)
+    }
+}
+
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 impl crate::TcpServer {
+    /// Serves a web endpoint: HTTP and WebSocket, judged for each request. See [`Web`].
+    pub fn start_web<S: Service>(self, web: Web<S>) -> Running {
+        let endpoint = Endpoint::of(web, Arc::clone(self.runtime()));
+        self.start_protocol(endpoint)
+    }
+
     /// Serves over HTTP: every POST is a message. One service answers all of them.
     pub fn start_http(
         self,
         options: impl Into<super::HttpConfig>,
         service: impl Service,
-    ) -> crate::Running {
+    ) -> Running {
         self.start_protocol(super::endpoint(options, service))
     }
 }

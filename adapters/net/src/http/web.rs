@@ -24,11 +24,7 @@ use blocking::unblock;
 use futures_util::future::BoxFuture;
 use hyper::http::request::Parts;
 
-use super::endpoint::Endpoint;
-use crate::server::{Running, Server};
-use antiphon_shell::{
-    ConnectionConfig, Context, Service, SharedRuntime, block_on, caught, debug_fields,
-};
+use antiphon_shell::{ConnectionConfig, Context, block_on, caught, debug_fields};
 
 /// One web endpoint, for [`TcpServer::start_web`](crate::TcpServer::start_web): a POST is a message, a GET may
 /// open a WebSocket, and pages for health and metrics are there, too.
@@ -222,15 +218,6 @@ impl<S> Web<S> {
     }
 }
 
-impl<S: Service> Web<S> {
-    /// Makes the protocol of a server.
-    pub fn into_endpoint(self, runtime: impl Into<SharedRuntime>) -> Endpoint<S> {
-        let (exchange, connection) = (self.make(), self.make());
-        let exchange = move |context: &Context| Arc::new(exchange(context));
-        Endpoint::of_web(self, runtime, exchange, connection, |config| config)
-    }
-}
-
 impl Door {
     /// The page at `path`, if there is one.
     pub(super) fn page(&self, path: &str) -> Option<&Arc<Page>> {
@@ -268,23 +255,6 @@ pub(super) async fn contained<T>(begin: impl FnOnce() -> BoxFuture<'static, T>) 
         None => Poll::Ready(None),
     })
     .await
-}
-
-impl Server {
-    /// Serves a web endpoint: HTTP and WebSocket, judged for each request. See [`Web`].
-    pub fn start_web<S: Service>(self, web: Web<S>) -> Running {
-        let endpoint = web.into_endpoint(Arc::clone(self.runtime()));
-        self.start_protocol(endpoint)
-    }
-}
-
-#[cfg(any(feature = "tokio", feature = "async-io"))]
-impl crate::TcpServer {
-    /// Serves a web endpoint: HTTP and WebSocket, judged for each request. See [`Web`].
-    pub fn start_web<S: Service>(self, web: Web<S>) -> Running {
-        let endpoint = web.into_endpoint(Arc::clone(self.runtime()));
-        self.start_protocol(endpoint)
-    }
 }
 
 impl<S> Clone for Web<S> {

@@ -32,3 +32,4 @@ mod timer;
 mod tokens;
 mod topics;
 mod tracing;
+mod web;

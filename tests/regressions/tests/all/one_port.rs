@@ -329,3 +329,21 @@ fn a_name_that_was_rebound_is_refused_whatever_is_asked_for_on_the_port() {
         assert_eq!(asked(&mut stream, &post(&own, &call("m"))).0, 200, "{on:?}");
     }
 }
+
+// web.md §2 WSK-09
+#[test]
+fn a_websocket_on_the_port_is_told_that_the_server_leaves() {
+    for on in EVERYWHERE {
+        let server = Served::start(on, Listener::Web(Box::new(one_port())));
+        let mut stream = connect(&server);
+        assert_eq!(asked(&mut stream, &upgrade("")).0, 101, "{on:?}");
+        assert_eq!(called(&mut stream, "who"), result("[null]"), "{on:?}");
+        drop(server);
+        let (first, code) = frames::read(&mut stream).expect("a frame");
+        assert_eq!(
+            (first, &code[..2]),
+            (CLOSE, &1001_u16.to_be_bytes()[..]),
+            "{on:?}"
+        );
+    }
+}

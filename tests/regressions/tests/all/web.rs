@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, McpRevision};
+use antiphon_net::ConnectionConfig;
 use antiphon_net::http::{Cors, Endpoint, HttpConfig};
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{ConnectionConfig, Context};
 use antiphon_regressions::LONG;
 use antiphon_regressions::frames::{self, CLOSE, OPENING, TEXT, masked};
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
@@ -430,18 +430,12 @@ fn an_endpoint_in_a_framework_served_a_page_whose_name_was_rebound() {
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(Config::new(), (), runtime);
             for (host, origin, is_let_in) in PAGES {
-                let mut context = Context::new();
-                context.target = Some("/".into());
-                for (name, value) in [
-                    ("host", host),
-                    ("origin", origin),
-                    ("content-type", "application/json"),
-                ] {
-                    context.headers.push(name, value.as_bytes());
-                }
-                let call = call("m", "[]");
-                let answer = endpoint.answer_request("POST", context, call.as_bytes());
-                let status = answer.await.status;
+                let request = http::Request::post("/")
+                    .header("host", host)
+                    .header("origin", origin)
+                    .header("content-type", "application/json");
+                let request = request.body(call("m", "[]").into()).expect("a request");
+                let status = endpoint.answer_whole(request).await.status().as_u16();
                 let wanted = if is_let_in { 200 } else { 403 };
                 assert_eq!(status, wanted, "{rt:?} {host} {origin}");
             }
