@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use antiphon::LimitReached;
 use antiphon_net::{ConnectionConfig, Context, SockRef};
+#[cfg(feature = "http")]
+use blocking::unblock;
 
 use crate::driver::in_turn;
 use crate::in_turn::InTurn;
@@ -193,7 +195,7 @@ impl UnixServer {
     }
 }
 
-/// Makes the endpoint of services for threads. What the program checks may block, too.
+/// Makes the endpoint of services for threads. What the program checks may block, and so may what makes a service.
 #[cfg(feature = "http")]
 fn of_web<S: Service>(
     web: crate::http::Web<S>,
@@ -202,7 +204,10 @@ fn of_web<S: Service>(
     let connection = web.make();
     let web = web.check_on_threads();
     let exchange = move |_: &Context| Arc::clone(&exchange);
-    let connection = move |context: &Context| InTurn::new(connection(context)).0;
+    let connection = move |context: Arc<Context>| {
+        let make = connection.clone();
+        Box::pin(unblock(move || InTurn::new(make(&context)).0)) as _
+    };
     let runtime = runtime()?;
     Ok(antiphon_net::http::Endpoint::of_web(
         web, runtime, exchange, connection, in_turn,

@@ -15,6 +15,7 @@ use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
 use antiphon::session::Handshake;
 use antiphon::session::Report;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderValue};
@@ -62,7 +63,7 @@ struct SharedEndpoint<S> {
 #[cfg(feature = "websocket")]
 struct Upgrades {
     websocket: WebSocketConfig,
-    serve: Box<dyn Fn(Box<dyn Io>, Context, Ending) -> Option<Task> + Send + Sync>,
+    serve: Box<dyn Fn(Box<dyn Io>, Context, Ending) -> Task + Send + Sync>,
 }
 
 /// What is to be done with a request whose head was judged.
@@ -105,16 +106,17 @@ impl<S: Service> Endpoint<S> {
     pub fn of(web: Web<S>, runtime: impl Into<SharedRuntime>) -> Self {
         let (exchange, connection) = (web.make(), web.make());
         let exchange = move |context: &Context| Arc::new(exchange(context));
+        let connection = move |context: Arc<Context>| Box::pin(ready(connection(&context))) as _;
         Self::of_web(web, runtime, exchange, connection, |config| config)
     }
 
-    /// Makes the endpoint of `web`, whose services are of another kind. `exchange` makes the service of one message over HTTP, `connection` that of a
-    /// WebSocket, whose options `adapt` may change.
+    /// Makes the endpoint of `web`, whose services are of another kind: for adapters. `exchange` makes the service of one
+    /// message over HTTP, `connection` that of a WebSocket, whose options `adapt` may change.
     pub fn of_web<W, C: Service>(
         web: Web<W>,
         runtime: impl Into<SharedRuntime>,
         exchange: impl Fn(&Context) -> Arc<S> + Send + Sync + 'static,
-        connection: impl Fn(&Context) -> C + Send + Sync + 'static,
+        connection: impl Fn(Arc<Context>) -> BoxFuture<'static, C> + Send + Sync + 'static,
         adapt: impl FnOnce(ConnectionConfig) -> ConnectionConfig,
     ) -> Self {
         let runtime = runtime.into();
@@ -124,20 +126,23 @@ impl<S: Service> Endpoint<S> {
             (websocket.rules, websocket.web) = (web.websocket, web.rules.clone());
             let options = adapt(web.config.clone()).with_websocket(websocket.clone());
             let (options, runtime) = (Arc::new(options), runtime.clone());
-            let serve = move |io, mut context: Context, ending| -> Option<Task> {
-                let service = Arc::new(caught(|| connection(&context))?);
-                let mut handshake = Handshake::new();
-                handshake.target = context.target.take();
-                handshake.subprotocol = context.subprotocol.take();
-                let headers = std::mem::take(&mut context.headers);
-                let headers = headers.iter();
-                handshake.headers = headers
-                    .map(|(name, value)| (name.into(), value.into()))
-                    .collect();
-                let options = Arc::clone(&options);
-                let (peer, driver) =
-                    drive_accepted(io, context, options, handshake, service, &runtime);
-                Some(Box::pin(serve_until(peer, driver, ending)))
+            let connection = Arc::new(connection);
+            let serve = move |io, context: Context, ending| -> Task {
+                let (options, runtime) = (Arc::clone(&options), runtime.clone());
+                let connection = Arc::clone(&connection);
+                Box::pin(async move {
+                    let context = Arc::new(context);
+                    let seen = Arc::clone(&context);
+                    let Some(service) = contained(|| connection(seen)).await else {
+                        return;
+                    };
+                    let mut context = Arc::unwrap_or_clone(context);
+                    let handshake = handshake_of(&mut context);
+                    let service = Arc::new(service);
+                    let (peer, driver) =
+                        drive_accepted(io, context, options, handshake, service, &runtime);
+                    serve_until(peer, driver, ending).await;
+                })
             };
             let serve = Box::new(serve);
             Some(Upgrades { websocket, serve })
@@ -336,7 +341,7 @@ impl<S: Service> Endpoint<S> {
         (answer, None)
     }
 
-    /// Returns the task of a connection whose WebSocket has been opened. `None` if no service was made.
+    /// Returns the task of a connection whose WebSocket has been opened.
     pub(super) fn upgraded(
         &self,
         io: Box<dyn Io>,
@@ -345,11 +350,25 @@ impl<S: Service> Endpoint<S> {
     ) -> Option<Task> {
         #[cfg(feature = "websocket")]
         if let Some(upgrades) = &self.shared.upgrades {
-            return (upgrades.serve)(io, context, ending);
+            return Some((upgrades.serve)(io, context, ending));
         }
         let _ = (io, context, ending);
         None
     }
+}
+
+/// Takes the data of the handshake out of the context. The session puts them back when it opens.
+#[cfg(feature = "websocket")]
+fn handshake_of(context: &mut Context) -> Handshake {
+    let mut handshake = Handshake::new();
+    handshake.target = context.target.take();
+    handshake.subprotocol = context.subprotocol.take();
+    let headers = std::mem::take(&mut context.headers);
+    let headers = headers.iter();
+    handshake.headers = headers
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    handshake
 }
 
 /// The options of an exchange.
