@@ -10,7 +10,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use antiphon::service::Attributes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::lock::Lock;
 
 /// How many numbers of connections have been drawn.
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
@@ -54,6 +57,8 @@ pub struct Context {
     pub subprotocol: Option<String>,
     /// What the check of a web server has found out: see [`extension`](Self::extension).
     extension: Option<Arc<dyn Any + Send + Sync>>,
+    /// What limits store for the connection of several HTTP exchanges: see [`is_of_exchanges`](Self::is_of_exchanges).
+    limits: Option<Arc<Lock<Attributes>>>,
 }
 
 impl Context {
@@ -78,6 +83,17 @@ impl Context {
     /// Sets the value of [`extension`](Self::extension).
     pub fn set_extension(&mut self, value: Arc<dyn Any + Send + Sync>) {
         self.extension = Some(value);
+    }
+
+    /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
+    /// count them together. Nothing else is shared, because behind a proxy they may be those of several clients.
+    pub fn is_of_exchanges(&mut self) {
+        self.limits = Some(Arc::default());
+    }
+
+    /// What limits store for the connection of several exchanges.
+    pub(crate) fn limits(&self) -> Option<&Lock<Attributes>> {
+        self.limits.as_deref()
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].

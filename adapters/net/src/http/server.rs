@@ -78,7 +78,11 @@ async fn serve_requests<S: Service>(
     ending: &mut Ending,
     is_refused: bool,
 ) -> Option<(Box<dyn Io>, Context)> {
-    let Link { mut io, context } = link;
+    let Link {
+        mut io,
+        mut context,
+    } = link;
+    context.is_of_exchanges();
     if let Err(error) = context.check_http1() {
         endpoint.report(&context, Report::Transport(error.into()));
         return None;
