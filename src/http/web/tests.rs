@@ -99,7 +99,8 @@ fn served(way: Way) -> String {
 const NO_HOST: &str = "this host is not listed in `WebRules::hosts`";
 const NO_ORIGIN: &str = "this origin is not listed in `WebRules::origins`";
 
-// web.md §5 USE-35 SEC-08
+// web.md §5
+// USE-35 SEC-08
 #[test]
 fn a_name_that_was_rebound_is_refused_on_every_way_in_and_the_knob_is_named() {
     let rules = WebRules::new();
@@ -129,7 +130,8 @@ fn a_name_that_was_rebound_is_refused_on_every_way_in_and_the_knob_is_named() {
     }
 }
 
-// web.md §2 USE-35
+// web.md §2
+// USE-35
 #[test]
 fn a_program_needs_no_origin_and_a_page_of_metrics_a_name_that_nobody_can_rebind() {
     let rules = WebRules::new();
@@ -163,7 +165,8 @@ fn a_program_needs_no_origin_and_a_page_of_metrics_a_name_that_nobody_can_rebind
     assert_eq!(answered(&rules, Page, old), "show");
 }
 
-// web.md §2 SEC-08
+// web.md §2
+// SEC-08
 #[test]
 fn an_origin_is_let_in_by_scheme_host_and_port_on_every_way_in() {
     let mut rules = WebRules::new();

@@ -57,8 +57,11 @@ pub struct OnePort {
     /// The protocol and the rules.
     pub config: HttpConfig,
     /// Who may come in: everybody, or who passes this check.
-    pub check: Option<fn(&Context) -> Result<User, Refusal>>,
+    pub check: Option<Check>,
 }
+
+/// Decides who may come in.
+pub type Check = fn(&Context) -> Result<User, Refusal>;
 
 impl OnePort {
     /// A web endpoint that lets everybody in.
@@ -71,7 +74,7 @@ impl OnePort {
 
     /// Sets who may come in.
     #[must_use]
-    pub fn check(mut self, check: fn(&Context) -> Result<User, Refusal>) -> Self {
+    pub fn check(mut self, check: Check) -> Self {
         self.check = Some(check);
         self
     }

@@ -21,7 +21,8 @@ impl Service for Who {
     }
 }
 
-// web.md §2 USE-12 USE-13
+// web.md §2
+// USE-12 USE-13
 #[test]
 fn a_check_and_what_makes_a_service_may_block_and_nobody_else_waits() {
     let (hold, held) = mpsc::channel::<()>();

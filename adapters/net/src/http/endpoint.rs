@@ -49,7 +49,7 @@ pub struct Endpoint<S> {
 struct SharedEndpoint<S> {
     options: HttpConfig,
     /// Makes the service of an exchange.
-    make: Box<dyn Fn(&Context) -> Arc<S> + Send + Sync>,
+    make: Box<Make<S>>,
     runtime: SharedRuntime,
     /// The options of an exchange.
     exchange: Arc<ConnectionConfig>,
@@ -59,12 +59,17 @@ struct SharedEndpoint<S> {
     upgrades: Option<Upgrades>,
 }
 
+type Make<S> = dyn Fn(&Context) -> Arc<S> + Send + Sync;
+
 /// What serves WebSockets.
 #[cfg(feature = "websocket")]
 struct Upgrades {
     websocket: WebSocketConfig,
-    serve: Box<dyn Fn(Box<dyn Io>, Context, Ending) -> Task + Send + Sync>,
+    serve: Box<Serve>,
 }
+
+#[cfg(feature = "websocket")]
+type Serve = dyn Fn(Box<dyn Io>, Context, Ending) -> Task + Send + Sync;
 
 /// What is to be done with a request whose head was judged.
 enum Entry {

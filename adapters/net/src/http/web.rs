@@ -67,11 +67,13 @@ type Make<S> = Arc<dyn Fn(&Context) -> S + Send + Sync>;
 #[derive(Clone, Default)]
 pub(super) struct Door {
     authorize: Option<Arc<Authorize>>,
-    context_from: Option<Arc<dyn Fn(&Parts, &mut Context) + Send + Sync>>,
+    context_from: Option<Arc<Complete>>,
     pages: Vec<(String, Arc<Page>)>,
 }
 
 type Authorize = dyn Fn(Arc<Context>) -> BoxFuture<'static, Judged> + Send + Sync;
+
+type Complete = dyn Fn(&Parts, &mut Context) + Send + Sync;
 
 /// What the program has found out about a request that it lets in.
 type Judged = Result<Arc<dyn Any + Send + Sync>, Refusal>;

@@ -36,7 +36,8 @@ fn served<S: Service>(web: Web<S>) -> Served {
     Served::new(Endpoint::of(web, current()))
 }
 
-// web.md §2 USE-13 USE-12
+// web.md §2
+// USE-13 USE-12
 #[tokio::test]
 async fn what_a_check_has_found_is_an_argument_of_handlers_over_http_and_websocket() {
     let router = Router::new()
@@ -78,7 +79,8 @@ impl Drop for Gone {
     }
 }
 
-// web.md §5 USE-13
+// web.md §5
+// USE-13
 #[tokio::test(start_paused = true)]
 async fn a_client_that_goes_away_ends_the_check_that_it_waits_for() {
     let (gone, mut went) = unbounded_channel();
@@ -124,7 +126,8 @@ impl Drop for Counted {
 
 impl Service for Counted {}
 
-// web.md §5 USE-12 SEC-10
+// web.md §5
+// USE-12 SEC-10
 #[tokio::test(start_paused = true)]
 async fn a_thousand_upgrades_at_once_leave_nothing_behind() {
     let (count, made) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());

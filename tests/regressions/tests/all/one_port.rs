@@ -154,7 +154,8 @@ fn use_websocket(stream: &mut (impl Read + Write)) {
     assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
 }
 
-// web.md §5 USE-12 USE-13
+// web.md §5
+// USE-12 USE-13
 #[test]
 fn posts_pages_and_a_websocket_go_over_one_connection_that_is_kept_alive() {
     for on in EVERYWHERE {
@@ -170,7 +171,8 @@ fn posts_pages_and_a_websocket_go_over_one_connection_that_is_kept_alive() {
     }
 }
 
-// web.md §5 USE-12
+// web.md §5
+// USE-12
 #[test]
 fn a_unix_socket_serves_posts_pages_and_a_websocket_too() {
     for on in EVERYWHERE {
@@ -182,7 +184,8 @@ fn a_unix_socket_serves_posts_pages_and_a_websocket_too() {
     }
 }
 
-// web.md §5 USE-13
+// web.md §5
+// USE-13
 #[test]
 fn a_refused_upgrade_made_a_service() {
     for on in EVERYWHERE {
@@ -201,7 +204,8 @@ fn a_refused_upgrade_made_a_service() {
     }
 }
 
-// web.md §5 USE-13
+// web.md §5
+// USE-13
 #[test]
 fn a_gigabyte_was_asked_for_before_the_verdict() {
     let big = "Content-Length: 1000000000\r\nExpect: 100-continue\r\n";
@@ -230,7 +234,8 @@ fn a_gigabyte_was_asked_for_before_the_verdict() {
     }
 }
 
-// web.md §2 USE-12
+// web.md §2
+// USE-12
 #[test]
 fn frames_that_come_with_the_handshake_or_before_its_answer_are_read() {
     for on in EVERYWHERE {
@@ -305,7 +310,8 @@ fn a_check_that_blocks_held_up_all_connections_of_threads() {
     assert_eq!(answer(&mut slow).2, result(r#"["Sid"]"#));
 }
 
-// web.md §2 USE-35
+// web.md §2
+// USE-35
 #[test]
 fn a_name_that_was_rebound_is_refused_whatever_is_asked_for_on_the_port() {
     for on in EVERYWHERE {
@@ -330,7 +336,8 @@ fn a_name_that_was_rebound_is_refused_whatever_is_asked_for_on_the_port() {
     }
 }
 
-// web.md §2 WSK-09
+// web.md §2
+// WSK-09
 #[test]
 fn a_websocket_on_the_port_is_told_that_the_server_leaves() {
     for on in EVERYWHERE {
