@@ -7,13 +7,11 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use antiphon::service::Attributes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::lock::Lock;
 
 /// How many numbers of connections have been drawn.
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
@@ -58,7 +56,7 @@ pub struct Context {
     /// What the check of a web server has found out: see [`extension`](Self::extension).
     extension: Option<Arc<dyn Any + Send + Sync>>,
     /// What limits store for the connection of several HTTP exchanges: see [`is_of_exchanges`](Self::is_of_exchanges).
-    limits: Option<Arc<Lock<Attributes>>>,
+    limits: Option<Arc<Mutex<Attributes>>>,
 }
 
 impl Context {
@@ -91,9 +89,10 @@ impl Context {
         self.limits = Some(Arc::default());
     }
 
-    /// What limits store for the connection of several exchanges.
-    pub(crate) fn limits(&self) -> Option<&Lock<Attributes>> {
-        self.limits.as_deref()
+    /// What limits store for the connection of several exchanges. No code of the program runs under its lock.
+    pub(crate) fn limits(&self) -> Option<MutexGuard<'_, Attributes>> {
+        let limits = self.limits.as_ref()?;
+        Some(limits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].

@@ -29,13 +29,13 @@ use crate::server::Ending;
 #[cfg(feature = "websocket")]
 use crate::server::serve_until;
 #[cfg(feature = "websocket")]
-use crate::websocket::WebSocketConfig;
-#[cfg(feature = "websocket")]
 use antiphon_shell::drive_accepted;
 use antiphon_shell::{
     ConnectionConfig, Context, Io, Lost, Service, SharedRuntime, Task, caught, exchange,
     exchange_peer, until,
 };
+#[cfg(feature = "websocket")]
+use antiphon_websocket::WebSocketConfig;
 
 /// A service over HTTP. Clones are the same endpoint.
 ///

@@ -280,7 +280,7 @@ impl Buckets {
         }
         let context = request.responder.session().context();
         let mut attributes = match context.limits() {
-            Some(limits) => limits.lock(),
+            Some(limits) => limits,
             None => {
                 if request.is_exchange() && !self.is_reported.swap(true, Ordering::Relaxed) {
                     request.report(Failure::Interceptor(WITHOUT_EFFECT.into()));
