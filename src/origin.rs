@@ -33,11 +33,28 @@ pub(crate) fn lets_in(
 
 /// Whether the host is loopback, or one of `hosts`, which have a port or stand for every port.
 fn is_own(hosts: &[String], host: &str) -> bool {
-    let end = host.rfind(':').filter(|&at| !host[at..].contains(']'));
-    let name = &host[..end.unwrap_or(host.len())];
+    let name = name_of(host);
     let is_known =
         |known: &String| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name);
     is_loopback(name) || hosts.iter().any(is_known)
+}
+
+/// Whether no other site can have given the host's name the address of this machine: it is the server's own, or is
+/// an address, which nobody can rebind.
+pub(crate) fn is_fixed(hosts: &[String], host: &str) -> bool {
+    is_own(hosts, host) || address(name_of(host)).is_some()
+}
+
+/// The host without its port.
+fn name_of(host: &str) -> &str {
+    let end = host.rfind(':').filter(|&at| !host[at..].contains(']'));
+    &host[..end.unwrap_or(host.len())]
+}
+
+/// The address that the name is; IPv6 addresses stand in brackets.
+fn address(name: &str) -> Option<IpAddr> {
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.parse().ok()
 }
 
 /// Whether only this machine can have the name.
@@ -46,17 +63,14 @@ fn is_loopback(name: &str) -> bool {
     let end = name.len().checked_sub(LOCAL.len());
     // RFC 6761 clause 6.3: names below `localhost` are loopback too.
     let is_below = end.and_then(|at| name.get(at..));
-    let address = name.trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case(&LOCAL[1..])
         || is_below.is_some_and(|end| end.eq_ignore_ascii_case(LOCAL))
-        || address
-            .parse()
-            .is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+        || address(name).is_some_and(|address| address.to_canonical().is_loopback())
 }
 
 /// Whether the origin is that of pages under `host`. A host without a port has the default port of
 /// the origin's scheme.
-fn is_at(origin: &str, host: &str) -> bool {
+pub(crate) fn is_at(origin: &str, host: &str) -> bool {
     let Some((scheme, _)) = origin.split_once("://") else {
         return false;
     };

@@ -1,15 +1,14 @@
-//! The rules of a WebSocket with JSON-RPC: which clients are accepted, how to close, and how to
-//! check that the connection is alive. An adapter reads and writes frames and handshakes. Every ending
-//! has the close code of RFC 6455 clause 7.4 that reports the reason to the other side.
+//! The rules of a WebSocket with JSON-RPC: its subprotocol, how to close, and how to check that the connection is
+//! alive. Which clients a server accepts is set by [`WebRules`](crate::http::WebRules). An adapter reads and
+//! writes frames and handshakes. Every ending has the close code of RFC 6455 clause 7.4 that reports the reason
+//! to the other side.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
 use crate::event::{CloseReason, Closed, ConnectionError};
+use crate::http::HttpAnswer;
 use crate::keepalive::KeepAliveConfig;
-use crate::origin::lets_in;
 
 /// The subprotocol that is offered and accepted.
 pub const SUBPROTOCOL: &str = "jsonrpc";
@@ -26,40 +25,15 @@ const HEARTBEAT_PONG: &str = "pong";
 /// to binary messages.
 ///
 /// ```
-/// use antiphon::websocket::{Upgrade, WebSocketRules};
+/// use antiphon::websocket::{Subprotocol, WebSocketRules};
 /// let mut rules = WebSocketRules::new();
-/// rules.origins.push("https://app.example".into());
-/// let mut upgrade = Upgrade {
-///     target: "/rpc",
-///     host: Some("api.example"),
-///     origins: &["https://APP.example:443"],
-///     subprotocols: &["jsonrpc"],
-/// };
-/// assert_eq!(rules.judge(&upgrade), Ok(Some("jsonrpc")));
-/// upgrade.origins = &["https://evil.example"];
-/// assert_eq!(rules.judge(&upgrade).unwrap_err().status, 403);
+/// assert_eq!(rules.select(&["mqtt", "jsonrpc"]), Ok(Some("jsonrpc")));
+/// rules.subprotocol = Subprotocol::Require;
+/// assert_eq!(rules.select(&["mqtt"]).unwrap_err().status, 400);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WebSocketRules {
-    /// The paths that are served, without a query; other paths are answered 404. If empty, every
-    /// path is served. Default empty.
-    pub paths: Vec<String>,
-    /// The accepted origins of web pages, such as `https://app.example` or `http://localhost:3000`;
-    /// scheme and host in any case, the scheme's default port may be left out. Pages of other
-    /// origins are answered 403, except the server's own: see `hosts`. `*` accepts every origin:
-    /// right for servers that need credentials which a browser does not add by itself. Programs
-    /// other than browsers send no origin, and need none. Default empty.
-    pub origins: Vec<String>,
-    /// The hosts under which pages of this server's own reach it, such as `app.example`, or
-    /// `app.example:8443` for one port only. A page is the server's own if its origin is that of the
-    /// request's `Host`, and this host is listed here or is loopback: `localhost`, a name below it,
-    /// `127.0.0.0/8` or `[::1]`. A name that is not listed may be one that another site has given
-    /// the address of this machine (DNS rebinding). Default empty.
-    pub hosts: Vec<String>,
-    /// Whether a request without an origin is refused too. Programs other than browsers send none,
-    /// and could send any. Default off.
-    pub origin_required: bool,
     /// How the handshake treats the subprotocol `jsonrpc`. Default [`Subprotocol::Accept`].
     pub subprotocol: Subprotocol,
     /// The longest head of the handshake's request or answer, in bytes. A longer request is
@@ -94,28 +68,6 @@ pub enum Subprotocol {
     Require,
 }
 
-/// The parts of a request for a WebSocket that the rules check.
-#[derive(Clone, Copy, Debug)]
-pub struct Upgrade<'a> {
-    /// The path and query: `/rpc?v=2`.
-    pub target: &'a str,
-    /// The value of the `Host` header. Without it only listed origins are accepted.
-    pub host: Option<&'a str>,
-    /// The values of the `Origin` headers. If there are several, none can be trusted.
-    pub origins: &'a [&'a str],
-    /// The offered subprotocols, each as one entry.
-    pub subprotocols: &'a [&'a str],
-}
-
-/// Why a request for a WebSocket is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The HTTP status of the answer.
-    pub status: u16,
-    /// The reason, for the answer's body and for a log.
-    pub reason: &'static str,
-}
-
 /// The kind of a notification: an application heartbeat or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
@@ -131,10 +83,6 @@ impl WebSocketRules {
     /// Returns the default rules.
     pub const fn new() -> Self {
         Self {
-            paths: Vec::new(),
-            origins: Vec::new(),
-            hosts: Vec::new(),
-            origin_required: false,
             subprotocol: Subprotocol::Accept,
             max_header_bytes: 8 << 10,
             keep_alive: KeepAliveConfig::new(),
@@ -143,31 +91,23 @@ impl WebSocketRules {
         }
     }
 
-    /// Checks a request as a server. Returns the subprotocol to select, if any.
+    /// Returns the subprotocol that a server selects of those that are offered, each one entry; `None` for none.
     ///
     /// # Errors
-    /// Why the request is refused.
-    pub fn judge(&self, upgrade: &Upgrade<'_>) -> Result<Option<&'static str>, Refusal> {
-        let path = upgrade.target.split('?').next().unwrap_or_default();
-        if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
-            return Err(refusal(404, "nothing is served at this path"));
-        }
-        let (known, hosts) = (&self.origins, &self.hosts);
-        let is_required = self.origin_required;
-        if !lets_in(known, hosts, is_required, upgrade.origins, upgrade.host) {
-            return Err(refusal(403, "this origin is not let in"));
-        }
-        let mut offers = upgrade.subprotocols.iter().enumerate();
-        if offers.any(|(n, offer)| upgrade.subprotocols[..n].contains(offer)) {
+    /// The answer to a request that is refused.
+    pub fn select(&self, offered: &[&str]) -> Result<Option<&'static str>, HttpAnswer> {
+        let refused = |text| Err(HttpAnswer::text(400, text));
+        let mut offers = offered.iter().enumerate();
+        if offers.any(|(n, offer)| offered[..n].contains(offer)) {
             // RFC 6455 clause 4.1: they must all be different.
-            return Err(refusal(400, "a subprotocol is offered twice"));
+            return refused("a subprotocol is offered twice\n");
         }
-        let is_offered = upgrade.subprotocols.contains(&SUBPROTOCOL);
+        let is_offered = offered.contains(&SUBPROTOCOL);
         match self.subprotocol {
             Subprotocol::Ignore => Ok(None),
             Subprotocol::Accept | Subprotocol::Offer => Ok(is_offered.then_some(SUBPROTOCOL)),
             Subprotocol::Require if is_offered => Ok(Some(SUBPROTOCOL)),
-            Subprotocol::Require => Err(refusal(400, "the subprotocol jsonrpc must be offered")),
+            Subprotocol::Require => refused("the subprotocol jsonrpc must be offered\n"),
         }
     }
 
@@ -218,10 +158,6 @@ impl Default for WebSocketRules {
     fn default() -> Self {
         Self::new()
     }
-}
-
-const fn refusal(status: u16, reason: &'static str) -> Refusal {
-    Refusal { status, reason }
 }
 
 /// The code of a close frame.
@@ -334,83 +270,9 @@ impl fmt::Display for CloseCode {
 
 #[cfg(test)]
 mod tests {
-    use super::{CloseCode, Heartbeat, Refusal, Subprotocol, Upgrade, WebSocketRules};
+    use super::{CloseCode, Heartbeat, Subprotocol, WebSocketRules};
     use crate::event::{CloseReason, Closed, ConnectionError};
     use core::time::Duration;
-
-    fn asking<'a>(target: &'a str, origins: &'a [&'a str]) -> Upgrade<'a> {
-        Upgrade {
-            target,
-            host: None,
-            origins,
-            subprotocols: &[],
-        }
-    }
-
-    // SEC-08
-    #[test]
-    fn an_origin_is_let_in_by_scheme_host_and_port() {
-        let mut rules = WebSocketRules::new();
-        assert!(
-            rules
-                .judge(&asking("/", &["https://anyone.example"]))
-                .is_err()
-        );
-        rules.origins.push("https://app.example".into());
-        rules.origins.push("http://localhost:3000".into());
-        rules.origins.push("http://[::1]".into());
-        let cases: [(&[&str], bool); 21] = [
-            (&["https://app.example"], true),
-            (&["HTTPS://App.Example"], true),
-            (&["https://app.example:443"], true),
-            (&["https://app.example:444"], false),
-            (&["https://app.example:x"], false),
-            (&["https://app.example:+443"], false),
-            (&["https://app.example:"], false),
-            (&["https://app.example:65979"], false),
-            (&["http://app.example"], false),
-            (&["https://app.example.evil"], false),
-            (&["https://evil.example/https://app.example"], false),
-            (&["https://evil@app.example"], false),
-            (&["https://xapp.example"], false),
-            (&["http://localhost:3000"], true),
-            (&["http://localhost"], false),
-            (&["http://[::1]:80"], true),
-            (&["http://[::1]:81"], false),
-            (&["null"], false),
-            (&[""], false),
-            (&["https://app.example", "https://app.example"], false),
-            (&[], true),
-        ];
-        for (origins, is_let_in) in cases {
-            let judged = rules.judge(&asking("/", origins));
-            assert_eq!(judged.is_ok(), is_let_in, "{origins:?}");
-            assert!(judged.is_ok() || judged.unwrap_err().status == 403);
-        }
-        rules.origin_required = true;
-        assert!(rules.judge(&asking("/", &[])).is_err());
-        rules.origins.push("null".into());
-        assert!(rules.judge(&asking("/", &["null"])).is_ok());
-    }
-
-    // WSK-14
-    #[test]
-    fn a_path_is_served_whatever_its_query() {
-        let mut rules = WebSocketRules::new();
-        rules.paths.push("/rpc".into());
-        for (target, is_served) in [
-            ("/rpc", true),
-            ("/rpc?v=2", true),
-            ("/rpc/", false),
-            ("/", false),
-            ("/rpcs", false),
-        ] {
-            let judged = rules.judge(&asking(target, &[]));
-            assert_eq!(judged.is_ok(), is_served, "{target}");
-        }
-        let Refusal { status, .. } = rules.judge(&asking("/", &[])).unwrap_err();
-        assert_eq!(status, 404);
-    }
 
     // WSK-06
     #[test]
@@ -434,12 +296,8 @@ mod tests {
             let mut rules = WebSocketRules::new();
             rules.subprotocol = subprotocol;
             for (subprotocols, wanted) in offers.into_iter().zip(wanted) {
-                let upgrade = Upgrade {
-                    subprotocols,
-                    ..asking("/", &[])
-                };
-                let judged = rules.judge(&upgrade).map_err(|refusal| refusal.status);
-                assert_eq!(judged, wanted, "{subprotocol:?} {subprotocols:?}");
+                let selected = rules.select(subprotocols).map_err(|answer| answer.status);
+                assert_eq!(selected, wanted, "{subprotocol:?} {subprotocols:?}");
             }
         }
     }
@@ -447,12 +305,8 @@ mod tests {
     // USE-08 WSK-06
     #[test]
     fn a_subprotocol_that_is_offered_twice_is_refused() {
-        let upgrade = Upgrade {
-            subprotocols: &["jsonrpc", "mqtt", "mqtt"],
-            ..asking("/", &[])
-        };
-        let judged = WebSocketRules::new().judge(&upgrade);
-        assert_eq!(judged.map_err(|refusal| refusal.status), Err(400));
+        let selected = WebSocketRules::new().select(&["jsonrpc", "mqtt", "mqtt"]);
+        assert_eq!(selected.map_err(|answer| answer.status), Err(400));
     }
 
     // WSK-06

@@ -1,12 +1,11 @@
-//! Reads the header lines of a request one by one, and finds faults for which it must be refused.
+//! The head of a request as the rules see it. Reads the header lines one by one, and finds faults for which
+//! a request must be refused.
 //!
 //! If a field that may occur only once occurs twice, this server may use one value and a proxy in
 //! front of it the other. RFC 9110 clause 5.3 forbids such requests, so they are refused before
 //! anything runs.
 
 use alloc::vec::Vec;
-
-use super::rules::RequestHead;
 
 /// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
 /// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and the fields of a
@@ -44,6 +43,79 @@ const CONTENT_LENGTH: usize = 1;
 const CONTENT_TYPE: usize = 2;
 const ORIGIN: usize = 3;
 const FETCH_SITE: usize = 7;
+const WEBSOCKET_KEY: usize = 11;
+const WEBSOCKET_VERSION: usize = 12;
+
+/// The parts of a request before its body.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RequestHead<'a> {
+    /// The method: `POST`.
+    pub method: &'a str,
+    /// The path and query: `/rpc?v=2`.
+    pub target: &'a str,
+    /// The `Content-Type`. If its value is not text, it is the empty string, which is no media
+    /// type.
+    pub content_type: Option<&'a str>,
+    /// The length of the body in bytes, if it is declared.
+    pub content_length: Option<u64>,
+    /// The first coding of the `Content-Encoding` that is not `identity`.
+    pub content_coding: Option<&'a str>,
+    /// The last coding of the `Transfer-Encoding` that is not `chunked`.
+    pub transfer_coding: Option<&'a str>,
+    /// Whether the request has a `Sec-Fetch-Site`, which only browsers send.
+    pub names_fetch_site: bool,
+    /// Whether a body follows.
+    pub has_body: bool,
+    /// Whether the request is of HTTP/1.1, which a WebSocket needs.
+    pub is_http11: bool,
+    /// The handshake of a WebSocket, if the request asks for one.
+    pub upgrade: Option<Upgrade<'a>>,
+    /// The value of the `Host` header. Without it only listed origins are accepted.
+    pub host: Option<&'a str>,
+    /// The values of the `Origin` headers. If there are several, none can be trusted.
+    pub origins: &'a [&'a str],
+    /// The fault of the headers that [`Fields`](super::Fields) has found.
+    pub fault: Option<&'static str>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// Makes a head without headers. [`Fields::head`](super::Fields::head) makes one from header
+    /// lines.
+    pub const fn new(method: &'a str, target: &'a str) -> Self {
+        Self {
+            method,
+            target,
+            content_type: None,
+            content_length: None,
+            content_coding: None,
+            transfer_coding: None,
+            names_fetch_site: false,
+            has_body: false,
+            is_http11: false,
+            upgrade: None,
+            host: None,
+            origins: &[],
+            fault: None,
+        }
+    }
+    /// The path, without a query.
+    pub fn path(&self) -> &'a str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+}
+
+/// What a request for a WebSocket says: its headers `Connection` and `Upgrade` ask for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Upgrade<'a> {
+    /// The `Sec-WebSocket-Key`.
+    pub key: Option<&'a str>,
+    /// The `Sec-WebSocket-Version`.
+    pub version: Option<&'a str>,
+    /// The offered subprotocols, each as one entry.
+    pub subprotocols: &'a [&'a str],
+}
 
 /// The header lines of one request.
 ///
@@ -72,6 +144,12 @@ pub struct Fields<'a> {
     names_fetch_site: bool,
     host: Option<&'a str>,
     origins: Vec<&'a str>,
+    is_http11: bool,
+    /// Whether `Connection` and `Upgrade` name what a WebSocket needs.
+    upgrades: [bool; 2],
+    websocket_key: Option<&'a str>,
+    websocket_version: Option<&'a str>,
+    subprotocols: Vec<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -88,6 +166,11 @@ impl<'a> Fields<'a> {
             names_fetch_site: false,
             host: None,
             origins: Vec::new(),
+            is_http11: false,
+            upgrades: [false; 2],
+            websocket_key: None,
+            websocket_version: None,
+            subprotocols: Vec::new(),
         }
     }
 
@@ -122,6 +205,8 @@ impl<'a> Fields<'a> {
             CONTENT_TYPE => self.content_type = Some(text),
             FETCH_SITE => self.names_fetch_site = true,
             ORIGIN => self.origins.push(text),
+            WEBSOCKET_KEY => self.websocket_key = Some(text),
+            WEBSOCKET_VERSION => self.websocket_version = Some(text),
             _ => {}
         }
     }
@@ -142,6 +227,12 @@ impl<'a> Fields<'a> {
                 }
                 self.is_chunked |= coding.eq_ignore_ascii_case("chunked");
             }
+        } else if name.eq_ignore_ascii_case("connection") {
+            self.upgrades[0] |= codings.any(|option| option.eq_ignore_ascii_case("upgrade"));
+        } else if name.eq_ignore_ascii_case("upgrade") {
+            self.upgrades[1] |= codings.any(|protocol| protocol.eq_ignore_ascii_case("websocket"));
+        } else if name.eq_ignore_ascii_case("sec-websocket-protocol") {
+            self.subprotocols.extend(text.split(',').map(str::trim));
         }
     }
 
@@ -150,8 +241,10 @@ impl<'a> Fields<'a> {
         self.fault = self.fault.or(Some(fault));
     }
 
-    /// Requires a `Host`, as HTTP/1.1 does (RFC 9112 clause 3.2). Call it after all lines.
+    /// Notes that the request is of HTTP/1.1, which requires a `Host` (RFC 9112 clause 3.2). Call it
+    /// after all lines.
     pub fn require_host(&mut self) {
+        self.is_http11 = true;
         if self.seen & (1 << HOST) == 0 {
             self.blame("no header names the host");
         }
@@ -185,23 +278,6 @@ impl<'a> Fields<'a> {
         self.has_transfer_coding() || self.content_length.is_some_and(|bytes| bytes > 0)
     }
 
-    /// The fault of the lines of a WebSocket handshake, if there is one. A handshake has no body,
-    /// because frames follow it.
-    pub fn handshake_fault(&self) -> Option<&'static str> {
-        let has_body = self.has_body().then_some("a handshake has no body");
-        self.fault().or(has_body)
-    }
-
-    /// The value of the `Host` line.
-    pub fn host(&self) -> Option<&'a str> {
-        self.host
-    }
-
-    /// The values of the `Origin` lines.
-    pub fn origins(&self) -> &[&'a str] {
-        &self.origins
-    }
-
     /// Returns the parts of the request that the rules check.
     pub fn head<'s>(&'s self, method: &'s str, target: &'s str) -> RequestHead<'s> {
         RequestHead {
@@ -210,6 +286,13 @@ impl<'a> Fields<'a> {
             content_coding: self.content_coding,
             transfer_coding: self.transfer_coding,
             names_fetch_site: self.names_fetch_site,
+            has_body: self.has_body(),
+            is_http11: self.is_http11,
+            upgrade: (self.upgrades == [true; 2]).then_some(Upgrade {
+                key: self.websocket_key,
+                version: self.websocket_version,
+                subprotocols: &self.subprotocols,
+            }),
             host: self.host,
             origins: &self.origins,
             fault: self.fault(),

@@ -1,11 +1,11 @@
 //! A server as one function: for hosts that call it once per request and do everything else
 //! themselves.
 
-use alloc::string::String;
-
 use serde::Serialize;
 
-use super::rules::{HttpAnswer, HttpRules, RequestHead, Verdict};
+use super::answer::HttpAnswer;
+use super::fields::RequestHead;
+use super::web::{Verdict, WebRules};
 use crate::answer::{Incoming, Unanswered, reply};
 use crate::config::Config;
 use crate::error_object::OwnedError;
@@ -14,9 +14,9 @@ use crate::error_object::OwnedError;
 /// allow the request. A missing body counts as an empty one, which is not JSON.
 ///
 /// ```
-/// use antiphon::http::{Fields, HttpRules, handle};
+/// use antiphon::http::{Fields, WebRules, handle};
 /// use antiphon::{Config, ErrorObject};
-/// let rules = HttpRules::new();
+/// let rules = WebRules::new();
 /// // What the host has read:
 /// let mut fields = Fields::new();
 /// fields.line("content-type", b"application/json");
@@ -31,7 +31,7 @@ use crate::error_object::OwnedError;
 /// ```
 pub fn handle<R, E, F>(
     config: Config,
-    rules: &HttpRules,
+    rules: &WebRules,
     head: &RequestHead<'_>,
     body: Option<&[u8]>,
     handler: F,
@@ -50,14 +50,5 @@ where
         Ok(reply) if is_too_large => rules.too_large(head, reply),
         Ok(reply) => rules.reply(head, reply),
         Err(Unanswered) => rules.unanswered(&config, head),
-    }
-}
-
-/// The body of a reply as text, as most hosts need it.
-impl HttpAnswer {
-    /// The body as text; `None` if it is empty.
-    pub fn body_text(&self) -> Option<String> {
-        let text = String::from_utf8_lossy(&self.body);
-        (!text.is_empty()).then(|| text.into_owned())
     }
 }

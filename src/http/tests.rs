@@ -4,8 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    ClientExchange, Cors, Fields, HttpAnswer, HttpRules, MAX_REDIRECTS, ReplyError, RequestHead,
-    Statuses, Verdict, handle, redirect,
+    ClientExchange, Cors, Fields, HttpAnswer, MAX_REDIRECTS, ReplyError, RequestHead, Statuses,
+    Verdict, WebRules, handle, redirect,
 };
 use crate::config::Config;
 use crate::error_object::ErrorObject;
@@ -18,7 +18,7 @@ fn head(method: &'static str, target: &'static str) -> RequestHead<'static> {
     }
 }
 
-fn refused(rules: &HttpRules, head: &RequestHead<'_>) -> HttpAnswer {
+fn refused(rules: &WebRules, head: &RequestHead<'_>) -> HttpAnswer {
     match rules.judge(&Config::new(), head) {
         Verdict::Answer(reply) => reply,
         other => panic!("{head:?}: {other:?}"),
@@ -28,7 +28,7 @@ fn refused(rules: &HttpRules, head: &RequestHead<'_>) -> HttpAnswer {
 // HTP-04
 #[test]
 fn only_a_post_of_json_is_served() {
-    let rules = HttpRules::new();
+    let rules = WebRules::new();
     for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "post"] {
         let reply = refused(&rules, &head(method, "/"));
         assert_eq!(
@@ -89,9 +89,9 @@ fn a_declared_length_over_the_limit_is_refused_before_the_body_is_read() {
         (u64::MAX, Verdict::TooLarge(u64::MAX)),
     ] {
         head.content_length = Some(length);
-        assert_eq!(HttpRules::new().judge(&config, &head), verdict);
+        assert_eq!(WebRules::new().judge(&config, &head), verdict);
     }
-    let reply = HttpRules::new().too_large(&head, Some(b"{}".to_vec()));
+    let reply = WebRules::new().too_large(&head, Some(b"{}".to_vec()));
     assert_eq!(
         (reply.status, reply.header("content-type")),
         (413, Some("application/json"))
@@ -101,7 +101,7 @@ fn a_declared_length_over_the_limit_is_refused_before_the_body_is_read() {
 // HTP-01
 #[test]
 fn a_path_is_served_whatever_its_query() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     assert_eq!(
         rules.judge(&Config::new(), &RequestHead::new("POST", "/any")),
         Verdict::Serve
@@ -123,7 +123,7 @@ fn a_path_is_served_whatever_its_query() {
 // SEC-08
 #[test]
 fn an_origin_that_is_not_named_is_refused() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     let mut head = RequestHead::new("POST", "/");
     head.content_type = Some("application/json");
     head.origins = &["https://evil.example"];
@@ -165,7 +165,7 @@ fn what_a_browser_sends_without_asking_first_is_not_served() {
         Some("application/x-www-form-urlencoded"),
         Some("multipart/form-data; boundary=application/json"),
     ];
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.origins.push("*".into());
     for (origins, names_fetch_site) in [
         (&["http://evil.example"][..], false),
@@ -212,11 +212,11 @@ fn a_body_that_is_encoded_is_refused_and_what_would_be_right_is_named() {
         }
         let head = fields.head("POST", "/");
         let Some(status) = wanted else {
-            let verdict = HttpRules::new().judge(&Config::new(), &head);
+            let verdict = WebRules::new().judge(&Config::new(), &head);
             assert_eq!(verdict, Verdict::Serve, "{lines:?}");
             continue;
         };
-        let reply = refused(&HttpRules::new(), &head);
+        let reply = refused(&WebRules::new(), &head);
         assert_eq!(reply.status, status, "{lines:?}");
         let identity = (status == 415).then_some("identity");
         assert_eq!(reply.header("accept-encoding"), identity);
@@ -228,7 +228,7 @@ fn a_body_that_is_encoded_is_refused_and_what_would_be_right_is_named() {
 fn a_fault_of_the_headers_is_told_before_all_else() {
     let mut head = head("GET", "/nowhere");
     head.fault = Some("the host is named twice");
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.origins.push("https://app.example".into());
     let reply = refused(&rules, &head);
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_fault_of_the_headers_is_told_before_all_else() {
 // USE-07
 #[test]
 fn a_function_asks_the_rules_first() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.origins.push("https://app.example".into());
     let mut fields = Fields::new();
     fields.line("Origin", b"http://evil.example");
@@ -270,7 +270,7 @@ fn a_function_told_an_unanswered_batch_as_success() {
     let error = r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"},"id":null}"#;
     let reply = handle(
         config,
-        &HttpRules::new(),
+        &WebRules::new(),
         &head,
         Some(batch.as_bytes()),
         long,
@@ -283,13 +283,7 @@ fn a_function_told_an_unanswered_batch_as_success() {
     assert_eq!(reply.as_deref(), Some(error.as_bytes()));
     // Nothing was asked.
     let told = batch.replace(r#","id":1"#, "");
-    let reply = handle(
-        config,
-        &HttpRules::new(),
-        &head,
-        Some(told.as_bytes()),
-        long,
-    );
+    let reply = handle(config, &WebRules::new(), &head, Some(told.as_bytes()), long);
     assert_eq!(reply.status, 204);
 }
 
@@ -305,7 +299,7 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
         names.all(|name| !name.starts_with("access-control"))
     };
 
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.origins.push("*".into());
     let reply = refused(&rules, &preflight);
     assert!(reply.status == 405 && is_silent(&reply));
@@ -363,17 +357,17 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
 #[test]
 fn a_reply_is_json_and_none_is_no_content() {
     let head = RequestHead::new("POST", "/");
-    let reply = HttpRules::new().reply(&head, Some(b"{}".to_vec()));
+    let reply = WebRules::new().reply(&head, Some(b"{}".to_vec()));
     assert_eq!(
         (reply.status, reply.header("content-type")),
         (200, Some("application/json"))
     );
-    let reply = HttpRules::new().reply(&head, None);
+    let reply = WebRules::new().reply(&head, None);
     assert_eq!(
         (reply.status, reply.headers.len(), reply.body.len()),
         (204, 0, 0)
     );
-    assert_eq!(HttpRules::mcp().reply(&head, None).status, 202);
+    assert_eq!(WebRules::mcp().reply(&head, None).status, 202);
 }
 
 // HTP-02
@@ -426,7 +420,7 @@ fn a_function_answers_a_body_or_its_absence() {
     let call = |body: Option<&str>| {
         handle(
             config,
-            &HttpRules::new(),
+            &WebRules::new(),
             &RequestHead::new("POST", "/"),
             body.map(str::as_bytes),
             |call| match call.method {

@@ -112,7 +112,7 @@ def cpp_server_unix():
 
 @case("libjsonrpccpp as client of server http", ("compiled:jsonrpccpp", "target:http"))
 def cpp_client_http():
-    # After a notification it takes no status but 200; ours is 204 unless HttpRules says otherwise.
+    # After a notification it takes no status but 200; ours is 204 unless WebRules says otherwise.
     wanted = CPP - {"notification"}
     return client_sees([COMPILED / "jsonrpccpp", "client", "http", over("http"),
                         *sorted(wanted)], wanted)

@@ -97,8 +97,8 @@ const HOUSE: [Room; 43] = [
     // connection that was not admitted.
     room(4, "session", &["admission", "http", "websocket"]),
     room(4, "shutdown", &[]),
-    // The rules of a WebSocket have the settings of pings in them.
-    room(4, "websocket", &["keepalive"]),
+    // The rules of a WebSocket have the settings of pings in them, and refuse with an answer of HTTP.
+    room(4, "websocket", &["http", "keepalive"]),
     room(5, "flow", &[]),
     room(5, "service", &[]),
     // Its methods read their params as other methods do.

@@ -92,7 +92,7 @@ fn start() -> io::Result<(SocketAddr, Running)> {
     let mut config = Config::new();
     config.dialect.id_scheme = IdScheme::Prefixed("srv-");
     let mut route = WebSocketConfig::server();
-    route.rules.paths.push("/rpc".into());
+    route.web.paths.push("/rpc".into());
     let server = TcpServer::bind("127.0.0.1:0")?;
     let address = server.local_addr()?;
     let running = server.start(ConnectionConfig::from(config).with_websocket(route), |_| {

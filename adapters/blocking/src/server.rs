@@ -4,10 +4,14 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+#[cfg(feature = "http")]
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use antiphon::LimitReached;
 use antiphon_net::{ConnectionConfig, Context, SockRef};
+#[cfg(feature = "http")]
+use blocking::unblock;
 
 use crate::driver::in_turn;
 use crate::in_turn::InTurn;
@@ -104,6 +108,17 @@ impl TcpServer {
         Ok(Running::new(self.0.start(in_turn(options), on_pool(make))))
     }
 
+    /// Serves a web endpoint in the background until the returned value is stopped or dropped: HTTP and WebSocket,
+    /// judged for each request. Over HTTP a service is made for every method that is called, over WebSocket one for
+    /// each connection. See [`http`](crate::http).
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    #[cfg(feature = "http")]
+    pub fn start_web<S: Service>(self, web: crate::http::Web<S>) -> io::Result<Running> {
+        Ok(Running::new(self.0.start_protocol(of_web(web)?)))
+    }
+
     /// Serves over HTTP in the background until the returned value is stopped or dropped. Every
     /// POST is a message. The methods of the service run on the pool in `options`. `make` makes a
     /// service for every method that is called. See [`http`](crate::http).
@@ -156,6 +171,15 @@ impl UnixServer {
         Self(self.0.on_refused(report))
     }
 
+    /// Serves a web endpoint: see [`TcpServer::start_web`].
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    #[cfg(feature = "http")]
+    pub fn start_web<S: Service>(self, web: crate::http::Web<S>) -> io::Result<Running> {
+        Ok(Running::new(self.0.start_protocol(of_web(web)?)))
+    }
+
     /// Serves in the background until the returned value is stopped or dropped. Every connection
     /// gets a service of its own from `make`, and all share the pool in `options`.
     ///
@@ -169,6 +193,25 @@ impl UnixServer {
         let make = on_pool(move |_| make());
         Ok(Running::new(self.0.start(in_turn(options), make)))
     }
+}
+
+/// Makes the endpoint of services for threads. What the program checks may block, and so may what makes a service.
+#[cfg(feature = "http")]
+fn of_web<S: Service>(
+    web: crate::http::Web<S>,
+) -> io::Result<antiphon_net::http::Endpoint<crate::http::OnPool<S>>> {
+    let exchange = Arc::new(crate::http::OnPool::new(web.make()));
+    let connection = web.make();
+    let web = web.check_on_threads();
+    let exchange = move |_: &Context| Arc::clone(&exchange);
+    let connection = move |context: Arc<Context>| {
+        let make = connection.clone();
+        Box::pin(unblock(move || InTurn::new(make(&context)).0)) as _
+    };
+    let runtime = runtime()?;
+    Ok(antiphon_net::http::Endpoint::of_web(
+        web, runtime, exchange, connection, in_turn,
+    ))
 }
 
 /// Makes services that run on the pool, one at a time.

@@ -22,7 +22,7 @@
 //!
 //! // The server's side of the WebSocket: it accepts handshakes at this path only.
 //! let mut route = WebSocketConfig::server();
-//! route.rules.paths.push("/rpc".into());
+//! route.web.paths.push("/rpc".into());
 //! let server = TcpServer::bind("127.0.0.1:0")?;
 //! let url = format!("ws://{}/rpc", server.local_addr()?);
 //! let running = server.start(ConnectionConfig::from(Config::new()).with_websocket(route), |_| Who)?;

@@ -3,11 +3,14 @@
 //! Values that may be secrets (headers, cookies, certificates) can be read by handlers, and never
 //! appear in debug output.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use antiphon::service::Attributes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// How many numbers of connections have been drawn.
@@ -50,6 +53,10 @@ pub struct Context {
     pub alpn_protocol: Option<Vec<u8>>,
     /// The negotiated subprotocol, over WebSocket.
     pub subprotocol: Option<String>,
+    /// What the check of a web server has found out: see [`extension`](Self::extension).
+    extension: Option<Arc<dyn Any + Send + Sync>>,
+    /// What limits store for the connection of several HTTP exchanges: see [`is_of_exchanges`](Self::is_of_exchanges).
+    limits: Option<Arc<Mutex<Attributes>>>,
 }
 
 impl Context {
@@ -63,6 +70,29 @@ impl Context {
         // Number 0 is not used: it says that a connection has no number.
         let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         self.connection = number.wrapping_add(1).max(1);
+    }
+
+    /// The value of type `T` that the check of a web server has returned when it let the request in: who is there.
+    /// Handlers get it as an [`Extension`](crate::Extension), too.
+    pub fn extension<T: Any>(&self) -> Option<&T> {
+        self.extension.as_deref()?.downcast_ref()
+    }
+
+    /// Sets the value of [`extension`](Self::extension).
+    pub fn set_extension(&mut self, value: Arc<dyn Any + Send + Sync>) {
+        self.extension = Some(value);
+    }
+
+    /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
+    /// count them together. Nothing else is shared, because behind a proxy they may be those of several clients.
+    pub fn is_of_exchanges(&mut self) {
+        self.limits = Some(Arc::default());
+    }
+
+    /// What limits store for the connection of several exchanges. No code of the program runs under its lock.
+    pub(crate) fn limits(&self) -> Option<MutexGuard<'_, Attributes>> {
+        let limits = self.limits.as_ref()?;
+        Some(limits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].

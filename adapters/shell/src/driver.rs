@@ -20,7 +20,9 @@ use std::task::{Context as TaskContext, Poll, ready};
 use crate::context::Context;
 use crate::debug_fields;
 use crate::options::ConnectionConfig;
-use crate::session::{Brought, Moved, Next, Sent, Session, WorkBatch};
+use crate::session::{Brought, Carries, Moved, Next, Sent, Session, WorkBatch};
+#[cfg(feature = "websocket")]
+use antiphon::session::Handshake;
 use antiphon::{Closed, Instant};
 
 use crate::io::Io;
@@ -50,8 +52,27 @@ pub fn drive<S: Service>(
     service: Arc<S>,
     runtime: &SharedRuntime,
 ) -> (Peer, Driver) {
-    let is_of_messages = io.as_messages().is_some();
-    let session = Session::new(options, is_of_messages, context, Arc::clone(runtime));
+    let carries = match io.as_messages() {
+        Some(_) => Carries::Messages,
+        None => Carries::Bytes,
+    };
+    let session = Session::new(options, carries, context, Arc::clone(runtime));
+    drive_session(io, session, service)
+}
+
+/// Prepares a connection over the WebSocket of the options, as [`drive`] does, after a handshake that was answered
+/// elsewhere. The transport carries frames from now on.
+#[cfg(feature = "websocket")]
+pub fn drive_accepted<S: Service>(
+    io: Box<dyn Io>,
+    context: Context,
+    options: impl Into<Arc<ConnectionConfig>>,
+    handshake: Handshake,
+    service: Arc<S>,
+    runtime: &SharedRuntime,
+) -> (Peer, Driver) {
+    let carries = Carries::Frames(handshake);
+    let session = Session::new(options, carries, context, Arc::clone(runtime));
     drive_session(io, session, service)
 }
 

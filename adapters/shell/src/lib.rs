@@ -66,6 +66,8 @@ pub use client::config::{ClientConfig, ClientTls, ConnectionChange, OnChange, On
 pub use client::connect_error::ConnectError;
 pub use client::reconnecting::{Made, Making};
 pub use context::{Context, Headers};
+#[cfg(feature = "websocket")]
+pub use driver::drive_accepted;
 pub use driver::{Driver, drive};
 pub use fault::{child_exited, permanent, to_error, unless_broken};
 pub use guard::caught;

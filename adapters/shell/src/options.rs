@@ -192,6 +192,12 @@ impl ConnectionConfig {
         self
     }
 
+    /// Takes the WebSocket out, if there is one: for adapters that open it themselves.
+    #[cfg(feature = "websocket")]
+    pub fn take_websocket(&mut self) -> Option<Arc<WebSocketConfig>> {
+        self.websocket.take()
+    }
+
     /// Has the handshake of the WebSocket get its token from `auth`. Returns false if there is no WebSocket.
     pub fn authorize(&mut self, auth: &BearerAuth) -> bool {
         #[cfg(feature = "websocket")]

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use antiphon_tokio::http::{HttpConfig, HttpRules};
+use antiphon_tokio::http::{HttpConfig, WebRules};
 use antiphon_tokio::service::{CallLog, LoggedCall, Logging};
 use antiphon_tokio::{
     Config, ConnectionConfig, Dispatcher, ErrorObject, NotificationOk, Router, RpcError, TcpServer,
@@ -97,7 +97,7 @@ pub(crate) fn options() -> HttpConfig {
     let mut options = ConnectionConfig::from(config);
     // 100 requests run at once, and 1024 wait.
     options.dispatcher = Dispatcher::new(100, 1024);
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.paths.push("/rpc".into());
     HttpConfig::from(options).with_rules(rules)
 }

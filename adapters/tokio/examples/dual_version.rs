@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use antiphon_tokio::http::{HttpConfig, HttpRules};
+use antiphon_tokio::http::{HttpConfig, WebRules};
 use antiphon_tokio::{Config, OwnedError, Router, TcpServer, V1NullId};
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ async fn main() -> ExitCode {
             ));
         }
     }
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.paths.push("/jsonrpc".into());
     let server = match TcpServer::bind(("127.0.0.1", port)).await {
         Ok(server) => server,

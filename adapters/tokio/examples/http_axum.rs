@@ -5,12 +5,12 @@
 //! ```
 
 use antiphon::Config;
-use antiphon_tokio::http::{Endpoint, endpoint};
-use antiphon_tokio::{Answer, Context, OwnedError, Peer, Request, Service};
-use axum::body::Bytes;
+use antiphon_tokio::http::{Endpoint, Web};
+use antiphon_tokio::{Answer, Context, OwnedError, Peer, Request, Service, current};
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::http::{self, request::Parts};
+use axum::response::Response;
 use axum::routing::any;
 use std::fmt;
 use std::io::{self, Write};
@@ -43,32 +43,18 @@ impl Service for Ping {
 
 /// The handler of the route: a request goes in, an answer comes out. The route is for every HTTP
 /// method, and all headers are passed on, because the endpoint's rules check them: which origins
-/// are allowed, and what a browser may send. The client's address is passed on for handlers and
-/// logs.
-async fn rpc(
-    State(rpc): State<Endpoint<Ping>>,
-    ConnectInfo(client): ConnectInfo<SocketAddr>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let mut context = Context::new();
-    context.peer_addr = Some(client);
-    context.target = uri.path_and_query().map(|target| target.as_str().into());
-    for (name, value) in &headers {
-        context.headers.push(name.as_str(), value.as_bytes());
-    }
-    let answer = rpc.answer_request(method.as_str(), context, &body).await;
-    let status = StatusCode::from_u16(answer.status).unwrap_or_default();
-    let mut response = (status, answer.body).into_response();
-    response.headers_mut().clear();
-    for (name, value) in answer.headers {
-        if let Ok(value) = value.parse() {
-            response.headers_mut().insert(name, value);
-        }
-    }
-    response
+/// are allowed, and what a browser may send.
+async fn rpc(State(rpc): State<Endpoint<Ping>>, parts: Parts, body: Bytes) -> Response {
+    let answer = rpc
+        .answer_whole(http::Request::from_parts(parts, body))
+        .await;
+    answer.map(Body::from)
+}
+
+/// What handlers and logs know of the client: axum tells its address.
+fn context(parts: &Parts, context: &mut Context) {
+    let client = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    context.peer_addr = client.map(|ConnectInfo(address)| *address);
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -79,9 +65,10 @@ async fn main() -> std::io::Result<()> {
         "http_axum: listening on http://{}/rpc",
         listener.local_addr()?
     ));
+    let web = Web::new(Config::new(), |_| Ping).context_from(context);
     let routes = axum::Router::new()
         .route("/rpc", any(rpc))
-        .with_state(endpoint(Config::new(), Ping));
+        .with_state(Endpoint::of(web, current()));
     let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, routes).await
 }

@@ -4,7 +4,7 @@
 //! cargo run -p antiphon-tokio --features http --example http_hyper -- 8080
 //! ```
 
-use antiphon::http::{Fields, HttpRules, handle};
+use antiphon::http::{Fields, WebRules, handle};
 use antiphon::{Config, ErrorObject, Incoming};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -40,7 +40,7 @@ async fn rpc(
         fields.line(name.as_str(), value.as_bytes());
     }
     let head = fields.head(parts.method.as_str(), parts.uri.path());
-    let answer = handle(config, &HttpRules::new(), &head, Some(&body), answer);
+    let answer = handle(config, &WebRules::new(), &head, Some(&body), answer);
     let mut response = Response::builder().status(answer.status);
     for (name, value) in answer.headers {
         response = response.header(name, &*value);

@@ -13,9 +13,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use antiphon_metrics::{BUCKETS, Metrics};
+use antiphon_tokio::http::Web;
 use antiphon_tokio::{Config, OwnedError, Router, TcpServer};
-use axum::http::header::CONTENT_TYPE;
-use axum::routing::get;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 fn divide(a: f64, b: f64) -> Result<f64, OwnedError> {
@@ -58,16 +57,14 @@ async fn main() -> io::Result<()> {
     let rpc = server.local_addr();
     let _running = server.start_http(Config::new(), router);
 
-    let listener = tokio::net::TcpListener::bind(address()).await?;
-    let shown = listener.local_addr()?;
-    let text = move || async move {
-        let content_type = "text/plain; version=0.0.4; charset=utf-8";
-        ([(CONTENT_TYPE, content_type)], exporter.render())
-    };
+    let pages = TcpServer::bind(address()).await?;
+    let shown = pages.local_addr();
+    let web = Web::new(Config::new(), |_| ()).metrics("/metrics", move || exporter.render());
     // If standard error is closed, only the line is lost.
     let _ = writeln!(
         io::stderr(),
         "metrics: listening on http://{rpc}/ and http://{shown}/metrics"
     );
-    axum::serve(listener, axum::Router::new().route("/metrics", get(text))).await
+    pages.start_web(web).wait().await;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use antiphon::http::WebRules;
 use antiphon::service::{Authorization, BearerAuth};
 use antiphon::websocket::WebSocketRules;
 use tungstenite::http::header::{
@@ -17,8 +18,8 @@ use crate::url::WebSocketUrl;
 /// use antiphon_websocket::WebSocketConfig;
 ///
 /// let mut server = WebSocketConfig::server();
-/// server.rules.paths.push("/rpc".into());
-/// server.rules.origins.push("https://app.example".into());
+/// server.web.paths.push("/rpc".into());
+/// server.web.origins.push("https://app.example".into());
 ///
 /// let client = WebSocketConfig::client("ws://localhost:8080/rpc?token=s3cret")?
 ///     .with_header("authorization", "Bearer s3cret")?
@@ -29,8 +30,10 @@ use crate::url::WebSocketUrl;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WebSocketConfig {
-    /// Which clients are accepted, limits and timeouts.
+    /// The subprotocol, limits and timeouts.
     pub rules: WebSocketRules,
+    /// Which clients a server accepts: its paths, origins and hosts.
+    pub web: WebRules,
     /// The client's request; `None` for a server.
     pub(crate) request: Option<Request>,
 }
@@ -73,6 +76,7 @@ impl WebSocketConfig {
     pub const fn server() -> Self {
         Self {
             rules: WebSocketRules::new(),
+            web: WebRules::new(),
             request: None,
         }
     }

@@ -22,8 +22,9 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::session::{LayerEvent, Session, SessionConfig, Wire};
-use antiphon::websocket::{CloseCode, Refusal};
+use antiphon::http::HttpAnswer;
+use antiphon::session::{Handshake, LayerEvent, Session, SessionConfig, Wire};
+use antiphon::websocket::CloseCode;
 use antiphon::{Config, Instant, KeepAlive, KeepAliveAction};
 use tungstenite::http::{HeaderMap, StatusCode};
 use tungstenite::protocol::frame::coding::{Control, OpCode};
@@ -73,6 +74,8 @@ pub struct WebSocket {
     /// The latest time up to which deadlines may take effect.
     judged: Instant,
     phase: Phase,
+    /// The data of a handshake that was answered elsewhere, until it is reported.
+    accepted: Option<Box<Handshake>>,
     keep_alive: KeepAlive,
     /// The deadline of a message that has begun.
     message_due: Option<Instant>,
@@ -113,15 +116,36 @@ impl WebSocket {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made; or the
     /// error of the source of the bearer token.
     pub fn new(options: Arc<WebSocketConfig>, config: &Config, now: Instant) -> io::Result<Self> {
-        let mut output = Vec::new();
+        let mut websocket = Self::open(options, config, now);
+        let (options, output) = (&websocket.options, &mut websocket.output);
         let request = options.request.as_ref();
-        let accept = request.map(|request| client::ask(request, &options.rules, &mut output));
+        let accept = request.map(|request| client::ask(request, &options.rules, output));
         let invalid = |error| match error {
             tungstenite::Error::Io(error) => error,
             error => io::Error::new(io::ErrorKind::InvalidInput, error),
         };
         let accept = accept.transpose().map_err(invalid)?;
-        Ok(Self {
+        websocket.phase = Phase::Handshake(Vec::new(), accept);
+        Ok(websocket)
+    }
+
+    /// Begins after a handshake that was read and [answered](WebSocketConfig::answer) elsewhere: frames follow. Its
+    /// first event has the data of the handshake.
+    pub fn accepted(
+        options: Arc<WebSocketConfig>,
+        config: &Config,
+        now: Instant,
+        handshake: Handshake,
+    ) -> Self {
+        let mut websocket = Self::open(options, config, now);
+        websocket.accepted = Some(Box::new(handshake));
+        websocket.become_open();
+        websocket
+    }
+
+    /// Makes a WebSocket that is open.
+    fn open(options: Arc<WebSocketConfig>, config: &Config, now: Instant) -> Self {
+        Self {
             reader: FrameReader::new(
                 options.is_server(),
                 config.limits.max_message_bytes,
@@ -130,15 +154,16 @@ impl WebSocket {
             message_timeout: config.timeouts.message_timeout,
             now,
             judged: now,
-            phase: Phase::Handshake(Vec::new(), accept),
+            phase: Phase::Open,
+            accepted: None,
             keep_alive: KeepAlive::new(options.rules.keep_alive, now),
             options,
             message_due: None,
             heartbeat_due: None,
-            output,
+            output: Vec::new(),
             pong: None,
             end: None,
-        })
+        }
     }
 
     /// Begins a session over a WebSocket: a client's or a server's, as `options` say. `config` need not be
@@ -211,7 +236,7 @@ impl WebSocket {
                     return self.finish_handshake().or_else(|| self.read(input));
                 }
                 if !input.is_empty() {
-                    self.refuse(431, "its head is too long");
+                    self.refuse(HttpAnswer::text(431, "its head is too long\n"));
                 }
             }
             Phase::Refused(refused) => {
@@ -245,14 +270,18 @@ impl WebSocket {
                 client::judge(&head, &accept, request.url.target(), rules)
                     .map_err(|refused| self.phase = Phase::Refused(refused))
             }
-            _ => server::answer(&head, rules, &mut self.output)
-                .map_err(|refused| self.refuse(refused.status, refused.reason)),
+            _ => server::answer(&head, &self.options, &mut self.output)
+                .map_err(|answer| self.refuse(answer)),
         };
         let handshake = judged.ok()?;
+        self.become_open();
+        Some(LayerEvent::Opened(handshake))
+    }
+
+    fn become_open(&mut self) {
         self.phase = Phase::Open;
         self.keep_alive.handle_open(self.now);
         self.next_heartbeat();
-        Some(LayerEvent::Opened(handshake))
     }
 
     /// Reads frames up to the next event, while the WebSocket is open.
@@ -304,7 +333,7 @@ impl WebSocket {
     fn act_on_time(&mut self) {
         match self.phase {
             Phase::Handshake(..) if self.keep_alive.poll_action(self.judged).is_some() => {
-                self.refuse(408, "the request took too long");
+                self.refuse(HttpAnswer::text(408, "the request took too long\n"));
                 self.finish(WebSocketEnd::HandshakeTimedOut);
             }
             Phase::Refused(_) if self.keep_alive.poll_action(self.judged).is_some() => {
@@ -336,14 +365,17 @@ impl WebSocket {
         self.finish(WebSocketEnd::Broken { code, reason });
     }
 
-    /// Ends a handshake. A server answers the request with this status and reason.
-    fn refuse(&mut self, status: u16, reason: &'static str) {
+    /// Ends a handshake. A server answers the request so.
+    fn refuse(&mut self, answer: HttpAnswer) {
         let is_server = self.options.is_server();
+        let status = StatusCode::from_u16(answer.status).ok();
+        let why = answer.body_text().unwrap_or_default();
+        let status = status.filter(|_| is_server);
+        let refused = Refused::new(status, why.trim_end(), HeaderMap::new());
         if is_server {
-            server::refuse(Refusal { status, reason }, &mut self.output);
+            server::refuse(answer, &mut self.output);
         }
-        let status = StatusCode::from_u16(status).ok().filter(|_| is_server);
-        self.finish(Refused::new(status, reason, HeaderMap::new()).end());
+        self.finish(refused.end());
     }
 
     /// Ends a handshake that the server has refused, with the received part of its answer.

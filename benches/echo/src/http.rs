@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon::http::HttpRules;
+use antiphon::http::WebRules;
 use antiphon_tokio::http::HttpConfig;
 use antiphon_tokio::{Client, ClientConfig, Running, TcpServer, connect};
 use bytes::Bytes;
@@ -117,7 +117,7 @@ fn near(runtime: Runtime, address: SocketAddr, far: Far) -> Outcome<Box<dyn Lane
 
 async fn server() -> Outcome<(SocketAddr, Running)> {
     let server = TcpServer::bind("127.0.0.1:0").await?;
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     // Nor is a connection closed that has not asked yet, however long the rows before it take.
     rules.first_byte_timeout = IDLE_TIME;
     rules.idle_timeout = IDLE_TIME;

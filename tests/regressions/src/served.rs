@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use antiphon::session::Report;
 use antiphon::{CloseReason, LimitReached, OwnedError};
 use antiphon_net::SharedRuntime;
-use antiphon_net::http::HttpConfig;
+use antiphon_net::http::{HttpConfig, Refusal, Web};
 use antiphon_net::{Answer, ConnectionConfig, Context, Notification, Request};
 use antiphon_stress::{LONG, Rt};
 use async_io::Timer;
@@ -45,7 +45,63 @@ pub enum Listener {
     Unix(ConnectionConfig),
     /// HTTP.
     Http(Box<HttpConfig>),
+    /// HTTP and WebSocket on one port.
+    Web(Box<OnePort>),
+    /// HTTP and WebSocket on one Unix socket.
+    UnixWeb(Box<OnePort>),
 }
+
+/// A web endpoint, with pages at `/health` and `/metrics`.
+#[derive(Clone, Debug)]
+pub struct OnePort {
+    /// The protocol and the rules.
+    pub config: HttpConfig,
+    /// Who may come in: everybody, or who passes this check.
+    pub check: Option<Check>,
+}
+
+/// Decides who may come in.
+pub type Check = fn(&Context) -> Result<User, Refusal>;
+
+impl OnePort {
+    /// A web endpoint that lets everybody in.
+    pub fn new(config: impl Into<HttpConfig>) -> Self {
+        Self {
+            config: config.into(),
+            check: None,
+        }
+    }
+
+    /// Sets who may come in.
+    #[must_use]
+    pub fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    fn web(self, service: Counting) -> Web<Counting> {
+        let HttpConfig {
+            connection, rules, ..
+        } = self.config;
+        let made = Arc::clone(&service.made);
+        let make = move |_: &Context| {
+            made.fetch_add(1, Ordering::SeqCst);
+            service.clone()
+        };
+        let web = Web::new(connection, make)
+            .rules(rules)
+            .health("/health", || async { true })
+            .metrics("/metrics", || "up 1\n".into());
+        match self.check {
+            Some(check) => web.authorize(check),
+            None => web,
+        }
+    }
+}
+
+/// The caller, as a check has found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User(pub String);
 
 /// Counts what runs, and passes on what is reported.
 ///
@@ -55,10 +111,12 @@ pub enum Listener {
 /// | `slow` | its params, after the milliseconds in them; the handler counts as running until then |
 /// | `fail` | an error with as many bytes of data as its params say |
 /// | `leave` | none: the handler closes the connection |
+/// | `who` | the user that the check of a web endpoint has found |
 /// | `tell` | whether its peer can be notified, and what became of a notification to it |
 /// | any other | its params |
 #[derive(Clone, Debug)]
 struct Counting {
+    made: Arc<AtomicUsize>,
     ran: Arc<AtomicUsize>,
     running: Arc<AtomicUsize>,
     reports: mpsc::Sender<String>,
@@ -75,6 +133,7 @@ impl Counting {
                 let error = OwnedError::new(1, "failed").with_data(&"x".repeat(bytes));
                 return Err(error.expect("a string is JSON"));
             }
+            "who" => [request.attribute().map(|User(name)| name)].into(),
             "leave" => {
                 peer.close(CloseReason::Done);
                 Answer::deferred()
@@ -171,6 +230,7 @@ impl antiphon_net::Service for Counting {
 /// A server that runs until it is dropped.
 pub struct Served {
     place: Place,
+    made: Arc<AtomicUsize>,
     ran: Arc<AtomicUsize>,
     running: Arc<AtomicUsize>,
     reports: mpsc::Receiver<String>,
@@ -200,11 +260,13 @@ impl Served {
     pub fn start_with(on: On, listener: Listener, max_connections: Option<usize>) -> Self {
         let (reports, reported) = mpsc::channel();
         let service = Counting {
+            made: Arc::default(),
             ran: Arc::default(),
             running: Arc::default(),
             reports,
         };
         let (ran, running) = (Arc::clone(&service.ran), Arc::clone(&service.running));
+        let made = Arc::clone(&service.made);
         let stop = Arc::<AtomicBool>::default();
         let (inside, (told, place)) = (Arc::clone(&stop), mpsc::channel());
         let thread = thread::spawn(move || {
@@ -234,6 +296,7 @@ impl Served {
         });
         Self {
             place: place.recv_timeout(LONG).expect("it listens"),
+            made,
             ran,
             running,
             reports: reported,
@@ -270,6 +333,11 @@ impl Served {
     /// Nobody listens.
     pub fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address()).expect("it listens")
+    }
+
+    /// How many services a web endpoint has made.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::SeqCst)
     }
 
     /// How many requests and notifications have run.
@@ -347,7 +415,7 @@ fn on_threads(
     told: &mpsc::Sender<Place>,
 ) -> antiphon_blocking::Running {
     use antiphon_blocking::{TcpServer, UnixServer};
-    if let Listener::Unix(options) = listener {
+    if let Listener::Unix(_) | Listener::UnixWeb(_) = listener {
         let path = socket_path();
         let mut server = UnixServer::bind(&path)
             .expect("a socket")
@@ -355,7 +423,11 @@ fn on_threads(
         if let Some(max) = max_connections {
             server = server.max_connections(max);
         }
-        let running = server.start(options, move || service.clone());
+        let running = match listener {
+            Listener::UnixWeb(one) => server.start_web(one.web(service)),
+            Listener::Unix(options) => server.start(options, move || service.clone()),
+            _ => unreachable!("it is a Unix socket"),
+        };
         told.send(Place::Unix(path)).expect("somebody waits");
         return running.expect("a thread");
     }
@@ -368,6 +440,7 @@ fn on_threads(
     }
     let running = match listener {
         Listener::Http(options) => server.start_http(*options, move |_| service.clone()),
+        Listener::Web(one) | Listener::UnixWeb(one) => server.start_web(one.web(service)),
         Listener::Tcp(options) | Listener::Unix(options) => {
             server.start(options, move |_| service.clone())
         }
@@ -386,7 +459,7 @@ macro_rules! on_tasks {
             told: &mpsc::Sender<Place>,
         ) -> antiphon_net::Running {
             use $adapter::{TcpServer, UnixServer};
-            if let Listener::Unix(options) = listener {
+            if let Listener::Unix(_) | Listener::UnixWeb(_) = listener {
                 let path = socket_path();
                 let mut server = UnixServer::bind(&path)
                     .expect("a socket")
@@ -394,7 +467,11 @@ macro_rules! on_tasks {
                 if let Some(max) = max_connections {
                     server = server.max_connections(max);
                 }
-                let running = server.start(options, move |_| service.clone());
+                let running = match listener {
+                    Listener::UnixWeb(one) => server.start_web(one.web(service)),
+                    Listener::Unix(options) => server.start(options, move |_| service.clone()),
+                    _ => unreachable!("it is a Unix socket"),
+                };
                 told.send(Place::Unix(path)).expect("somebody waits");
                 return running;
             }
@@ -408,6 +485,7 @@ macro_rules! on_tasks {
             }
             let running = match listener {
                 Listener::Http(options) => server.start_http(*options, service),
+                Listener::Web(one) | Listener::UnixWeb(one) => server.start_web(one.web(service)),
                 Listener::Tcp(options) | Listener::Unix(options) => {
                     server.start(options, move |_| service.clone())
                 }

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use antiphon::http::HttpRules;
+use antiphon::http::WebRules;
 use antiphon::{Config, KeepAliveConfig, OwnedError};
 use antiphon_net::{Answer, Request};
 use antiphon_stress::{LONG, Rt};
@@ -42,8 +42,8 @@ fn config() -> Config {
     config
 }
 
-fn rules() -> HttpRules {
-    let mut rules = HttpRules::new();
+fn rules() -> WebRules {
+    let mut rules = WebRules::new();
     rules.first_byte_timeout = DEADLINE;
     rules.header_timeout = DEADLINE;
     rules.body_timeout = DEADLINE;

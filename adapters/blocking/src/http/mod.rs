@@ -34,9 +34,9 @@ mod connect;
 mod send;
 mod service;
 
-pub use antiphon::http::{Cors, HttpAnswer, HttpRules, ReplyError, StatusScope, Statuses};
+pub use antiphon::http::{Cors, HttpAnswer, Refusal, ReplyError, StatusScope, Statuses, WebRules};
 pub use antiphon_net::http::{
-    HttpConfig, HttpError, HttpReply, HttpRequest, HttpResponse, HttpUrl,
+    HttpConfig, HttpError, HttpReply, HttpRequest, HttpResponse, HttpUrl, Web,
 };
 pub use connect::with_send;
 pub use send::HttpSend;

@@ -16,3 +16,4 @@ mod sockets;
 mod subscriptions;
 mod support;
 mod threads;
+mod web;

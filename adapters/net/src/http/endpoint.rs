@@ -1,44 +1,84 @@
-//! A service over HTTP.
+//! One request of a web server: judged, and answered by a page or a service.
 //!
 //! The rules for requests and answers are in [`antiphon::http`]; this module only reads a request,
 //! within a time limit and a size limit.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use antiphon::Input;
 use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
+#[cfg(feature = "websocket")]
+use antiphon::session::Handshake;
 use antiphon::session::Report;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
+use hyper::header::{HOST, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 
 use super::options::HttpConfig;
 use super::phases::Phases;
+use super::web::{Door, Web, contained};
+use crate::server::Ending;
+#[cfg(feature = "websocket")]
+use crate::server::serve_until;
+#[cfg(feature = "websocket")]
+use antiphon_shell::drive_accepted;
 use antiphon_shell::{
-    ConnectionConfig, Context, Lost, Service, SharedRuntime, caught, exchange, exchange_peer, until,
+    ConnectionConfig, Context, Io, Lost, Service, SharedRuntime, Task, caught, exchange,
+    exchange_peer, until,
 };
+#[cfg(feature = "websocket")]
+use antiphon_websocket::WebSocketConfig;
 
 /// A service over HTTP. Clones are the same endpoint.
 ///
 /// A server of this crate uses it as its protocol:
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
-/// requests itself, [`answer_request`](Self::answer_request) is the body of a route.
+/// requests itself, [`answer_whole`](Self::answer_whole) is the body of a route.
 pub struct Endpoint<S> {
     shared: Arc<SharedEndpoint<S>>,
 }
 
 struct SharedEndpoint<S> {
     options: HttpConfig,
-    service: Arc<S>,
+    /// Makes the service of an exchange.
+    make: Box<Make<S>>,
     runtime: SharedRuntime,
     /// The options of an exchange.
     exchange: Arc<ConnectionConfig>,
+    door: Door,
+    /// `None` where only HTTP is served.
+    #[cfg(feature = "websocket")]
+    upgrades: Option<Upgrades>,
+}
+
+type Make<S> = dyn Fn(&Context) -> Arc<S> + Send + Sync;
+
+/// What serves WebSockets.
+#[cfg(feature = "websocket")]
+struct Upgrades {
+    websocket: WebSocketConfig,
+    serve: Box<Serve>,
+}
+
+#[cfg(feature = "websocket")]
+type Serve = dyn Fn(Box<dyn Io>, Context, Ending) -> Task + Send + Sync;
+
+/// What is to be done with a request whose head was judged.
+enum Entry {
+    Answer(HttpAnswer),
+    /// Its body is read, if it is not larger than the limit.
+    Message(Context, Option<u64>),
+    /// A WebSocket begins after this answer.
+    #[cfg(feature = "websocket")]
+    Upgrade(HttpAnswer, Context),
 }
 
 impl<S: Service> Endpoint<S> {
@@ -52,18 +92,79 @@ impl<S: Service> Endpoint<S> {
         service: S,
         runtime: impl Into<SharedRuntime>,
     ) -> Self {
-        let options = options.into();
-        let mut exchange = options.connection.clone();
-        exchange.config = exchange.config.for_server_exchange();
-        // The code that writes the reply has its own time limit.
-        exchange.config.timeouts.write_timeout = None;
+        let (options, service) = (options.into(), Arc::new(service));
+        let shared = SharedEndpoint {
+            exchange: exchange_options(&options.connection),
+            options,
+            make: Box::new(move |_| Arc::clone(&service)),
+            runtime: runtime.into(),
+            door: Door::default(),
+            #[cfg(feature = "websocket")]
+            upgrades: None,
+        };
         Self {
-            shared: Arc::new(SharedEndpoint {
-                exchange: Arc::new(exchange),
-                options,
-                service: Arc::new(service),
-                runtime: runtime.into(),
-            }),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Makes the endpoint of `web`.
+    pub fn of(web: Web<S>, runtime: impl Into<SharedRuntime>) -> Self {
+        let (exchange, connection) = (web.make(), web.make());
+        let exchange = move |context: &Context| Arc::new(exchange(context));
+        let connection = move |context: Arc<Context>| Box::pin(ready(connection(&context))) as _;
+        Self::of_web(web, runtime, exchange, connection, |config| config)
+    }
+
+    /// Makes the endpoint of `web`, whose services are of another kind: for adapters. `exchange` makes the service of one
+    /// message over HTTP, `connection` that of a WebSocket, whose options `adapt` may change.
+    pub fn of_web<W, C: Service>(
+        web: Web<W>,
+        runtime: impl Into<SharedRuntime>,
+        exchange: impl Fn(&Context) -> Arc<S> + Send + Sync + 'static,
+        connection: impl Fn(Arc<Context>) -> BoxFuture<'static, C> + Send + Sync + 'static,
+        adapt: impl FnOnce(ConnectionConfig) -> ConnectionConfig,
+    ) -> Self {
+        let runtime = runtime.into();
+        #[cfg(feature = "websocket")]
+        let upgrades = {
+            let mut websocket = WebSocketConfig::server();
+            (websocket.rules, websocket.web) = (web.websocket, web.rules.clone());
+            let options = adapt(web.config.clone()).with_websocket(websocket.clone());
+            let (options, runtime) = (Arc::new(options), runtime.clone());
+            let connection = Arc::new(connection);
+            let serve = move |io, context: Context, ending| -> Task {
+                let (options, runtime) = (Arc::clone(&options), runtime.clone());
+                let connection = Arc::clone(&connection);
+                Box::pin(async move {
+                    let context = Arc::new(context);
+                    let seen = Arc::clone(&context);
+                    let Some(service) = contained(|| connection(seen)).await else {
+                        return;
+                    };
+                    let mut context = Arc::unwrap_or_clone(context);
+                    let handshake = handshake_of(&mut context);
+                    let service = Arc::new(service);
+                    let (peer, driver) =
+                        drive_accepted(io, context, options, handshake, service, &runtime);
+                    serve_until(peer, driver, ending).await;
+                })
+            };
+            let serve = Box::new(serve);
+            Some(Upgrades { websocket, serve })
+        };
+        #[cfg(not(feature = "websocket"))]
+        let _ = (connection, adapt);
+        let shared = SharedEndpoint {
+            exchange: exchange_options(&web.config),
+            options: HttpConfig::new(web.config).with_rules(web.rules),
+            make: Box::new(exchange),
+            runtime,
+            door: web.door,
+            #[cfg(feature = "websocket")]
+            upgrades,
+        };
+        Self {
+            shared: Arc::new(shared),
         }
     }
 
@@ -76,47 +177,68 @@ impl<S: Service> Endpoint<S> {
         &self.shared.runtime
     }
 
-    /// Answers a POST that a web framework has read: see [`answer_request`](Self::answer_request).
-    pub async fn answer(&self, context: Context, body: &[u8]) -> HttpAnswer {
-        self.answer_request("POST", context, body).await
+    /// Answers a request whose body a web framework, or a serverless host, has read, as a server of this crate does,
+    /// but opens no WebSocket. Route every HTTP method to this function, and every header: for the rules a missing
+    /// header is absent, so the request of a web page would look like that of a program. Addresses of clients come
+    /// from [`Web::context_from`]. Dropping the future cancels the handlers.
+    pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let (parts, whole) = request.into_parts();
+        let limits = &self.options().connection.config.limits;
+        let body = match whole.len() > limits.max_message_bytes {
+            true => Body::TooLarge(whole.len() as u64),
+            false => Body::Whole(whole),
+        };
+        let (context, body) = (Context::new(), ready(body));
+        let (answer, _) = self.answer_parts(&context, &parts, 0, false, body).await;
+        response(answer)
     }
 
-    /// Answers a request that a web framework has read, if the rules allow it. `context` has what
-    /// is known of the request, for the rules and for the handlers: it must have the target and
-    /// **every** header, `host` included (in HTTP/2 that is the authority of the URI). For the
-    /// rules a missing header is absent, so the request of a web page of another origin would look
-    /// like that of a program; without a target, the paths of the rules are not checked. Set
-    /// `peer_addr` too: handlers, checks and logs have no other address of the client. Route every
-    /// HTTP method to this function: a browser sends OPTIONS before it sends a request of a page of
-    /// an allowed origin. Dropping the future cancels the handlers.
-    pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> HttpAnswer {
-        let seen = context.clone();
-        let mut fields = Fields::new();
-        for (name, value) in seen.headers.iter() {
-            fields.line(name, value);
+    /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
+    /// the connection `can_upgrade`.
+    async fn enter(&self, head: &RequestHead<'_>, context: Context, can_upgrade: bool) -> Entry {
+        let (HttpConfig { connection, rules }, door) = (self.options(), &self.shared.door);
+        if let Some(page) = door.page(head.path()) {
+            let failed = || HttpAnswer::text(500, "the page has failed\n");
+            return Entry::Answer(match rules.judge_page(head) {
+                Ok(()) => contained(|| page()).await.unwrap_or_else(failed),
+                Err(refused) => refused,
+            });
         }
-        let target = seen.target.as_deref();
-        let head = fields.head(method, target.unwrap_or_default());
-        let HttpConfig { connection, rules } = self.options();
-        let verdict = match target {
-            Some(_) => rules.judge(&connection.config, &head),
-            None => rules.judge_routed(&connection.config, &head),
-        };
-        if let Verdict::Answer(answer) = verdict {
-            return answer;
+        let refused = |refusal| Entry::Answer(rules.refused(head, refusal));
+        #[cfg(feature = "websocket")]
+        if let Some(upgrades) = self
+            .shared
+            .upgrades
+            .as_ref()
+            .filter(|_| can_upgrade && head.method == "GET" && head.upgrade.is_some())
+        {
+            let (answer, subprotocol) = match upgrades.websocket.answer(head) {
+                Ok(opened) => opened,
+                Err(refused) => return Entry::Answer(refused),
+            };
+            let mut context = context;
+            context.subprotocol = subprotocol.map(Into::into);
+            return match door.authorize(context).await {
+                Ok(context) => Entry::Upgrade(answer, context),
+                Err(refusal) => refused(refusal),
+            };
         }
-        let body = match body.len() > connection.config.limits.max_message_bytes {
-            true => Body::TooLarge(body.len() as u64),
-            false => Body::Whole(body),
+        let _ = can_upgrade;
+        let too_large = match rules.judge(&connection.config, head) {
+            Verdict::Answer(answer) => return Entry::Answer(answer),
+            Verdict::TooLarge(bytes) => Some(bytes),
+            Verdict::Serve => None,
         };
-        self.answer_body(&head, context, body).await
+        match door.authorize(context).await {
+            Ok(context) => Entry::Message(context, too_large),
+            Err(refusal) => refused(refusal),
+        }
     }
 
     /// Passes the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
-        let SharedEndpoint { service, .. } = &*self.shared;
         let peer = exchange_peer(&self.shared.exchange, context.clone(), self.runtime());
-        caught(|| service.report(&peer, report));
+        caught(|| (self.shared.make)(context).report(&peer, report));
     }
 
     async fn answer_body<B: AsRef<[u8]>>(
@@ -132,11 +254,13 @@ impl<S: Service> Endpoint<S> {
             Body::Late => return rules.timed_out(head),
             Body::Broken => return rules.broken(head),
         };
-        let SharedEndpoint {
-            service, runtime, ..
-        } = &*self.shared;
+        let SharedEndpoint { make, runtime, .. } = &*self.shared;
+        let Some(service) = caught(|| make(&context)) else {
+            return rules.unanswered(&connection.config, head);
+        };
         let peer = exchange_peer(&self.shared.exchange, context, runtime);
-        match (exchange(peer, service, input, runtime.timer()).await, body) {
+        let answered = exchange(peer, &service, input, runtime.timer()).await;
+        match (answered, body) {
             (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
             (Ok(reply), _) => rules.too_large(head, reply),
             (Err(Lost::NoCapacity), _) => rules.no_capacity(head),
@@ -145,15 +269,43 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// Answers a request whose head hyper has read. `context` is what the transport knows;
-    /// `lengths` is the number of `Content-Length` lines in the head.
+    /// `lengths` is the number of `Content-Length` lines in the head. If a WebSocket follows the answer, also
+    /// returns what is known of it.
     pub(super) async fn serve(
         &self,
         context: &Context,
         request: Request<Incoming>,
         lengths: u32,
         phases: &Phases,
-    ) -> Response<Full<Bytes>> {
+    ) -> (Response<Full<Bytes>>, Option<Context>) {
         let (parts, incoming) = request.into_parts();
+        let HttpConfig { connection, rules } = self.options();
+        let body = async {
+            let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
+            let body = poll_fn(|cx| match body.as_mut().poll(cx) {
+                // All input was read up to its end, so the rest of the body never comes.
+                Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
+                polled => polled,
+            });
+            let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
+            let body = until(runtime, runtime.now() + timeout, body).await;
+            body.unwrap_or(Body::Late)
+        };
+        let answered = self.answer_parts(context, &parts, lengths, true, body);
+        let (answer, opened) = answered.await;
+        (response(answer), opened)
+    }
+
+    /// Answers a request; the body is only read if it is let in. It may open a WebSocket if the connection
+    /// `is_ours`.
+    async fn answer_parts<B: AsRef<[u8]>>(
+        &self,
+        context: &Context,
+        parts: &Parts,
+        lengths: u32,
+        is_ours: bool,
+        body: impl Future<Output = Body<B>>,
+    ) -> (HttpAnswer, Option<Context>) {
         let target = parts.uri.path_and_query();
         let target = target.map_or("", |target| target.as_str());
         let (mut fields, mut context) = (Fields::new(), context.clone());
@@ -162,35 +314,75 @@ impl<S: Service> Endpoint<S> {
         }
         context.target = Some(target.into());
         context.headers = parts.headers.clone().into();
+        self.shared.door.complete(parts, &mut context);
         fields.compare_lengths(lengths);
-        if parts.version == Version::HTTP_11 {
-            fields.require_host();
+        match parts.version {
+            Version::HTTP_11 => fields.require_host(),
+            // RFC 9113 clause 8.3.1: the authority stands for the host.
+            _ if parts.headers.contains_key(HOST) => {}
+            _ => {
+                if let Some(authority) = parts.uri.authority() {
+                    fields.line("host", authority.as_str().as_bytes());
+                }
+            }
         }
         let head = fields.head(parts.method.as_str(), target);
-        let HttpConfig { connection, rules } = self.options();
-        let body = match rules.judge(&connection.config, &head) {
-            Verdict::Answer(answer) => return response(answer),
-            Verdict::TooLarge(bytes) => Body::TooLarge(bytes),
-            Verdict::Serve => {
-                let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
-                let body = poll_fn(|cx| match body.as_mut().poll(cx) {
-                    // All input was read up to its end, so the rest of the body never comes.
-                    Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
-                    polled => polled,
-                });
-                let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
-                let body = until(runtime, runtime.now() + timeout, body).await;
-                body.unwrap_or(Body::Late)
-            }
+        let (context, too_large) = match self.enter(&head, context, is_ours).await {
+            Entry::Message(context, too_large) => (context, too_large),
+            Entry::Answer(answer) => return (answer, None),
+            #[cfg(feature = "websocket")]
+            Entry::Upgrade(answer, context) => return (answer, Some(context)),
+        };
+        let body = match too_large {
+            Some(bytes) => Body::TooLarge(bytes),
+            None => body.await,
         };
         let is_whole = matches!(body, Body::Whole(_));
         let mut answer = self.answer_body(&head, context, body).await;
-        if !is_whole {
+        if is_ours && !is_whole {
             // The end of this request, where the next one begins, was not found.
             answer.headers.push(("connection", "close".into()));
         }
-        response(answer)
+        (answer, None)
     }
+
+    /// Returns the task of a connection whose WebSocket has been opened.
+    pub(super) fn upgraded(
+        &self,
+        io: Box<dyn Io>,
+        context: Context,
+        ending: Ending,
+    ) -> Option<Task> {
+        #[cfg(feature = "websocket")]
+        if let Some(upgrades) = &self.shared.upgrades {
+            return Some((upgrades.serve)(io, context, ending));
+        }
+        let _ = (io, context, ending);
+        None
+    }
+}
+
+/// Takes the data of the handshake out of the context. The session puts them back when it opens.
+#[cfg(feature = "websocket")]
+fn handshake_of(context: &mut Context) -> Handshake {
+    let mut handshake = Handshake::new();
+    handshake.target = context.target.take();
+    handshake.subprotocol = context.subprotocol.take();
+    let headers = std::mem::take(&mut context.headers);
+    let headers = headers.iter();
+    handshake.headers = headers
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    handshake
+}
+
+/// The options of an exchange.
+fn exchange_options(connection: &ConnectionConfig) -> Arc<ConnectionConfig> {
+    let mut exchange = connection.clone();
+    exchange.config = exchange.config.for_server_exchange();
+    // The code that writes the reply has its own time limit.
+    exchange.config.timeouts.write_timeout = None;
+    Arc::new(exchange)
 }
 
 impl<S> Clone for Endpoint<S> {
@@ -240,8 +432,8 @@ async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
     Body::Whole(whole)
 }
 
-pub(super) fn response(answer: HttpAnswer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+pub(super) fn response<B: From<Vec<u8>>>(answer: HttpAnswer) -> Response<B> {
+    let mut response = Response::new(B::from(answer.body));
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {

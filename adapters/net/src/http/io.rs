@@ -44,7 +44,7 @@ pub(super) trait Watch: Unpin {
 pub(super) struct HyperIo<W> {
     pub(super) io: Box<dyn Io>,
     /// Dropped after the stream.
-    watch: W,
+    pub(super) watch: W,
 }
 
 impl<W: Watch> HyperIo<W> {
@@ -100,6 +100,57 @@ impl<W: Watch> Write for HyperIo<W> {
 }
 
 debug_fields!(impl[W] HyperIo<W> as "HyperIo" {});
+
+/// A stream of which the first bytes have been read.
+pub(super) struct Ahead {
+    io: Box<dyn Io>,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    /// Puts `bytes` before those of `io`.
+    pub(super) fn of(io: Box<dyn Io>, bytes: Vec<u8>) -> Box<dyn Io> {
+        match bytes.is_empty() {
+            true => io,
+            false => Box::new(Self { io, bytes }),
+        }
+    }
+}
+
+impl Io for Ahead {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let n = self.bytes.len().min(buf.len());
+        if n == 0 {
+            return self.io.poll_read(cx, buf);
+        }
+        buf[..n].copy_from_slice(&self.bytes[..n]);
+        self.bytes.drain(..n);
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_close(cx)
+    }
+
+    fn awaits_end(&self) -> bool {
+        self.io.awaits_end()
+    }
+
+    fn has_input(&self) -> bool {
+        !self.bytes.is_empty() || self.io.has_input()
+    }
+}
 
 /// Waits for the deadlines of one connection.
 pub(super) struct Alarm {

@@ -7,7 +7,8 @@
 //! | file | has |
 //! |---|---|
 //! | **server** | |
-//! | `endpoint` | a service over HTTP, for a server of this crate or of another |
+//! | `web` | what is served on one port, and who may come in |
+//! | `endpoint` | one request: judged, and answered by a page or a service |
 //! | `server` | one connection of a server |
 //! | `phases` | how far a request on it is, and how long that may last |
 //! | **client** | |
@@ -35,6 +36,7 @@ mod options;
 mod phases;
 mod server;
 mod stages;
+mod web;
 
 pub use antiphon::http::*;
 pub use antiphon_shell::http::*;
@@ -42,3 +44,4 @@ pub use antiphon_shell::http::*;
 pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;
 pub use options::HttpConfig;
+pub use web::Web;

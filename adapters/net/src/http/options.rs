@@ -1,6 +1,6 @@
 //! Options of HTTP servers and clients.
 
-use antiphon::http::HttpRules;
+use antiphon::http::WebRules;
 use antiphon_shell::ConnectionConfig;
 
 /// The protocol, the limits around it, and the rules of HTTP. It can be made from a [`Config`](antiphon::Config) or
@@ -20,22 +20,22 @@ pub struct HttpConfig {
     /// HTTP request.
     pub connection: ConnectionConfig,
     /// Which requests are accepted, how their replies look, and the time limits.
-    pub rules: HttpRules,
+    pub rules: WebRules,
 }
 
 impl HttpConfig {
-    /// Uses the rules of the configuration's dialect: see [`HttpRules::of`].
+    /// Uses the rules of the configuration's dialect: see [`WebRules::of`].
     pub fn new(connection: impl Into<ConnectionConfig>) -> Self {
         let connection = connection.into();
         Self {
-            rules: HttpRules::of(&connection.config),
+            rules: WebRules::of(&connection.config),
             connection,
         }
     }
 
     /// Sets the rules.
     #[must_use]
-    pub fn with_rules(mut self, rules: HttpRules) -> Self {
+    pub fn with_rules(mut self, rules: WebRules) -> Self {
         self.rules = rules;
         self
     }

@@ -193,6 +193,11 @@ impl WatchedStream {
         }
     }
 
+    /// The bytes that hyper has not read.
+    pub(super) fn into_ahead(self) -> Vec<u8> {
+        self.ahead
+    }
+
     /// Reads what is there for hyper; `Ok(0)` at the end of input.
     fn poll_input(
         &mut self,

@@ -7,23 +7,25 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
 use antiphon::LimitReached;
-use antiphon::http::HttpRules;
+use antiphon::http::WebRules;
 use antiphon::session::Report;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1::Builder;
+use hyper::server::conn::http1::{Builder, Parts};
 use hyper::service::service_fn;
 
 use super::endpoint::{Endpoint, response};
-use super::io::{Alarm, HyperIo};
+use super::io::{Ahead, Alarm, HyperIo};
 use super::phases::{Phases, WatchedStream};
+use super::web::Web;
 use crate::link::Link;
-use crate::server::{End, Ending, Protocol};
-use antiphon_shell::{Io, Service, SharedRuntime, Task, until};
+use crate::server::{End, Ending, Protocol, Running, Server};
+use antiphon_shell::{Context, Io, Lock, Service, SharedRuntime, Task, until};
 
 /// The most bytes of a body that hyper holds at a time, unless the limit on a head is larger.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -52,35 +54,58 @@ impl<S: Service> Protocol for Endpoint<S> {
     }
 }
 
-/// Serves one connection, with any number of requests one after the other, until either side ends
-/// it. If it `is_refused`, it is beyond the limit: every request gets the answer of
-/// [`HttpRules::too_many_connections`].
+/// Serves one connection until either side ends it: requests, and then perhaps a WebSocket.
 async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
     mut ending: Ending,
     is_refused: bool,
 ) {
-    let Link { mut io, context } = link;
+    // What the requests need is given back before the WebSocket begins.
+    let requests = Box::pin(serve_requests(&endpoint, link, &mut ending, is_refused));
+    if let Some((io, context)) = requests.await {
+        if let Some(task) = endpoint.upgraded(io, context, ending) {
+            task.await;
+        }
+    }
+}
+
+/// Serves any number of requests one after the other. If it `is_refused`, the connection is beyond the limit: every
+/// request gets the answer of [`WebRules::too_many_connections`]. Returns the stream if a WebSocket follows.
+async fn serve_requests<S: Service>(
+    endpoint: &Endpoint<S>,
+    link: Link,
+    ending: &mut Ending,
+    is_refused: bool,
+) -> Option<(Box<dyn Io>, Context)> {
+    let Link {
+        mut io,
+        mut context,
+    } = link;
+    context.is_of_exchanges();
     if let Err(error) = context.check_http1() {
-        return endpoint.report(&context, Report::Transport(error.into()));
+        endpoint.report(&context, Report::Transport(error.into()));
+        return None;
     }
     let (runtime, options) = (endpoint.runtime(), endpoint.options());
     let due = runtime.now() + options.rules.first_byte_timeout;
     let first = ending.unless(End::No, first_byte(&mut *io));
     // A connection that ends without a request needs no answer.
-    let Some(Some(Some(first))) = until(&**runtime, due, first).await else {
-        return;
-    };
+    let first = until(&**runtime, due, first).await???;
     let phases = Phases::new(options, runtime);
     let watched = WatchedStream::new(&phases, first);
+    let upgraded = Lock::new(None);
     let service = service_fn(|request: Request<Incoming>| {
         let lengths = phases.serving();
-        let (endpoint, context, phases) = (&endpoint, &context, &phases);
+        let (context, phases, upgraded) = (&context, &phases, &upgraded);
         Box::pin(async move {
             let answer = match is_refused {
                 true => response(endpoint.options().rules.too_many_connections()),
-                false => endpoint.serve(context, request, lengths, phases).await,
+                false => {
+                    let (answer, opened) = endpoint.serve(context, request, lengths, phases).await;
+                    *upgraded.lock() = opened;
+                    answer
+                }
             };
             phases.replying();
             Ok::<_, Infallible>(answer)
@@ -89,36 +114,40 @@ async fn serve_connection<S: Service>(
     let io = HyperIo::new(io, watched);
     let mut conn = builder(&options.rules).serve_connection(io, service);
     let (mut alarm, mut end) = (Alarm::new(runtime), End::No);
-    let is_over = poll_fn(|cx| {
+    let ended = poll_fn(|cx| {
         while let Poll::Ready(more) = ending.poll_beyond(end, cx) {
             end = more;
             match end {
                 End::No => {}
                 End::Drain => Pin::new(&mut conn).graceful_shutdown(),
-                End::Now | End::Release => return Poll::Ready(false),
+                End::Now | End::Release => return Poll::Ready(None),
             }
         }
         loop {
             // A client that broke the rules of HTTP has been sent an error, if that was possible.
-            if conn.poll_without_shutdown(cx).is_ready() {
-                return Poll::Ready(true);
+            if let Poll::Ready(ended) = conn.poll_without_shutdown(cx) {
+                return Poll::Ready(Some(ended));
             }
             if !phases.show_end_if_done() {
                 ready!(alarm.poll_over(phases.due(), cx));
-                return Poll::Ready(false);
+                return Poll::Ready(None);
             }
         }
     })
-    .await;
-    if is_over {
-        let due = runtime.now() + options.connection.linger;
-        let lingering = linger(conn.into_parts().io.io);
-        let lingering = until(&**runtime, due, lingering);
-        ending.unless(End::Drain, lingering).await;
+    .await?;
+    let Parts { io, read_buf, .. } = conn.into_parts();
+    let HyperIo { io, watch } = io;
+    if let Some(context) = upgraded.lock().take().filter(|_| ended.is_ok()) {
+        let ahead = [&*read_buf, &*watch.into_ahead()].concat();
+        return Some((Ahead::of(io, ahead), context));
     }
+    let due = runtime.now() + options.connection.linger;
+    let lingering = until(&**runtime, due, linger(io));
+    ending.unless(End::Drain, lingering).await;
+    None
 }
 
-fn builder(rules: &HttpRules) -> Builder {
+fn builder(rules: &WebRules) -> Builder {
     let mut builder = Builder::new();
     builder
         .max_headers(rules.max_headers)
@@ -155,14 +184,28 @@ async fn linger(mut io: Box<dyn Io>) {
     .await;
 }
 
+impl Server {
+    /// Serves a web endpoint: HTTP and WebSocket, judged for each request. See [`Web`].
+    pub fn start_web<S: Service>(self, web: Web<S>) -> Running {
+        let endpoint = Endpoint::of(web, Arc::clone(self.runtime()));
+        self.start_protocol(endpoint)
+    }
+}
+
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 impl crate::TcpServer {
+    /// Serves a web endpoint: HTTP and WebSocket, judged for each request. See [`Web`].
+    pub fn start_web<S: Service>(self, web: Web<S>) -> Running {
+        let endpoint = Endpoint::of(web, Arc::clone(self.runtime()));
+        self.start_protocol(endpoint)
+    }
+
     /// Serves over HTTP: every POST is a message. One service answers all of them.
     pub fn start_http(
         self,
         options: impl Into<super::HttpConfig>,
         service: impl Service,
-    ) -> crate::Running {
+    ) -> Running {
         self.start_protocol(super::endpoint(options, service))
     }
 }

@@ -31,6 +31,8 @@ use connections::{Connections, Entered, Listening};
 pub(crate) use ending::End;
 pub use ending::Ending;
 use protocol::Plain;
+#[cfg(all(feature = "http", feature = "websocket"))]
+pub(crate) use protocol::serve_until;
 pub use protocol::{Handshake, Protocol, Secure};
 use refused::OnRefused;
 pub use running::Running;
@@ -74,6 +76,11 @@ impl Server {
             on_refused: OnRefused::default(),
             refusals: Arc::default(),
         }
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn runtime(&self) -> &SharedRuntime {
+        &self.runtime
     }
 
     /// Sets how many connections may be open at the same time. Further ones are closed as soon as they

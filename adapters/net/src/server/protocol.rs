@@ -49,7 +49,7 @@ impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plai
 }
 
 /// Runs a connection, and ends it as `ending` says.
-async fn serve_until(
+pub(crate) async fn serve_until(
     peer: Peer,
     driver: impl Future<Output = io::Result<Closed>>,
     mut ending: Ending,

@@ -13,6 +13,8 @@ use crate::link::socket::prepare;
 use crate::runtime::current;
 use crate::sockets::NetRuntime;
 use crate::transport::tcp::{Address, bind};
+#[cfg(feature = "http")]
+use antiphon_shell::SharedRuntime;
 use antiphon_shell::{ConnectionConfig, Context, Service, caught, debug_fields};
 
 /// The hook of a server, which may be set after the listener was made.
@@ -137,6 +139,11 @@ impl TcpServer {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.server.start(options, make)
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn runtime(&self) -> &SharedRuntime {
+        self.server.runtime()
     }
 
     /// Starts the server with another protocol than plain messages.

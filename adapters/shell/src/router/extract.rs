@@ -30,7 +30,8 @@ impl<S> FromCall<Request, S> for OwnedId {
     }
 }
 
-/// A value that an interceptor has added to the attributes, as an argument of a handler.
+/// A value that an interceptor has added to the attributes, or with which a web server has let the request in, as an
+/// argument of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<T>(pub T);
 

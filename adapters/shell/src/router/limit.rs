@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use antiphon::address_key;
 use antiphon::service::{
     Bucket, CallEnd, Cx, Decision, Failure, Interceptor, KeyedBuckets, Prices, Reply, RoutedRequest,
 };
@@ -52,14 +53,25 @@ impl RateLimit {
         }
     }
 
-    /// Allows `rate` calls per second of each connection, and bursts of `burst` calls after a pause. Over
-    /// HTTP each request is a connection of its own, so use [`per_server`](Self::per_server) there; the
-    /// first call over HTTP is reported as [`Report::Failed`](antiphon::session::Report::Failed), and served.
+    /// Allows `rate` calls per second of each connection, and bursts of `burst` calls after a pause. The HTTP
+    /// requests of one connection count together; behind a proxy they may be those of several clients. In a web
+    /// framework, which has the connections, use [`per_server`](Self::per_server); the first call there is
+    /// reported as [`Report::Failed`](antiphon::session::Report::Failed), and served.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
             limit: Limit::Buckets(Buckets::many(full)),
         }
+    }
+
+    /// Allows `rate` calls per second from each address, and bursts of `burst` calls after a pause: from an IPv4
+    /// address, or from the /64 network of an IPv6 one ([`address_key`]). Calls whose address is not known are not
+    /// limited.
+    pub fn per_address(rate: u32, burst: u32) -> Self {
+        Self::per_key(rate, burst, |request| {
+            let address = request.responder.session().context().peer_addr?;
+            Some(address_key(address.ip()).to_string())
+        })
     }
 
     /// Allows `rate` calls per second for each key, and bursts of `burst` calls after a pause: for each token of
@@ -139,9 +151,9 @@ impl CostLimit {
     }
 
     /// Lets the calls of each connection cost `rate` units a second, and bursts of calls `burst` units after
-    /// a pause. Each connection has its own budget. Over HTTP each request is a connection of its own, so only
-    /// the entries of a batch would share a budget: use [`per_server`](Self::per_server) there. The first call
-    /// over HTTP is reported as [`Report::Failed`](antiphon::session::Report::Failed), and served.
+    /// a pause. Each connection has its own budget, which its HTTP requests share. In a web framework, which has
+    /// the connections, use [`per_server`](Self::per_server); the first call there is reported as
+    /// [`Report::Failed`](antiphon::session::Report::Failed), and served.
     pub fn per_connection(rate: u64, burst: u64) -> Self {
         Self {
             buckets: Buckets::many(Bucket::per_second(rate, burst)),
@@ -216,9 +228,9 @@ impl Interceptor<Request> for CostLimit {
     }
 }
 
-/// What is reported when a limit per connection serves HTTP.
-const WITHOUT_EFFECT: &str =
-    "a limit `per_connection` begins anew with each HTTP request: use `per_server` over HTTP";
+/// What is reported when a limit per connection serves HTTP requests whose connection is not known.
+const WITHOUT_EFFECT: &str = "a limit `per_connection` begins anew with each HTTP request of a web framework: use \
+    `per_server` there";
 
 /// The buckets of a limit: one for all connections, or one for each.
 #[derive(Debug)]
@@ -266,10 +278,16 @@ impl Buckets {
         if let Some(shared) = &self.shared {
             return Arc::clone(shared);
         }
-        if request.is_exchange() && !self.is_reported.swap(true, Ordering::Relaxed) {
-            request.report(Failure::Interceptor(WITHOUT_EFFECT.into()));
-        }
-        let mut attributes = request.connection_attributes();
+        let context = request.responder.session().context();
+        let mut attributes = match context.limits() {
+            Some(limits) => limits,
+            None => {
+                if request.is_exchange() && !self.is_reported.swap(true, Ordering::Relaxed) {
+                    request.report(Failure::Interceptor(WITHOUT_EFFECT.into()));
+                }
+                request.connection_attributes()
+            }
+        };
         if attributes.get::<Vec<Own>>().is_none() {
             attributes.insert(Vec::<Own>::new());
         }

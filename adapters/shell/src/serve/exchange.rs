@@ -12,7 +12,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 
 use crate::context::Context;
 use crate::options::ConnectionConfig;
-use crate::session::{Brought, Moved, Next, Sent, Session, WorkBatch};
+use crate::session::{Brought, Carries, Moved, Next, Sent, Session, WorkBatch};
 use antiphon::{Closed, Input};
 
 use crate::peer::Peer;
@@ -28,7 +28,12 @@ pub fn exchange_peer(
 ) -> Peer {
     // The request came to a server.
     context.is_accepted = true;
-    let session = Session::new(Arc::clone(options), true, context, Arc::clone(runtime));
+    let session = Session::new(
+        Arc::clone(options),
+        Carries::Messages,
+        context,
+        Arc::clone(runtime),
+    );
     Peer::unowned(session)
 }
 

@@ -149,9 +149,11 @@ impl Request {
         set.or_else(|| self.message.params())
     }
 
-    /// The value of type `T` that an interceptor has added to the attributes of the request.
+    /// The value of type `T` that an interceptor has added to the attributes of the request, or else that with which
+    /// a web server has [let it in](crate::Context::extension).
     pub fn attribute<T: 'static>(&self) -> Option<&T> {
-        self.cx.get()?.attributes().get()
+        let own = self.cx.get().and_then(|cx| cx.attributes().get());
+        own.or_else(|| self.responder.session().context().extension())
     }
 
     /// The attributes of the connection, which all its requests share. They are locked until the guard is

@@ -68,6 +68,7 @@ pub(crate) use sinks::{SinkKey, SinkPhase};
 pub use state::Then;
 pub(crate) use state::{CancelFlag, Conn, State, Tag, Work};
 pub(crate) use turn::{Brought, Moved, Next, Sent, WorkBatch};
+pub(crate) use wiring::Carries;
 use wiring::{session_config, wire};
 
 /// A connection that several threads or tasks share.
@@ -115,11 +116,11 @@ pub(crate) struct Session {
 impl Session {
     /// Begins a connection over a transport that knows the facts in `context`. The connection has the
     /// number of `context`; if that is 0, the number of the configuration; and if that is 0 too, one of
-    /// its own. If the transport `is_of_messages`, the framing is whole messages, whatever the options say.
+    /// its own. If the transport carries messages, the framing is whole messages, whatever the options say.
     /// Over a stream it must not be whole messages: then the connection ends at once.
     pub(crate) fn new(
         options: impl Into<Arc<ConnectionConfig>>,
-        is_of_messages: bool,
+        carries: Carries,
         mut context: Context,
         runtime: SharedRuntime,
     ) -> Arc<Self> {
@@ -133,7 +134,7 @@ impl Session {
         }
         config.config.connection = context.connection;
         let now = runtime.now();
-        let (wire, failed) = wire(&options, &context, is_of_messages, now);
+        let (wire, failed) = wire(&options, &context, carries, now);
         let mut conn = Conn::new(config, wire, now);
         if failed.is_some() {
             conn.abort(failed.map(Into::into));

@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use antiphon::Instant;
+#[cfg(feature = "websocket")]
+use antiphon::session::Handshake;
 use antiphon::session::{SessionConfig, Wire};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
@@ -12,15 +14,31 @@ use antiphon_websocket::WebSocket;
 use crate::context::Context;
 use crate::options::ConnectionConfig;
 
+/// What a transport carries.
+pub(crate) enum Carries {
+    /// Bytes. The options say whether they are those of a WebSocket.
+    Bytes,
+    /// Whole messages.
+    Messages,
+    /// The frames of the options' WebSocket, after a handshake that was answered elsewhere.
+    #[cfg(feature = "websocket")]
+    Frames(Handshake),
+}
+
 /// Returns how messages become bytes. If the WebSocket cannot be made, also returns why not.
 pub(super) fn wire(
     options: &ConnectionConfig,
     context: &Context,
-    is_of_messages: bool,
+    carries: Carries,
     now: Instant,
 ) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
+        if let Carries::Frames(handshake) = carries {
+            let websocket = Arc::clone(websocket);
+            let websocket = WebSocket::accepted(websocket, &options.config, now, handshake);
+            return (Wire::Layered(Box::new(websocket)), None);
+        }
         return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
             Ok(websocket) => {
                 let is_http = context.check_http1();
@@ -30,9 +48,9 @@ pub(super) fn wire(
         };
     }
     let _ = (options, context, now);
-    match is_of_messages {
-        true => (Wire::Messages, None),
-        false => (Wire::Stream, None),
+    match carries {
+        Carries::Bytes => (Wire::Stream, None),
+        _ => (Wire::Messages, None),
     }
 }
 

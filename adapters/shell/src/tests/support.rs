@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::session::Session;
 use crate::session::{Brought, Moved, Next, Sent, Work, WorkBatch};
+use crate::session::{Carries, Session};
 use crate::{
     BatchBuilder, ConnectionConfig, Peer, PendingBatch, PendingCall, Request, Responder,
     SharedRuntime, block_on,
@@ -34,7 +34,11 @@ impl Side {
         let options = options.into();
         let is_of_messages = options.config.framing == antiphon::Framing::Messages;
         let context = crate::Context::new();
-        let session = Session::new(options, is_of_messages, context, shared);
+        let carries = match is_of_messages {
+            true => Carries::Messages,
+            false => Carries::Bytes,
+        };
+        let session = Session::new(options, carries, context, shared);
         Self { session, clock }
     }
 

@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::session::Session;
 use crate::session::Work;
+use crate::session::{Carries, Session};
 use crate::{
     ConnectionConfig, Context, Peer, PendingCall, Request, Responder, SharedRuntime, block_on,
 };
@@ -36,7 +36,7 @@ impl Side {
         context.connection = 7;
         let shared: SharedRuntime = clock.clone();
         Self {
-            session: Session::new(options, false, context, shared),
+            session: Session::new(options, Carries::Bytes, context, shared),
             clock,
         }
     }
@@ -426,7 +426,7 @@ fn a_refused_handshake_is_a_transport_error_that_names_the_status() {
 #[test]
 fn a_refused_client_never_reaches_the_service() {
     let mut options = WebSocketConfig::server();
-    options.rules.origins.push("https://app.example".into());
+    options.web.origins.push("https://app.example".into());
     let side = Side::new(Config::new(), options);
     let foreign = REQUEST.replace("http://localhost", "http://evil.example");
     side.receive(&[foreign.as_bytes(), &request(1)].concat());

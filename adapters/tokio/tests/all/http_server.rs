@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Echo, Raw, Served, call, post};
-use antiphon::{Config, http::HttpRules};
+use antiphon::{Config, http::WebRules};
 use antiphon_tokio::http::{Cors, HttpConfig, endpoint};
-use antiphon_tokio::{Answer, ConnectionConfig, OwnedError, Peer, Request, Service};
+use antiphon_tokio::{Answer, ConnectionConfig, OwnedError, Peer, Service};
+use hyper::body::Bytes;
+use hyper::{Request, Version};
 use tokio::time::{Instant, sleep, timeout};
 
 fn options() -> HttpConfig {
@@ -90,10 +92,14 @@ async fn a_post_is_answered_with_its_reply_or_with_no_content() {
 /// Answers with the `x-a` and `x-b` headers and the target of the request, and keeps the peer and
 /// the request of a `keep`.
 #[derive(Default)]
-struct Keeper(Mutex<Vec<(Peer, Request)>>);
+struct Keeper(Mutex<Vec<(Peer, antiphon_tokio::Request)>>);
 
 impl Service for Keeper {
-    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+    async fn request(
+        &self,
+        peer: &Peer,
+        request: &antiphon_tokio::Request,
+    ) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let own: Vec<_> = ["x-a", "x-b"]
             .into_iter()
@@ -148,14 +154,14 @@ async fn an_exchange_knows_nothing_of_the_one_before_it() {
 // HTP-02
 #[tokio::test(start_paused = true)]
 async fn statuses_follow_the_rules() {
-    let served = serve(options().with_rules(HttpRules::mcp()));
+    let served = serve(options().with_rules(WebRules::mcp()));
     let reply = served
         .connect(4096)
         .post(r#"{"jsonrpc":"2.0","method":"log"}"#)
         .await;
     assert_eq!(reply.status, 202);
     let served =
-        serve(HttpConfig::from(Config::bitcoin_legacy()).with_rules(HttpRules::bitcoin_legacy()));
+        serve(HttpConfig::from(Config::bitcoin_legacy()).with_rules(WebRules::bitcoin_legacy()));
     let mut raw = served.connect(4096);
     for (body, status) in [
         (r#"{"method":"nobody","params":[],"id":1}"#, 404),
@@ -174,7 +180,7 @@ async fn statuses_follow_the_rules() {
 // HTP-04 SEC-08
 #[tokio::test(start_paused = true)]
 async fn what_is_no_message_is_refused_by_its_head() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.paths.push("/rpc".into());
     rules.origins.push("https://app.example".into());
     rules.cors = Some(Cors::new());
@@ -332,7 +338,7 @@ async fn a_body_over_the_limit_is_answered_and_cut_off() {
 // HTP-04 SEC-10
 #[tokio::test(start_paused = true)]
 async fn a_head_over_its_limits_is_answered_431() {
-    let mut rules = HttpRules::new();
+    let mut rules = WebRules::new();
     rules.max_header_bytes = 2000;
     rules.max_headers = 10;
     let served = serve(options().with_rules(rules));
@@ -425,7 +431,11 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
 struct Slow;
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+    async fn request(
+        &self,
+        _: &Peer,
+        request: &antiphon_tokio::Request,
+    ) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let seconds: (u64,) = request.raw_params().unwrap().decode().unwrap();
         sleep(Duration::from_secs(seconds.0)).await;
@@ -635,16 +645,18 @@ async fn an_endpoint_answers_bodies_that_somebody_else_has_read() {
     config.limits.max_message_bytes = 100;
     let (echo, mut told) = Echo::new();
     let endpoint = endpoint(ConnectionConfig::from(config), echo);
-    let mut context = antiphon_tokio::Context::new();
-    context.target = Some("/x".into());
-    let answer = endpoint
-        .answer(context, call("context", 1).as_bytes())
-        .await;
+    let post = |target: &str, body: &str| {
+        let request = Request::post(target).header("host", "x");
+        let request = request.header("content-type", "application/json");
+        request.body(body.to_owned().into()).unwrap()
+    };
+    let answer = endpoint.answer_whole(post("/x", &call("context", 1))).await;
+    let kind = answer.headers().get("content-type").unwrap();
     assert_eq!(
-        (answer.status, answer.header("content-type")),
-        (200, Some("application/json"))
+        (answer.status().as_u16(), kind.as_bytes()),
+        (200, &b"application/json"[..])
     );
-    let text = answer.body_text().unwrap();
+    let text = String::from_utf8_lossy(answer.body());
     assert!(text.contains(r#","/x",null,null,null,null]"#), "{text}");
     assert!(!text.contains("[0,"), "{text}");
     for (body, status) in [
@@ -652,16 +664,35 @@ async fn an_endpoint_answers_bodies_that_somebody_else_has_read() {
         (r#"{"jsonrpc":"2.0","method":"log"}"#, 204),
         (&*" ".repeat(101), 413),
     ] {
-        let answer = endpoint.answer(Default::default(), body.as_bytes()).await;
+        let answer = endpoint.answer_whole(post("/", body)).await;
+        let is_empty = answer.body().is_empty();
         assert_eq!(
-            (answer.status, answer.body.is_empty()),
+            (answer.status().as_u16(), is_empty),
             (status, status == 204)
         );
     }
+    // In HTTP/2 the authority is the host, which the page's origin is compared with.
+    for (origin, status) in [("http://localhost", 200), ("http://evil.example", 403)] {
+        let mut request = post("http://localhost/x", &call("echo", 1));
+        *request.version_mut() = Version::HTTP_2;
+        request.headers_mut().remove("host");
+        request
+            .headers_mut()
+            .insert("origin", origin.parse().unwrap());
+        assert_eq!(endpoint.answer_whole(request).await.status(), status);
+    }
+    // A WebSocket cannot be opened here.
+    let request = Request::get("/")
+        .header("host", "x")
+        .header("upgrade", "websocket");
+    let request = request
+        .header("connection", "upgrade")
+        .body(Bytes::new())
+        .unwrap();
+    assert_eq!(endpoint.answer_whole(request).await.status(), 405);
     assert_eq!(told.recv().await.as_deref(), Some("log"));
     // When the future is dropped, its handlers are dropped, too.
-    let wait = call("wait", 1);
-    let waiting = endpoint.answer(Default::default(), wait.as_bytes());
+    let waiting = endpoint.answer_whole(post("/", &call("wait", 1)));
     assert!(timeout(Duration::from_secs(5), waiting).await.is_err());
     assert_eq!(told.recv().await.as_deref(), Some("waiting"));
     assert_eq!(told.recv().await.as_deref(), Some("given up"));

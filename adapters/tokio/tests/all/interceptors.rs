@@ -208,30 +208,91 @@ async fn calls_beyond_a_rate_are_refused() {
     }
 }
 
+// INT-09 USE-42
+#[cfg(feature = "http")]
+#[tokio::test(start_paused = true)]
+async fn a_rate_per_connection_was_useless_over_http() {
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(RateLimit::per_connection(1, 2));
+    let endpoint = antiphon_tokio::http::endpoint(Config::new(), router);
+    let served = crate::support::Served::new(endpoint);
+    let mut conns = [served.connect(4096), served.connect(4096)];
+    for is_served in [true, true, false] {
+        for raw in &mut conns {
+            let answer = raw.post(&crate::support::call("n", 1)).await;
+            assert_eq!(answer.body.contains("result"), is_served, "{answer:?}");
+        }
+    }
+    // A second later there is one more for each.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let answer = conns[0].post(&crate::support::call("n", 1)).await;
+    assert!(answer.body.contains("result"), "{answer:?}");
+}
+
+// INT-09 USE-42
+#[cfg(feature = "http")]
+#[tokio::test(start_paused = true)]
+async fn a_rate_per_address_holds_over_http_whatever_the_connection() {
+    use antiphon_tokio::http::{Endpoint, Web};
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .intercept(RateLimit::per_address(1, 2));
+    // A proxy names the client.
+    let web = Web::new(Config::new(), router.into_make_service());
+    let web = web.context_from(|parts, context| {
+        let client = parts
+            .headers
+            .get("x-client")
+            .and_then(|client| client.to_str().ok());
+        context.peer_addr = client.and_then(|client| client.parse().ok());
+    });
+    let served = crate::support::Served::new(Endpoint::of(web, antiphon_tokio::current()));
+    for (client, is_served) in [
+        ("10.0.0.1:1", true),
+        ("10.0.0.1:2", true),
+        ("10.0.0.1:3", false),
+        ("[2001:db8::1]:1", true),
+        ("[2001:db8::2]:1", true),
+        ("[2001:db8::3]:1", false),
+        ("[2001:db8:0:1::1]:1", true),
+    ] {
+        let mut raw = served.connect(4096);
+        let lines = format!(
+            "x-client: {client}
+"
+        );
+        let request = crate::support::post("/", &lines, &crate::support::call("n", 1));
+        raw.send(request).await.unwrap();
+        let answer = raw.reply().await.unwrap();
+        assert_eq!(
+            answer.body.contains("result"),
+            is_served,
+            "{client} {answer:?}"
+        );
+    }
+}
+
 // INT-09
 #[cfg(feature = "http")]
 #[tokio::test]
-async fn a_rate_per_connection_was_useless_over_http_without_a_word() {
+async fn a_rate_per_connection_was_useless_in_a_framework_without_a_word() {
     let said = Log::default();
     let log = Arc::clone(&said);
     let router = Router::new()
         .method("n", [], || Ok::<_, OwnedError>(1))
         .intercept(RateLimit::per_connection(1, 1))
         .on_report(move |_, report| log.lock().unwrap().push(report.to_string()));
-    let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
-        .await
-        .unwrap();
-    let url = format!("http://{}/", server.local_addr());
-    let _running = server.start_http(Config::new(), router);
-    let client = antiphon_tokio::connect(&url, Config::new(), ())
-        .await
-        .unwrap();
+    let endpoint = antiphon_tokio::http::endpoint(Config::new(), router);
     for _ in 0..3 {
-        assert_eq!(client.call::<u8>("n", ()).await.unwrap(), 1);
+        let body = crate::support::call("n", 1);
+        let request = hyper::Request::post("/").header("host", "x");
+        let answer = endpoint.answer_whole(request.body(body.into()).unwrap());
+        assert!(answer.await.body().ends_with(br#""result":1,"id":1}"#));
     }
     let said = said.lock().unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("use `per_server` over HTTP"), "{said:?}");
+    assert!(said[0].contains("use `per_server` there"), "{said:?}");
 }
 
 // INT-06

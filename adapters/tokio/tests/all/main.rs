@@ -37,3 +37,4 @@ mod timer;
 mod tokens;
 mod topics;
 mod tracing;
+mod web;

@@ -327,19 +327,22 @@ mod over_http {
     use super::*;
     use crate::support::Served;
 
-    // SEC-10
+    // SEC-10 USE-42
     #[tokio::test(start_paused = true)]
-    async fn entries_of_a_batch_share_a_budget_and_requests_share_the_servers() {
+    async fn requests_of_a_connection_share_its_budget_and_connections_the_servers() {
         let served = |router| Served::new(endpoint(HttpConfig::from(Config::new()), router));
         let (large, answer) = (call("large", "[150]"), result(&text(150)));
-        // Each HTTP request counts as a connection of its own, with the whole budget.
+        // The HTTP requests of a connection share its budget.
         let own = served(router().intercept(own("out")));
         let mut raw = own.connect(4096);
-        for _ in 0..3 {
-            assert_eq!(raw.post(&large).await.body, answer);
-        }
+        assert_eq!(raw.post(&large).await.body, answer);
+        assert_eq!(raw.post(CHEAP).await.body, LIMITED);
+        sleep(millis(51)).await;
+        assert_eq!(raw.post(&large).await.body, answer);
+        let mut raw = own.connect(4096);
         let answers = raw.post(&format!("[{large},{CHEAP}]")).await.body;
         assert_eq!(answers, format!("[{answer},{LIMITED}]"));
+        assert_eq!(raw.post(CHEAP).await.body, LIMITED);
         let shared = served(router().intercept(shared("out")));
         let mut raw = shared.connect(4096);
         assert_eq!(raw.post(&large).await.body, answer);

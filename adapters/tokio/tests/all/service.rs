@@ -221,8 +221,11 @@ async fn a_request_that_was_handed_on_is_cancelled_with_its_connection() {
 async fn a_request_that_was_handed_on_is_cancelled_with_its_exchange() {
     let (service, _, mut takes) = told();
     let endpoint = antiphon_tokio::http::endpoint(Config::new(), service);
-    let body = br#"{"jsonrpc":"2.0","method":"hand on","id":1}"#;
-    let answering = endpoint.answer(Default::default(), body);
+    let body = r#"{"jsonrpc":"2.0","method":"hand on","id":1}"#;
+    let request = hyper::Request::post("/")
+        .header("host", "x")
+        .body(body.into());
+    let answering = endpoint.answer_whole(request.unwrap());
     let taking = async {
         let reply = takes.recv().await.unwrap();
         assert!(!reply.is_cancelled());

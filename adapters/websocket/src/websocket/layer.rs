@@ -31,6 +31,10 @@ impl Layer for WebSocket {
     }
 
     fn poll_event(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
+        let accepted = self.accepted.take();
+        if let Some(handshake) = accepted.filter(|_| matches!(self.phase, Phase::Open)) {
+            return Some(LayerEvent::Opened(*handshake));
+        }
         let is_due = self.heartbeat_due.is_some_and(|due| due <= self.judged);
         if is_due && matches!(self.phase, Phase::Open) {
             return self.next_heartbeat().map(LayerEvent::Notify);

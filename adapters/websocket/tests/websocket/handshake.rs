@@ -188,7 +188,7 @@ fn a_request_beyond_the_header_limit_is_refused_while_it_comes() {
 #[test]
 fn a_foreign_origin_is_refused_with_403() {
     let mut options = server();
-    options.rules.origins.push("http://localhost".into());
+    options.web.origins.push("http://localhost".into());
     assert_eq!(answered(options.clone(), REQUEST).0, 101);
     let foreign = REQUEST.replace("http://localhost", "http://evil.example");
     assert_eq!(answered(options.clone(), &foreign).0, 403);
@@ -200,7 +200,7 @@ fn a_foreign_origin_is_refused_with_403() {
     );
     let none = REQUEST.replace("Origin: http://localhost\r\n", "");
     assert_eq!(answered(options.clone(), &none).0, 101);
-    options.rules.origin_required = true;
+    options.web.origin_required = true;
     assert_eq!(answered(options.clone(), &none).0, 403);
     let binary = REQUEST.replace("http://localhost", "http://\u{e9}xample.com");
     assert_eq!(answered(options, &binary).0, 403);
@@ -210,7 +210,7 @@ fn a_foreign_origin_is_refused_with_403() {
 #[test]
 fn another_path_is_refused_with_404() {
     let mut options = server();
-    options.rules.paths.push("/chat".into());
+    options.web.paths.push("/chat".into());
     assert_eq!(answered(options.clone(), REQUEST).0, 101);
     assert_eq!(
         answered(options, &REQUEST.replace("/chat", "/admin")).0,

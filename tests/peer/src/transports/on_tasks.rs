@@ -63,8 +63,8 @@ macro_rules! transports {
                     return Ok((address, server.start_http(options, service)));
                 }
                 let mut route = WebSocketConfig::server();
-                route.rules.paths.push(web.path.clone());
-                route.rules.origins.clone_from(&web.origins);
+                route.web.paths.push(web.path.clone());
+                route.web.origins.clone_from(&web.origins);
                 let options = options.with_websocket(route);
                 Ok((address, server.start(options, move |_| service.clone())))
             }

@@ -55,8 +55,8 @@ fn listen_web(
         return Ok((address, Running::Threads(running)));
     }
     let mut route = WebSocketConfig::server();
-    route.rules.paths.push(web.path.clone());
-    route.rules.origins.clone_from(&web.origins);
+    route.web.paths.push(web.path.clone());
+    route.web.origins.clone_from(&web.origins);
     let running = server.start(options.with_websocket(route), move |_| service.clone())?;
     Ok((address, Running::Threads(running)))
 }

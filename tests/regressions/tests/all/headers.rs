@@ -6,9 +6,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use antiphon::Config;
+use antiphon_net::ConnectionConfig;
 use antiphon_net::http::{Cors, Endpoint, HttpConfig};
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{ConnectionConfig, Context};
 use antiphon_regressions::LONG;
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
 use antiphon_stress::Rt;
@@ -187,12 +187,12 @@ fn an_endpoint_in_a_framework_answered_an_evil_origin_without_asking_its_rules()
         let options = options.clone();
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(options, (), runtime);
-            let known = |lines: &[(&str, &str)]| {
-                let mut context = Context::new();
+            let asked = |lines: &[(&str, &str)]| {
+                let mut request = http::Request::post("/").header("host", "a");
                 for (name, value) in lines {
-                    context.headers.push(name, value.as_bytes());
+                    request = request.header(*name, *value);
                 }
-                context
+                request.body(CALL.into()).expect("a request")
             };
             let json = ("Content-Type", "application/json");
             for (lines, wanted) in [
@@ -219,8 +219,8 @@ fn an_endpoint_in_a_framework_answered_an_evil_origin_without_asking_its_rules()
                 (&[json], 200),
                 (&[], 200),
             ] {
-                let answer = endpoint.answer(known(lines), CALL.as_bytes()).await;
-                assert_eq!(answer.status, wanted, "{rt:?} {lines:?}");
+                let answer = endpoint.answer_whole(asked(lines)).await;
+                assert_eq!(answer.status(), wanted, "{rt:?} {lines:?}");
             }
         });
     }

@@ -14,6 +14,7 @@ mod http_client;
 mod http_replies;
 mod language_servers;
 mod nothing_twice;
+mod one_port;
 mod order;
 mod own_ids;
 mod pressure;

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, McpRevision};
+use antiphon_net::ConnectionConfig;
 use antiphon_net::http::{Cors, Endpoint, HttpConfig};
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{ConnectionConfig, Context};
 use antiphon_regressions::LONG;
 use antiphon_regressions::frames::{self, CLOSE, OPENING, TEXT, masked};
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
@@ -274,7 +274,7 @@ fn a_preset_over_http_did_not_choose_its_statuses() {
         assert_eq!(answered(&server, HOST, fail).0, 500, "{on:?}");
         // Rules that the program has chosen stay.
         let mcp = HttpConfig::new(Config::mcp(McpRevision::V2025_11_25));
-        let server = http(on, mcp.with_rules(antiphon::http::HttpRules::new()));
+        let server = http(on, mcp.with_rules(antiphon::http::WebRules::new()));
         assert_eq!(answered(&server, HOST, note).0, 204, "{on:?}");
     }
 }
@@ -394,7 +394,7 @@ fn hosts_that_are_listed_let_in_pages_of_the_servers_own() {
     options.rules.hosts.push("app.example".into());
     options.rules.cors = Some(Cors::new());
     let mut route = WebSocketConfig::server();
-    route.rules.hosts.push("app.example".into());
+    route.web.hosts.push("app.example".into());
     for on in EVERYWHERE {
         let web = http(on, options.clone());
         let plain = ConnectionConfig::from(Config::new());
@@ -430,18 +430,12 @@ fn an_endpoint_in_a_framework_served_a_page_whose_name_was_rebound() {
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(Config::new(), (), runtime);
             for (host, origin, is_let_in) in PAGES {
-                let mut context = Context::new();
-                context.target = Some("/".into());
-                for (name, value) in [
-                    ("host", host),
-                    ("origin", origin),
-                    ("content-type", "application/json"),
-                ] {
-                    context.headers.push(name, value.as_bytes());
-                }
-                let call = call("m", "[]");
-                let answer = endpoint.answer_request("POST", context, call.as_bytes());
-                let status = answer.await.status;
+                let request = http::Request::post("/")
+                    .header("host", host)
+                    .header("origin", origin)
+                    .header("content-type", "application/json");
+                let request = request.body(call("m", "[]").into()).expect("a request");
+                let status = endpoint.answer_whole(request).await.status().as_u16();
                 let wanted = if is_let_in { 200 } else { 403 };
                 assert_eq!(status, wanted, "{rt:?} {host} {origin}");
             }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use antiphon::Config;
 use antiphon::OwnedError;
-use antiphon::http::{Cors, HttpRules, Statuses};
+use antiphon::http::{Cors, Statuses, WebRules};
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{Answer, Peer, Request, Service};
 use antiphon_tokio::TcpServer;
@@ -58,13 +58,13 @@ fn curl_sees_the_status_of_everything() {
         .build()
         .unwrap();
     let (plain, by_code, _running) = tokio.block_on(async {
-        let mut rules = HttpRules::new();
+        let mut rules = WebRules::new();
         rules.paths.push("/rpc".into());
         rules.origins.push("https://app.example".into());
         rules.cors = Some(Cors::new());
         let mut running = Vec::new();
         let mut urls = Vec::new();
-        let mut by_code = HttpRules::new();
+        let mut by_code = WebRules::new();
         by_code.error_statuses = Statuses::by_code();
         for rules in [rules, by_code] {
             let server = TcpServer::bind("127.0.0.1:0").await.unwrap();

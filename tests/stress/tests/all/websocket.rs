@@ -238,8 +238,8 @@ fn request(path: &str, more: &str) -> String {
 /// A server with one path, for pages of one origin.
 fn route() -> WebSocketConfig {
     let mut route = WebSocketConfig::server();
-    route.rules.paths.push("/rpc".into());
-    route.rules.origins.push("https://app.example".into());
+    route.web.paths.push("/rpc".into());
+    route.web.origins.push("https://app.example".into());
     route
 }
 

@@ -14,7 +14,7 @@ use crate::context::Context as Facts;
 use crate::options::ConnectionConfig;
 use crate::peer::Peer;
 use crate::runtime::threads::{block_on, threads};
-use crate::session::Session;
+use crate::session::{Carries, Session};
 
 /// One side of a connection that nobody runs.
 struct Side(Arc<Session>);
@@ -22,7 +22,12 @@ struct Side(Arc<Session>);
 impl Default for Side {
     fn default() -> Self {
         let options = ConnectionConfig::new(Config::new());
-        Self(Session::new(options, false, Facts::new(), threads()))
+        Self(Session::new(
+            options,
+            Carries::Bytes,
+            Facts::new(),
+            threads(),
+        ))
     }
 }
 

@@ -1,18 +1,20 @@
-//! The server's side of HTTP: which requests are served, and how replies look.
+//! The rules of a web server, for every way in: which requests are served, and how replies look.
 //!
-//! Only a POST of JSON, from an accepted origin, within the limit, reaches a service. Every other
-//! request is answered without it: with a status and a short reason, a preflight with the
-//! permissions of its origin, a body over the limit with an error object.
+//! A request is a POST of JSON, the handshake of a WebSocket, or a GET of a page, such as one for metrics.
+//! Each begins with the same checks: its path, faults of its headers, its origin. Every request that is not
+//! served is answered here: with a status and a short reason, a preflight with the permissions of its
+//! origin, a body over the limit with an error object.
 
-use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::answer::{HttpAnswer, Refusal};
+use super::fields::{RequestHead, Upgrade};
 use super::statuses::Statuses;
 use crate::answer::unanswered;
 use crate::config::{CancelStyle, Config};
-use crate::origin::{ANY, lets_in};
+use crate::origin::{ANY, is_at, is_fixed, lets_in};
 
 /// The media type of requests and replies.
 pub const MEDIA_TYPE: &str = "application/json";
@@ -26,13 +28,13 @@ const MEDIA_TYPES: [&str; 3] = [
     "application/jsonrequest",
 ];
 
-/// Options of an HTTP server. The protocol itself is in [`Config`]: its `max_message_bytes` limits
+/// The rules of a web server: who may come in, over HTTP or a WebSocket, and the limits of HTTP. The protocol itself is in [`Config`]: its `max_message_bytes` limits
 /// bodies, and its `write_timeout` the time in which a client may take nothing of a reply.
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon::http::{HttpRules, RequestHead, Verdict};
-/// let mut rules = HttpRules::new();
+/// use antiphon::http::{WebRules, RequestHead, Verdict};
+/// let mut rules = WebRules::new();
 /// rules.paths.push("/rpc".into());
 /// let mut head = RequestHead::new("POST", "/rpc");
 /// head.content_type = Some("application/json; charset=utf-8");
@@ -43,7 +45,7 @@ const MEDIA_TYPES: [&str; 3] = [
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HttpRules {
+pub struct WebRules {
     /// The paths that are served, without a query; other paths are answered 404. If empty, every
     /// path is served. Default empty.
     pub paths: Vec<String>,
@@ -121,108 +123,19 @@ impl Default for Cors {
     }
 }
 
-/// The parts of a request before its body.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct RequestHead<'a> {
-    /// The method: `POST`.
-    pub method: &'a str,
-    /// The path and query: `/rpc?v=2`.
-    pub target: &'a str,
-    /// The `Content-Type`. If its value is not text, it is the empty string, which is no media
-    /// type.
-    pub content_type: Option<&'a str>,
-    /// The length of the body in bytes, if it is declared.
-    pub content_length: Option<u64>,
-    /// The first coding of the `Content-Encoding` that is not `identity`.
-    pub content_coding: Option<&'a str>,
-    /// The last coding of the `Transfer-Encoding` that is not `chunked`.
-    pub transfer_coding: Option<&'a str>,
-    /// Whether the request has a `Sec-Fetch-Site`, which only browsers send.
-    pub names_fetch_site: bool,
-    /// The value of the `Host` header. Without it only listed origins are accepted.
-    pub host: Option<&'a str>,
-    /// The values of the `Origin` headers. If there are several, none can be trusted.
-    pub origins: &'a [&'a str],
-    /// The fault of the headers that [`Fields`](super::Fields) has found.
-    pub fault: Option<&'static str>,
-}
-
-impl<'a> RequestHead<'a> {
-    /// Makes a head without headers. [`Fields::head`](super::Fields::head) makes one from header
-    /// lines.
-    pub const fn new(method: &'a str, target: &'a str) -> Self {
-        Self {
-            method,
-            target,
-            content_type: None,
-            content_length: None,
-            content_coding: None,
-            transfer_coding: None,
-            names_fetch_site: false,
-            host: None,
-            origins: &[],
-            fault: None,
-        }
-    }
-}
-
-/// The decision of [`HttpRules::judge`] about a request.
+/// The decision of [`WebRules::judge`] about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The request is served: its body is a message.
     Serve,
-    /// The body has this many bytes, more than the limit. The body of [`HttpRules::too_large`] is
+    /// The body has this many bytes, more than the limit. The body of [`WebRules::too_large`] is
     /// the connection's answer to [`Input::oversize`](crate::Input::oversize).
     TooLarge(u64),
     /// This is the answer; the body of the request is not read.
     Answer(HttpAnswer),
 }
 
-/// A whole reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HttpAnswer {
-    /// The status.
-    pub status: u16,
-    /// Names in lower case, and values. The length of the body is not among them.
-    pub headers: Vec<(&'static str, Cow<'static, str>)>,
-    /// The body; empty if there is none.
-    pub body: Vec<u8>,
-}
-
-impl HttpAnswer {
-    fn new(status: u16) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
-    }
-
-    fn text(status: u16, text: &str) -> Self {
-        Self::new(status).with_body("text/plain; charset=utf-8", text.into())
-    }
-
-    fn with_body(mut self, content_type: &'static str, body: Vec<u8>) -> Self {
-        self.headers.push(("content-type", content_type.into()));
-        self.body = body;
-        self
-    }
-
-    fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
-        self.headers.push((name, value.into()));
-        self
-    }
-
-    /// The value of a header, by its name in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let mut headers = self.headers.iter();
-        headers.find_map(|(found, value)| (*found == name).then_some(&**value))
-    }
-}
-
-impl HttpRules {
+impl WebRules {
     /// Returns the default rules.
     pub const fn new() -> Self {
         Self {
@@ -273,9 +186,30 @@ impl HttpRules {
         }
     }
 
-    fn is_served(&self, target: &str) -> bool {
-        let path = target.split('?').next().unwrap_or_default();
-        self.paths.iter().any(|served| served == path)
+    /// The checks of every way in: faults of the headers, the path, and the origin. The path of a page is the caller's
+    /// matter, and the programs that read it send no origin.
+    fn enter(&self, head: &RequestHead<'_>, is_page: bool) -> Result<(), HttpAnswer> {
+        if let Some(fault) = head.fault {
+            let reply = HttpAnswer::text(400, &[fault, "\n"].concat());
+            return Err(reply.with_header("connection", "close"));
+        }
+        let is_served = |path: &String| path == head.path();
+        if !is_page && !self.paths.is_empty() && !self.paths.iter().any(is_served) {
+            return Err(HttpAnswer::text(404, "nothing is served at this path\n"));
+        }
+        let is_required = self.origin_required && !is_page;
+        let (known, hosts) = (&self.origins, &self.hosts);
+        if lets_in(known, hosts, is_required, head.origins, head.host) {
+            return Ok(());
+        }
+        let why = match head.origins {
+            [] => "a request needs an origin here: `WebRules::origin_required`\n",
+            [origin] if head.host.is_some_and(|host| is_at(origin, host)) => {
+                "this host is not listed in `WebRules::hosts`\n"
+            }
+            _ => "this origin is not listed in `WebRules::origins`\n",
+        };
+        Err(HttpAnswer::text(403, why))
     }
 
     /// Checks a request before its body is read.
@@ -284,22 +218,8 @@ impl HttpRules {
     /// request comes from a browser (it has `Origin` or `Sec-Fetch-Site`), it must have a media
     /// type of JSON.
     pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
-        if head.fault.is_none() && !self.paths.is_empty() && !self.is_served(head.target) {
-            return Verdict::Answer(HttpAnswer::text(404, "nothing is served at this path\n"));
-        }
-        self.judge_routed(config, head)
-    }
-
-    /// Checks a request as [`judge`](Self::judge) does, except its path. Use it after a router has
-    /// checked the path.
-    pub fn judge_routed(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
-        if let Some(fault) = head.fault {
-            let reply = HttpAnswer::text(400, &[fault, "\n"].concat());
-            return Verdict::Answer(reply.with("connection", "close"));
-        }
-        let (known, hosts) = (&self.origins, &self.hosts);
-        if !lets_in(known, hosts, self.origin_required, head.origins, head.host) {
-            return Verdict::Answer(HttpAnswer::text(403, "this origin is not let in\n"));
+        if let Err(refused) = self.enter(head, false) {
+            return Verdict::Answer(refused);
         }
         if head.method != "POST" {
             return Verdict::Answer(self.other_method(head));
@@ -307,13 +227,13 @@ impl HttpRules {
         if head.transfer_coding.is_some() {
             // RFC 9112 clause 6.1. The beginning of the next request cannot be found.
             let reply = HttpAnswer::text(501, "only the transfer coding chunked is understood\n");
-            let reply = reply.with("connection", "close");
+            let reply = reply.with_header("connection", "close");
             return Verdict::Answer(self.permit(head, reply));
         }
         if head.content_coding.is_some() {
             // RFC 9110 clauses 8.4 and 12.5.3: the answer names what is allowed.
             let reply = HttpAnswer::text(415, "the body must not be encoded\n");
-            let reply = reply.with("accept-encoding", "identity");
+            let reply = reply.with_header("accept-encoding", "identity");
             return Verdict::Answer(self.permit(head, reply));
         }
         let is_from_browser = head.names_fetch_site || !head.origins.is_empty();
@@ -328,6 +248,65 @@ impl HttpRules {
             }
             _ => Verdict::Serve,
         }
+    }
+
+    /// Checks the handshake of a WebSocket (RFC 6455 clause 4.2.1). Its subprotocol is still to be
+    /// [selected](crate::websocket::WebSocketRules::select).
+    ///
+    /// # Errors
+    /// The answer to a request that is refused.
+    pub fn judge_upgrade<'a>(&self, head: &RequestHead<'a>) -> Result<Upgrade<'a>, HttpAnswer> {
+        if head.fault.is_none() && head.method != "GET" {
+            // RFC 9110 clause 15.5.6: the answer names the allowed method.
+            let answer = HttpAnswer::text(405, "only GET opens a WebSocket\n");
+            return Err(answer.with_header("allow", "GET"));
+        }
+        self.enter(head, false)?;
+        let refused = |status, text| Err(HttpAnswer::text(status, text));
+        if head.has_body {
+            // Frames follow a handshake. A body would be read as frames.
+            let answer = HttpAnswer::text(400, "a handshake has no body\n");
+            return Err(answer.with_header("connection", "close"));
+        }
+        if !head.is_http11 {
+            return refused(400, "HTTP/1.1 is needed\n");
+        }
+        let Some(upgrade) = head.upgrade else {
+            return Err(needs_upgrade("only a WebSocket is served here\n"));
+        };
+        if upgrade.version != Some("13") {
+            return Err(needs_upgrade("WebSocket version 13 is needed\n"));
+        }
+        match is_key(upgrade.key) {
+            true => Ok(upgrade),
+            false => refused(400, "no valid WebSocket key\n"),
+        }
+    }
+
+    /// Checks a GET of a page that is no message, such as one for metrics. A browser sends no `Origin` with it,
+    /// so the name in `Host` must be one that no other site can have: loopback, an address, or one of
+    /// [`hosts`](Self::hosts). The path is the caller's matter.
+    ///
+    /// # Errors
+    /// The answer to a request that is refused.
+    pub fn judge_page(&self, head: &RequestHead<'_>) -> Result<(), HttpAnswer> {
+        self.enter(head, true)?;
+        if head.host.is_some_and(|host| !is_fixed(&self.hosts, host)) {
+            let why = "this host is not listed in `WebRules::hosts`\n";
+            return Err(HttpAnswer::text(403, why));
+        }
+        match head.method {
+            "GET" | "HEAD" => Ok(()),
+            _ => {
+                let answer = HttpAnswer::text(405, "this page is read by GET\n");
+                Err(answer.with_header("allow", "GET, HEAD"))
+            }
+        }
+    }
+
+    /// Returns the reply to a request that the program's own check has refused.
+    pub fn refused(&self, head: &RequestHead<'_>, refusal: Refusal) -> HttpAnswer {
+        self.permit(head, refusal.into())
     }
 
     /// Returns the reply to a message that was handled; `reply` is `None` if there is no answer.
@@ -376,7 +355,7 @@ impl HttpRules {
 
     /// Returns the reply to a request on a connection beyond the server's limit.
     pub fn too_many_connections(&self) -> HttpAnswer {
-        HttpAnswer::text(503, "too many connections are open\n").with("connection", "close")
+        HttpAnswer::text(503, "too many connections are open\n").with_header("connection", "close")
     }
 
     /// Answers a request whose method is not POST: a preflight with the permissions of `cors`, any
@@ -389,9 +368,9 @@ impl HttpRules {
             return self.permit(head, refuse_method(head, "POST, OPTIONS"));
         }
         let answer = HttpAnswer::new(204)
-            .with("access-control-allow-methods", "POST")
-            .with("access-control-allow-headers", cors.headers.join(", "))
-            .with("access-control-max-age", cors.max_age.as_secs().to_string());
+            .with_header("access-control-allow-methods", "POST")
+            .with_header("access-control-allow-headers", cors.headers.join(", "))
+            .with_header("access-control-max-age", cors.max_age.as_secs().to_string());
         self.permit(head, answer)
     }
 
@@ -401,16 +380,16 @@ impl HttpRules {
             return answer;
         };
         if self.origins.iter().any(|known| known == ANY) {
-            return answer.with("access-control-allow-origin", ANY);
+            return answer.with_header("access-control-allow-origin", ANY);
         }
         // The answer depends on the origin, which caches have to know.
-        let answer = answer.with("vary", "origin");
+        let answer = answer.with_header("vary", "origin");
         let [origin] = head.origins else {
             return answer;
         };
-        let answer = answer.with("access-control-allow-origin", origin.to_string());
+        let answer = answer.with_header("access-control-allow-origin", origin.to_string());
         match cors.credentials {
-            true => answer.with("access-control-allow-credentials", "true"),
+            true => answer.with_header("access-control-allow-credentials", "true"),
             false => answer,
         }
     }
@@ -421,13 +400,31 @@ fn refuse_method(head: &RequestHead<'_>, allowed: &'static str) -> HttpAnswer {
         "HEAD" => HttpAnswer::new(405),
         _ => HttpAnswer::text(405, "messages are sent by POST\n"),
     };
-    answer.with("allow", allowed)
+    answer.with_header("allow", allowed)
 }
 
-impl Default for HttpRules {
+impl Default for WebRules {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// RFC 9110 clause 15.5.22: the answer names the protocol to upgrade to.
+fn needs_upgrade(text: &str) -> HttpAnswer {
+    HttpAnswer::text(426, text)
+        .with_header("connection", "upgrade")
+        .with_header("upgrade", "websocket")
+        .with_header("sec-websocket-version", "13")
+}
+
+/// Whether the key is 16 bytes in base64 (RFC 6455 clause 4.2.1): 22 letters, of which the last has only two bits,
+/// and the padding.
+fn is_key(key: Option<&str>) -> bool {
+    let Some(letters) = key.and_then(|key| key.strip_suffix("==")) else {
+        return false;
+    };
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
+    letters.len() == 22 && letters.bytes().all(is_letter) && letters.ends_with(['A', 'Q', 'g', 'w'])
 }
 
 /// Whether a body of this type may be JSON in UTF-8.
@@ -450,3 +447,6 @@ fn is_json(content_type: &str) -> bool {
     };
     is_known && parts.all(is_utf8)
 }
+
+#[cfg(test)]
+mod tests;
