@@ -52,7 +52,8 @@ pub(crate) fn pass<R, E: Error>(
     write: impl FnOnce(u64) -> Result<(R, Produce), E>,
 ) -> Result<R, E> {
     if WRITTEN.with_borrow(Option::is_none) {
-        return Err(E::custom("a flow is a parameter of a call of its own"));
+        let why = "a flow is a parameter of a call of its own, or all that a handler returns, not in a `Result`";
+        return Err(E::custom(why));
     }
     let number = LEAST + Entropy::new(None).next() % (u64::MAX - LEAST);
     let (written, produce) = write(number)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use antiphon_tokio::flow::{FlowConfig, FlowError, OpenFlowError};
 use antiphon_tokio::{
     CallError, CancelStyle, Client, Config, ConnectionConfig, Flow, FlowRoutes, OwnedError, Peer,
-    PullError, Router, TcpServer, connect,
+    Progress, ProgressStyle, PullError, Router, TcpServer, connect,
 };
 use futures_util::FutureExt;
 use futures_util::stream::{self, Stream, StreamExt};
@@ -461,6 +461,42 @@ async fn a_router_serves_streams_as_flows() {
     let evens = client.flow::<u64>("evens", &[4]).window(2);
     let first: Vec<u64> = evens.take(3).map(Result::unwrap).collect().await;
     assert_eq!(first, [4, 6, 8]);
+}
+
+// FLO-16: operators of streams buffer at both ends, on top of the window.
+#[tokio::test]
+async fn producers_and_consumers_buffer_as_streams_do() {
+    let router = router().method("squares", ["to"], |to: u32| {
+        let squares = stream::iter(1..=to).map(async |n| Ok::<_, OwnedError>(n * n));
+        Flow::of(squares.buffered(2))
+    });
+    let raw = Lines::to(with_flows(), router).await;
+    let client = client_of(&raw, with_flows()).await;
+    let squares = client.flow::<u32>("squares", &[5]).window(2);
+    let halves = squares.map(|square| async move { square.unwrap() / 2 });
+    let pairs: Vec<_> = halves.buffered(3).chunks(2).collect().await;
+    assert_eq!(pairs, [vec![0, 2], vec![4, 8], vec![12]]);
+}
+
+// FLO-15: progress of the call that opens a flow comes before its id, and is no item.
+#[tokio::test]
+async fn a_call_that_opens_a_flow_may_tell_progress() {
+    let router = router().method("count", ["to"], |to: u32, progress: Progress<&str>| {
+        progress.send(&"ready").unwrap();
+        count(to)
+    });
+    let mut options = with_flows();
+    options.config.dialect.progress = ProgressStyle::Lsp;
+    let mut raw = Lines::to(options, router).await;
+    raw.say(&call("count", r#"{"to":1,"workDoneToken":"t"}"#, 1))
+        .await;
+    let progress =
+        r#"{"jsonrpc":"2.0","method":"$/progress","params":{"token":"t","value":"ready"}}"#;
+    raw.hear(&[progress, &result("1", 1)]).await;
+    raw.say(&pull(1, 2)).await;
+    raw.hear(&[&result("1", 2)]).await;
+    raw.say(&pull(1, 3)).await;
+    raw.hear(&[&completed(3)]).await;
 }
 
 // FLO-12: both ends at their limit: a flow that has ended makes room for another one.
