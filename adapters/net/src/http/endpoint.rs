@@ -75,10 +75,10 @@ type Serve = dyn Fn(Box<dyn Io>, Context, Ending) -> Task + Send + Sync;
 enum Entry {
     Answer(HttpAnswer),
     /// Its body is read, if it is not larger than the limit.
-    Message(Context, Option<u64>),
+    Message(Option<u64>),
     /// A WebSocket begins after this answer.
     #[cfg(feature = "websocket")]
-    Upgrade(HttpAnswer, Context),
+    Upgrade(HttpAnswer),
 }
 
 impl<S: Service> Endpoint<S> {
@@ -195,9 +195,14 @@ impl<S: Service> Endpoint<S> {
 
     /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
     /// the connection `can_upgrade`.
-    async fn enter(&self, head: &RequestHead<'_>, context: Context, can_upgrade: bool) -> Entry {
+    async fn enter(
+        &self,
+        head: &RequestHead<'_>,
+        context: &mut Context,
+        can_upgrade: bool,
+    ) -> Entry {
         let (HttpConfig { connection, rules }, door) = (self.options(), &self.shared.door);
-        if let Some(page) = door.page(head.path()) {
+        if let Some(page) = door.page(head) {
             let failed = || HttpAnswer::text(500, "the page has failed\n");
             return Entry::Answer(match rules.judge_page(head) {
                 Ok(()) => contained(|| page()).await.unwrap_or_else(failed),
@@ -216,10 +221,9 @@ impl<S: Service> Endpoint<S> {
                 Ok(opened) => opened,
                 Err(refused) => return Entry::Answer(refused),
             };
-            let mut context = context;
             context.subprotocol = subprotocol.map(Into::into);
             return match door.authorize(context).await {
-                Ok(context) => Entry::Upgrade(answer, context),
+                Ok(()) => Entry::Upgrade(answer),
                 Err(refusal) => refused(refusal),
             };
         }
@@ -230,7 +234,7 @@ impl<S: Service> Endpoint<S> {
             Verdict::Serve => None,
         };
         match door.authorize(context).await {
-            Ok(context) => Entry::Message(context, too_large),
+            Ok(()) => Entry::Message(too_large),
             Err(refusal) => refused(refusal),
         }
     }
@@ -327,11 +331,11 @@ impl<S: Service> Endpoint<S> {
             }
         }
         let head = fields.head(parts.method.as_str(), target);
-        let (context, too_large) = match self.enter(&head, context, is_ours).await {
-            Entry::Message(context, too_large) => (context, too_large),
+        let too_large = match self.enter(&head, &mut context, is_ours).await {
+            Entry::Message(too_large) => too_large,
             Entry::Answer(answer) => return (answer, None),
             #[cfg(feature = "websocket")]
-            Entry::Upgrade(answer, context) => return (answer, Some(context)),
+            Entry::Upgrade(answer) => return (answer, Some(context)),
         };
         let body = match too_large {
             Some(bytes) => Body::TooLarge(bytes),

@@ -14,10 +14,11 @@
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
+use std::mem::take;
 use std::sync::Arc;
 use std::task::Poll;
 
-use antiphon::http::{HttpAnswer, Refusal, WebRules};
+use antiphon::http::{HttpAnswer, Refusal, RequestHead, WebRules};
 #[cfg(feature = "websocket")]
 use antiphon::websocket::WebSocketRules;
 use blocking::unblock;
@@ -221,10 +222,10 @@ impl<S> Web<S> {
 }
 
 impl Door {
-    /// The page at `path`, if there is one.
-    pub(super) fn page(&self, path: &str) -> Option<&Arc<Page>> {
-        let page = self.pages.iter().find(|(known, _)| known == path);
-        page.map(|(_, page)| page)
+    /// The page that is asked for, if there is one.
+    pub(super) fn page(&self, head: &RequestHead<'_>) -> Option<&Arc<Page>> {
+        let mut pages = self.pages.iter();
+        pages.find_map(|(path, page)| (path == head.path()).then_some(page))
     }
 
     /// Adds to the context what the program knows.
@@ -235,17 +236,17 @@ impl Door {
     }
 
     /// Asks the program whether the request may come in. If its check panics, it may not.
-    pub(super) async fn authorize(&self, context: Context) -> Result<Context, Refusal> {
+    pub(super) async fn authorize(&self, context: &mut Context) -> Result<(), Refusal> {
         let Some(authorize) = &self.authorize else {
-            return Ok(context);
+            return Ok(());
         };
-        let context = Arc::new(context);
-        let seen = Arc::clone(&context);
+        let shared = Arc::new(take(context));
+        let seen = Arc::clone(&shared);
         let judged = contained(|| authorize(seen)).await;
         let value = judged.unwrap_or_else(|| Err(Refusal::new(500, "the check has failed")))?;
-        let mut context = Arc::unwrap_or_clone(context);
+        *context = Arc::unwrap_or_clone(shared);
         context.set_extension(value);
-        Ok(context)
+        Ok(())
     }
 }
 
