@@ -55,6 +55,7 @@
 //! | call, and answer calls | [`Connection::call`], [`Connection::respond`], [`Event`] |
 //! | serve methods by name, with typed params and results | [`service`] |
 //! | publish values under topics | [`pubsub`] |
+//! | deliver stored messages until they are acknowledged | [`durable`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
 //! | send several calls in one batch, fetch the results by handle | [`Connection::batch`], [`Collector`] |
 //! | let one side pull a stream of items from the other | [`flow`] |
@@ -100,6 +101,7 @@ mod collector;
 mod config;
 mod connection;
 mod deadlines;
+pub mod durable;
 mod encode;
 mod error_object;
 mod error_profile;

@@ -21,7 +21,7 @@ FOUND = {
     r"/// The same\b": "/// The same as before.",
     r"\bThe rules? guarded here\b": "The rule guarded here is",
     r"\b(he|him|his)\b": "for him",
-    r"(^|_)(place|keep(?!_?alive)|room|taken|inside|beside)s?(_|$)": "no_room",
+    r"(^|_)(place|keep(?!_?alive|_position)|room|taken|inside|beside)s?(_|$)": "no_room",
     r"(Place|Keep(?!Alive)|Room|Taken|Inside|Beside)": "NoRoom",
 }
 

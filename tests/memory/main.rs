@@ -2,6 +2,7 @@
 
 mod allocations;
 mod bound;
+mod durable;
 mod output;
 mod topics;
 
