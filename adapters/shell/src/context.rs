@@ -55,7 +55,7 @@ pub struct Context {
     pub subprotocol: Option<String>,
     /// What the check of a web server has found out: see [`extension`](Self::extension).
     extension: Option<Arc<dyn Any + Send + Sync>>,
-    /// What limits store for the connection of several HTTP exchanges: see [`is_of_exchanges`](Self::is_of_exchanges).
+    /// What limits store for the connection of several HTTP exchanges: see [`share_limits`](Self::share_limits).
     limits: Option<Arc<Mutex<Attributes>>>,
 }
 
@@ -85,7 +85,7 @@ impl Context {
 
     /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
     /// count them together. Nothing else is shared, because behind a proxy they may be those of several clients.
-    pub fn is_of_exchanges(&mut self) {
+    pub fn share_limits(&mut self) {
         self.limits = Some(Arc::default());
     }
 

@@ -82,7 +82,7 @@ async fn serve_requests<S: Service>(
         mut io,
         mut context,
     } = link;
-    context.is_of_exchanges();
+    context.share_limits();
     if let Err(error) = context.check_http1() {
         endpoint.report(&context, Report::Transport(error.into()));
         return None;

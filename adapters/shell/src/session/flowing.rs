@@ -145,7 +145,7 @@ impl State {
                 Ok(call) => {
                     flows.pulls.extend(pull.map(|_| call));
                 }
-                Err(SendError::Full) => {
+                Err(SendError::Full | SendError::TooManyCalls) => {
                     flows.consumers.put_back(request);
                     break;
                 }

@@ -463,6 +463,29 @@ async fn a_router_serves_streams_as_flows() {
     assert_eq!(first, [4, 6, 8]);
 }
 
+// FLO-08: where all calls that may be open are, a cancel waits and is not forgotten.
+#[tokio::test]
+async fn a_cancel_waits_while_too_many_calls_are_open() {
+    let mut options = with_flows();
+    options.config.limits.max_open_calls = 1;
+    let (mut raw, client) = by_hand(options).await;
+    let mut flow = client.flow::<u32>("count", &[9]);
+    assert!(flow.next().now_or_never().is_none());
+    raw.hear(&[&call("count", "[9]", 1)]).await;
+    raw.say(&result("7", 1)).await;
+    let reading = tokio::spawn(async move { (flow.next().await.unwrap().unwrap(), flow) });
+    raw.hear(&[&pull(7, 2)]).await;
+    raw.say(&result("10", 2)).await;
+    let (item, flow) = timeout(PATIENCE, reading).await.unwrap().unwrap();
+    assert_eq!(item, 10);
+    let calling = tokio::spawn(async move { client.call::<u32>("slow", &[0]).await });
+    raw.hear(&[&call("slow", "[0]", 3)]).await;
+    drop(flow);
+    raw.say(&result("1", 3)).await;
+    raw.hear(&[&cancel(7, 4)]).await;
+    assert_eq!(calling.await.unwrap().unwrap(), 1);
+}
+
 // FLO-16: operators of streams buffer at both ends, on top of the window.
 #[tokio::test]
 async fn producers_and_consumers_buffer_as_streams_do() {
@@ -499,7 +522,7 @@ async fn a_call_that_opens_a_flow_may_tell_progress() {
     raw.hear(&[&completed(3)]).await;
 }
 
-// FLO-12: both ends at their limit: a flow that has ended makes room for another one.
+// FLO-12, TST-12: both ends at their limit: a flow that has ended makes room for another one.
 #[tokio::test]
 async fn both_ends_may_have_64_flows() {
     let (_items, _is_dropped, router) = from_channel();

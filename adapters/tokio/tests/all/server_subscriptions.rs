@@ -131,7 +131,7 @@ async fn unsubscribing_ends_the_events() {
         .await;
 }
 
-// USE-15, PUB-12: the 257th subscription of a connection.
+// USE-15, PUB-12, SEC-09, TST-12: the 257th subscription of a connection.
 #[tokio::test]
 async fn the_257th_subscription_is_refused() {
     let (_events, router) = from_channel();

@@ -273,7 +273,7 @@ async fn the_state_of_a_topic_comes_first() {
     lines.hear_nothing().await;
 }
 
-// PUB-12: the 257th, of topics and other subscriptions together.
+// PUB-12, SEC-09, TST-12: the 257th, of topics and other subscriptions together.
 #[tokio::test]
 async fn topics_and_subscriptions_have_one_limit() {
     let hub = Hub::new();
