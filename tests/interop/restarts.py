@@ -138,8 +138,9 @@ def anvil_restarts():
         until(anvil.state.exists)
         follower = Follower(f"ws://127.0.0.1:{anvil.port}/")
         gone = []
-        for _ in range(KILLS):
-            last = follower.blocks(5)
+        for kill in range(KILLS):
+            # It writes its state once a second, so the kills are not to be a second apart.
+            last = follower.blocks(3 + kill % 4)
             before = anvil.block(hex(last))
             anvil.restart()
             after = until(lambda: anvil.block(hex(last)))
