@@ -114,7 +114,11 @@ fn progress() {
     }
     let told = [ProgressStyle::None, ProgressStyle::Lsp, ProgressStyle::Mcp];
     let told = told.into_iter().filter_map(ProgressStyle::style);
-    for style in told.chain([Style::ETHEREUM]) {
+    for style in told.chain([Style::ETHEREUM, Style::MCP_LISTEN]) {
+        let is_asked = style.ask((), "mine").is_ok();
+        assert_eq!(style.has_token(), is_asked);
+        let written = OwnedJson::from_value(&style.event(json(b"1"), &2));
+        assert_eq!(written.ok(), style.params(json(b"1"), &2).ok());
         for params in [
             &b"{}"[..],
             b"[1]",
@@ -331,7 +335,12 @@ fn said_in_words() {
         .chain(ends.map(Closed::Failed))
         .chain(reasons.map(Closed::Local));
     let said = causes.map(|cause| cause.to_string()).into_iter();
-    let said = said.chain([SendError::Interceptor.to_string()]);
+    let here = [
+        SendError::Interceptor,
+        SendError::FlowsOff,
+        SendError::TooManyFlows,
+    ];
+    let said = said.chain(here.iter().map(SendError::to_string));
     for said in said.chain(closed.map(|why| why.to_string())) {
         assert!(said.contains(' ') && !said.contains("::"), "{said}");
     }

@@ -259,6 +259,18 @@ fn names_that_cannot_be_used_are_refused() {
     assert_eq!(named("x"), Ok(()));
     let one = LocalRouter::new().method("taken", [], || ());
     assert!(one.serves("taken") && !one.serves("free"));
+    one.replace(MethodInfo::request("free", &[]), ["a"], ok)
+        .unwrap();
+    assert!(one.serves("free"));
+    let named_twice = one.replace(
+        MethodInfo::request("free", &[]),
+        ["a", "a"],
+        |_: u8, _: u8| (),
+    );
+    assert_eq!(
+        named_twice,
+        Err(RegisterError::RepeatedParam("free".into(), "a".into()))
+    );
     assert!(one.remove("taken") && !one.serves("taken"));
     assert_eq!(named(""), Err(RegisterError::BlankName));
     assert_eq!(named(" "), Err(RegisterError::BlankName));
