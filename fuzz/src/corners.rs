@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use antiphon::service::Arguments;
+use antiphon::session::{Bound, Overflow, Routed, Session, SessionConfig, Wire};
 use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError,
     Cut, ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id,
@@ -232,8 +233,48 @@ fn subscriptions() {
         assert_eq!(other.answer_mark(key), None);
         assert!(other.is_answered(marks[0]));
     }
+    listening();
     let error: OwnedError = SendError::Full.into();
     assert_eq!(error.code(), -32603);
+}
+
+/// A call that listens gets the notifications that have its own id, generated or chosen.
+fn listening() {
+    const BOUND: Bound = Bound {
+        max_events: 2,
+        overflow: Overflow::DropOldest,
+    };
+    let config = SessionConfig::new(Config::new());
+    let mut session: Session<u8> = Session::new(config, Wire::Stream, Instant::from_millis(0));
+    let chosen = OwnedJson::from_value("a\"b").expect("JSON");
+    for (id, is_chosen) in [
+        (OwnedJson::from_value(&1).expect("JSON"), false),
+        (chosen, true),
+    ] {
+        let route = session
+            .open_route(Style::MCP_LISTEN, BOUND)
+            .expect("a place");
+        let call = match Id::new(id.as_json()).filter(|_| is_chosen) {
+            Some(id) => session.call_with_id(id, "subscriptions/listen", (), None, 1),
+            None => session.call("subscriptions/listen", (), None, 1),
+        };
+        session.attach_route(route, call.map_err(SendError::from).expect("room"), None);
+        let meta = format!(
+            r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}"#,
+            id.as_str()
+        );
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{meta}}}\n");
+        session.handle_input(line.as_bytes());
+        match session.poll_route(route) {
+            Some(Routed::Event(event)) => assert!(event.as_str().contains("\"method\":\"n\"")),
+            other => panic!("{other:?}"),
+        }
+    }
+    let refused = session.call("m", &Refusing, None, 1);
+    assert!(matches!(
+        refused.map_err(SendError::from),
+        Err(SendError::Encode(_))
+    ));
 }
 
 /// Of four calls that wait, three leave joined in one batch, under any framing.
