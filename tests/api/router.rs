@@ -269,7 +269,7 @@ fn names_that_cannot_be_used_are_refused() {
     );
     assert_eq!(
         named_twice,
-        Err(RegisterError::RepeatedParam("free".into(), "a".into()))
+        Err(RegisterError::RepeatedParam("free".into(), "a"))
     );
     assert!(one.remove("taken") && !one.serves("taken"));
     assert_eq!(named(""), Err(RegisterError::BlankName));

@@ -2,6 +2,7 @@
 //! absent server.
 
 use std::process::Output;
+use std::time::Duration;
 
 use antiphon_tokio::{Config, OwnedError, Router, TcpServer};
 
@@ -42,7 +43,7 @@ async fn a_client_of_each_kind_is_made_by_one_line() {
         printed(&run("tcp_client", &[&url, "hello"], None).await),
         "hello\n"
     );
-    running.stop();
+    running.shutdown(Duration::ZERO).await;
     let absent = failed(&run("tcp_client", &[&url, "hello"], None).await);
     assert!(absent.contains("cannot connect to 127.0.0.1:"), "{absent}");
     let unknown = failed(&run("tcp_client", &["ftp://a", "hello"], None).await);
