@@ -276,10 +276,14 @@ impl Feed {
         patterns.unwrap_or_default()
     }
 
-    /// Takes a pattern that was unsubscribed out of all [holds](Self::hold).
+    /// Takes a pattern that was unsubscribed out of all [holds](Self::hold). What it has brought may go on waiting for
+    /// a subscription whose answer has not been sent.
     pub(super) fn forget(&mut self, pattern: &Pattern) {
         for (_, patterns) in &mut self.holds {
             patterns.retain(|held| held != pattern);
+        }
+        for one in &mut self.waiting {
+            one.is_held |= pattern.matches(one.publication.topic());
         }
         self.update_held();
     }

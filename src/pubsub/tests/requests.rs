@@ -412,6 +412,22 @@ fn an_unsubscribe_before_the_answer_to_the_subscribe_lets_other_subscriptions_go
     assert_eq!(hub.drain(1), "b a");
 }
 
+// PUB-09
+#[test]
+fn what_an_ended_subscription_has_brought_waits_for_the_answer_to_another_one() {
+    let mut hub = Hub::new();
+    hub.call(1, r#"rpc.subscribe ["a.x"]"#);
+    hub.publish("a.x");
+    let request = hub.parse(r#"rpc.subscribe ["a.*"]"#).unwrap();
+    let feed = hub.feeds.get_mut(&1).unwrap();
+    let (_, hold) = request.accept(&mut hub.topics, 1, 0, feed).unwrap();
+    hub.call(1, r#"rpc.unsubscribe ["a.x"]"#);
+    // The peer knows of no subscription that matches it.
+    assert_eq!(hub.drain(1), "");
+    assert!(hub.feeds.get_mut(&1).unwrap().release(hold.unwrap()));
+    assert_eq!(hub.drain(1), "a.x");
+}
+
 // PUB-07
 #[test]
 fn a_subscribe_that_is_answered_by_an_error_after_all_is_undone() {

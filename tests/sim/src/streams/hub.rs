@@ -215,6 +215,10 @@ impl Hub {
             for (_, patterns) in &mut member.holds {
                 patterns.retain(|pattern| !ended.contains(pattern));
             }
+            // What stays may only be for a subscription whose answer is awaited.
+            for one in &mut member.waiting {
+                one.is_held |= ended.iter().any(|pattern| pattern.matches(one.topic));
+            }
             member.let_go();
             if member.waiting.len() < waited {
                 counts.add("topics: unsubscribe drops what waits");
