@@ -54,9 +54,10 @@ def tools(toolchain):
 
 def replay(toolchain, tools, folder):
     """Plays all cases, and gives what was counted."""
-    environment = {**os.environ, "RUSTUP_TOOLCHAIN": toolchain, "RUSTFLAGS": "-C instrument-coverage"}
-    # What counts as a region depends on how the code is cut into units, which this decides.
-    environment["CARGO_INCREMENTAL"] = "1"
+    # One unit for each crate. Of several, those that nothing needs are not linked, and with them goes what tells of functions
+    # that nothing calls: how many that are differed from build to build.
+    flags = "-C instrument-coverage -C codegen-units=1"
+    environment = {**os.environ, "RUSTUP_TOOLCHAIN": toolchain, "RUSTFLAGS": flags, "CARGO_INCREMENTAL": "0"}
     environment["LLVM_PROFILE_FILE"] = f"{folder}/%p.profraw"
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", engine.HERE / "target")) / "coverage"
     environment["CARGO_TARGET_DIR"] = str(target)

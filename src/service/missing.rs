@@ -312,6 +312,7 @@ mod tests {
         assert_eq!(field_names::<Move>(), ["toLeft", "y"]);
         assert!(field_names::<(u8, u8)>().is_empty());
         assert!(field_names::<Option<u8>>().is_empty());
+        assert!(field_names::<Option<Move>>().is_empty());
     }
 
     #[derive(Deserialize)]

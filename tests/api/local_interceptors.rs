@@ -237,11 +237,15 @@ fn a_local_router_has_a_rate_for_each_connection_and_one_for_all() {
     let told = "{\"jsonrpc\":\"2.0\",\"method\":\"ping\"}\n";
     assert_eq!(played(&mut router, &mut one, told, 1, later), "");
     assert_eq!(ask(&mut router, &mut one, later), busy);
-    // A connection that has ended keeps no bucket: the next one of its number has a full one.
-    let much_later = later + Duration::from_secs(4);
+    // A connection that has ended keeps no bucket: the next one of its number has a full one, at a time at which the
+    // old one would have a single token.
+    let (a_while, second) = (Duration::from_secs(4), Duration::from_secs(1));
+    for expected in [PONG, PONG, &busy] {
+        assert_eq!(ask(&mut router, &mut one, later + a_while), expected);
+    }
     router.closed(&one);
     for expected in [PONG, PONG, &busy] {
-        assert_eq!(ask(&mut router, &mut one, much_later), expected);
+        assert_eq!(ask(&mut router, &mut one, later + a_while + second), expected);
     }
 }
 
