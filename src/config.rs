@@ -49,6 +49,9 @@ pub struct Config {
     /// server cannot call or notify; for a client, calls that the reply does not answer end as
     /// [`Missing`](crate::Outcome::Missing), and an error without id ends all of them. Default off.
     pub exchange: bool,
+    /// Whether the reply of an exchange may be a stream of events, as over HTTP to a client that reads
+    /// them. Then a server may notify until all requests of the exchange are answered. Default off.
+    pub streams: bool,
     /// The number of the first call. An HTTP client continues from the exchange before, so that ids
     /// do not repeat within a session. Default 1.
     pub first_call: u64,
@@ -509,6 +512,7 @@ impl Config {
             role: Role::Peer,
             framing: Framing::Newline,
             exchange: false,
+            streams: false,
             first_call: 1,
             dialect: Dialect::DEFAULT,
             limits: Limits::DEFAULT,
@@ -556,10 +560,24 @@ impl Config {
         self
     }
 
-    /// Whether this side can send notifications and calls: not as the server of an HTTP exchange,
-    /// which only answers.
-    pub const fn can_notify(&self) -> bool {
+    /// Configures the server's side of one exchange whose reply may be a stream of events: as
+    /// [`for_server_exchange`](Self::for_server_exchange), but it may notify before it answers.
+    pub const fn for_streaming_exchange(self) -> Self {
+        let mut exchange = self.for_server_exchange();
+        exchange.streams = true;
+        exchange
+    }
+
+    /// Whether this side can send calls, and notifications at any time: not as the server of an HTTP
+    /// exchange.
+    pub const fn can_call(&self) -> bool {
         !(self.exchange && matches!(self.role, Role::Server))
+    }
+
+    /// Whether this side can send notifications: as the server of an HTTP exchange only if its reply
+    /// may be a [stream](Self::streams), and only before it has answered.
+    pub const fn can_notify(&self) -> bool {
+        self.streams || self.can_call()
     }
 
     /// The most bytes that the connection leaves unconsumed. An input buffer of this size always

@@ -439,6 +439,11 @@ impl<S: Settings> Outbox<S> {
         self.replies_end.saturating_sub(self.done)
     }
 
+    /// Whether there was a reply, and none waits.
+    pub(crate) fn has_replied(&self) -> bool {
+        self.replies_end > 0 && self.replies_end <= self.done
+    }
+
     /// The number of bytes ever taken or dropped from the front.
     pub(crate) fn done(&self) -> u64 {
         self.done

@@ -333,14 +333,16 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Sends a notification. After an orderly end of the input, and in a drain, it is still sent while
-    /// a request is open, because a handler's notifications may belong to its answer.
+    /// a request is open, because a handler's notifications may belong to its answer. On an exchange
+    /// that [streams](crate::Config::streams) it is sent only while a request is open.
     ///
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        if self.phase.lets_requests_finish() && self.has_requests() {
+        let is_streamed = self.config.streams && self.phase == Phase::Open;
+        if (is_streamed || self.phase.lets_requests_finish()) && self.has_requests() {
             rare();
-            self.may_push()?;
+            self.may_push(self.config.can_notify())?;
             check_method(method)?;
         } else {
             self.may_send(method)?;
@@ -497,7 +499,7 @@ impl<T, S: Settings> Connection<T, S> {
             rare();
             return Err(SendError::Closed);
         }
-        self.may_push()
+        self.may_push(self.config.can_call())
     }
 
     /// Whether any request is still to be answered.
@@ -506,10 +508,10 @@ impl<T, S: Settings> Connection<T, S> {
         self.requests.open() > 0
     }
 
-    /// Checks whether the transport and the soft limit of the output allow a message that is not an
-    /// answer.
-    fn may_push(&self) -> Result<(), SendError> {
-        if !self.config.can_notify() {
+    /// Checks whether the transport (`is_carried`) and the soft limit of the output allow a message that
+    /// is not an answer.
+    fn may_push(&self, is_carried: bool) -> Result<(), SendError> {
+        if !is_carried {
             rare();
             return Err(SendError::NoPush);
         }

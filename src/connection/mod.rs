@@ -399,6 +399,11 @@ impl<T, S: Settings> Connection<T, S> {
         self.outbox.done()
     }
 
+    /// Whether a reply to the peer has been taken or written, and none waits.
+    pub(crate) fn has_replied(&self) -> bool {
+        self.outbox.has_replied()
+    }
+
     /// The number of the next call.
     pub(crate) fn next_number(&self) -> u64 {
         self.calls.next()

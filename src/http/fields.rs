@@ -7,6 +7,8 @@
 
 use alloc::vec::Vec;
 
+use super::sse_writer::EVENT_STREAM;
+
 /// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
 /// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and the fields of a
 /// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
@@ -69,6 +71,9 @@ pub struct RequestHead<'a> {
     pub has_body: bool,
     /// Whether the request is of HTTP/1.1, which a WebSocket needs.
     pub is_http11: bool,
+    /// Whether the `Accept` names `text/event-stream`: the reply may be a stream of events. A range such
+    /// as `*/*` is not enough, because clients that read only JSON send it, too.
+    pub accepts_events: bool,
     /// The handshake of a WebSocket, if the request asks for one.
     pub upgrade: Option<Upgrade<'a>>,
     /// The value of the `Host` header. Without it only listed origins are accepted.
@@ -93,6 +98,7 @@ impl<'a> RequestHead<'a> {
             names_fetch_site: false,
             has_body: false,
             is_http11: false,
+            accepts_events: false,
             upgrade: None,
             host: None,
             origins: &[],
@@ -142,6 +148,7 @@ pub struct Fields<'a> {
     transfer_coding: Option<&'a str>,
     is_chunked: bool,
     names_fetch_site: bool,
+    accepts_events: bool,
     host: Option<&'a str>,
     origins: Vec<&'a str>,
     is_http11: bool,
@@ -164,6 +171,7 @@ impl<'a> Fields<'a> {
             transfer_coding: None,
             is_chunked: false,
             names_fetch_site: false,
+            accepts_events: false,
             host: None,
             origins: Vec::new(),
             is_http11: false,
@@ -214,7 +222,9 @@ impl<'a> Fields<'a> {
     /// Takes a line that may occur more than once.
     fn list(&mut self, name: &str, text: &'a str) {
         let mut codings = text.split(',').map(str::trim).filter(|one| !one.is_empty());
-        if name.eq_ignore_ascii_case("content-encoding") {
+        if name.eq_ignore_ascii_case("accept") {
+            self.accepts_events |= codings.any(is_event_stream);
+        } else if name.eq_ignore_ascii_case("content-encoding") {
             let other = codings.find(|coding| !coding.eq_ignore_ascii_case("identity"));
             self.content_coding = self.content_coding.or(other);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
@@ -288,6 +298,7 @@ impl<'a> Fields<'a> {
             names_fetch_site: self.names_fetch_site,
             has_body: self.has_body(),
             is_http11: self.is_http11,
+            accepts_events: self.accepts_events,
             upgrade: (self.upgrades == [true; 2]).then_some(Upgrade {
                 key: self.websocket_key,
                 version: self.websocket_version,
@@ -299,6 +310,20 @@ impl<'a> Fields<'a> {
             ..RequestHead::new(method, target)
         }
     }
+}
+
+/// Whether an element of `Accept` is the media type of event streams, with a weight above zero (RFC 9110
+/// clause 12.5.1).
+fn is_event_stream(range: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let is_named = |name: &str| name.eq_ignore_ascii_case(EVENT_STREAM);
+    let is_zero = |part: &str| match part.split_once('=') {
+        Some((name, weight)) if name.eq_ignore_ascii_case("q") => {
+            weight.bytes().all(|byte| matches!(byte, b'0' | b'.'))
+        }
+        _ => false,
+    };
+    parts.next().is_some_and(is_named) && !parts.any(is_zero)
 }
 
 /// Reads a number without sign (RFC 9110 clause 8.6).

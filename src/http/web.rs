@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use super::answer::{HttpAnswer, Refusal};
 use super::fields::{RequestHead, Upgrade};
+use super::sse_writer::EVENT_STREAM;
 use super::statuses::Statuses;
 use crate::answer::unanswered;
 use crate::config::{CancelStyle, Config};
@@ -92,6 +93,30 @@ pub struct WebRules {
     /// at once; `None` waits for the configuration's
     /// [`drain_timeout`](crate::config::Timeouts::drain_timeout). Default 1 s.
     pub half_close_timeout: Option<Duration>,
+    /// How long a reply may be silent if the client [accepts](RequestHead::accepts_events) a stream of
+    /// events. Then the stream begins, with a comment, and each further silence of this length has a
+    /// comment: so neither the client nor a proxy takes the connection for dead. `None` sends no comments,
+    /// and a stream begins only with a notification. Default 15 s, as the WHATWG proposes in HTML clause
+    /// 9.2.7.
+    pub silence: Option<Duration>,
+    /// What becomes of the handlers of a request whose client closes the connection. Default
+    /// [`OnClose::Cancel`].
+    pub on_close: OnClose,
+}
+
+/// What becomes of the handlers of a request whose client closes the connection before it has the
+/// answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnClose {
+    /// They are cancelled: nobody reads what they would send.
+    Cancel,
+    /// They go on, and what they send is dropped. Up to revision 2025-11-25 of MCP closing should not
+    /// cancel.
+    GoOn {
+        /// For how long at most; then they are cancelled.
+        at_most: Duration,
+    },
 }
 
 /// The permissions of scripts from other origins: the Fetch standard's CORS protocol.
@@ -153,6 +178,8 @@ impl WebRules {
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             half_close_timeout: Some(Duration::from_secs(1)),
+            silence: Some(Duration::from_secs(15)),
+            on_close: OnClose::Cancel,
         }
     }
 
@@ -317,6 +344,16 @@ impl WebRules {
                 HttpAnswer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPE, body)
             }
         };
+        self.permit(head, reply)
+    }
+
+    /// Returns the head of a reply that is a stream of events: each a message, the last one the answer.
+    /// Caches store nothing of it, and nginx passes on each event at once.
+    pub fn stream(&self, head: &RequestHead<'_>) -> HttpAnswer {
+        let reply = HttpAnswer::new(200)
+            .with_header("content-type", EVENT_STREAM)
+            .with_header("cache-control", "no-store")
+            .with_header("x-accel-buffering", "no");
         self.permit(head, reply)
     }
 

@@ -504,6 +504,12 @@ impl<W> Session<W> {
         }
     }
 
+    /// Whether a reply to the peer has been taken or written, and none waits. Then the message that was
+    /// taken last from the session of an exchange is its reply; before that, a notification.
+    pub fn has_replied(&self) -> bool {
+        self.conn.has_replied()
+    }
+
     /// How many of our calls are open.
     pub fn calls_open(&self) -> usize {
         self.conn.calls_open()

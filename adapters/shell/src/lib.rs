@@ -87,7 +87,7 @@ pub use runtime::{Runtime, SharedRuntime, Task, Timer, until};
 pub use scratch::with_scratch;
 pub use serve::answer::Answer;
 pub use serve::cancellation::Cancellation;
-pub use serve::exchange::{Lost, exchange, exchange_peer};
+pub use serve::exchange::{Exchange, Lost, Output, exchange_peer};
 pub use serve::finish::RunToEnd;
 pub use serve::notification::Notification;
 pub use serve::progress::{Progress, ProgressCall};

@@ -9,21 +9,22 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use antiphon::Input;
 use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
 #[cfg(feature = "websocket")]
 use antiphon::session::Handshake;
 use antiphon::session::Report;
+use antiphon::{Config, Input};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 
+use super::body::{Carried, Carrier, WebBody};
 use super::options::HttpConfig;
-use super::phases::Phases;
+use super::phases::OnConnection;
 use super::web::{Door, Web, contained};
 use crate::server::Ending;
 #[cfg(feature = "websocket")]
@@ -31,7 +32,7 @@ use crate::server::serve_until;
 #[cfg(feature = "websocket")]
 use antiphon_shell::drive_accepted;
 use antiphon_shell::{
-    ConnectionConfig, Context, Io, Lost, Service, SharedRuntime, Task, caught, exchange,
+    ConnectionConfig, Context, Exchange, Io, Lost, Output, Service, SharedRuntime, Task, caught,
     exchange_peer, until,
 };
 #[cfg(feature = "websocket")]
@@ -51,8 +52,9 @@ struct SharedEndpoint<S> {
     /// Makes the service of an exchange.
     make: Box<Make<S>>,
     runtime: SharedRuntime,
-    /// The options of an exchange.
+    /// The options of an exchange, and of one whose reply may be a stream of events.
     exchange: Arc<ConnectionConfig>,
+    streaming: Arc<ConnectionConfig>,
     door: Door,
     /// `None` where only HTTP is served.
     #[cfg(feature = "websocket")]
@@ -81,12 +83,34 @@ enum Entry {
     Upgrade(HttpAnswer),
 }
 
+/// The answer to a request.
+struct Answered {
+    /// The whole answer, or the head of one whose body is a stream.
+    head: HttpAnswer,
+    events: Option<WebBody>,
+    /// What is known of the WebSocket that follows, if one does.
+    opened: Option<Context>,
+}
+
+impl From<HttpAnswer> for Answered {
+    fn from(head: HttpAnswer) -> Self {
+        Self {
+            head,
+            events: None,
+            opened: None,
+        }
+    }
+}
+
 impl<S: Service> Endpoint<S> {
     /// Makes an endpoint that serves `service` over HTTP. The service sees every request as a
     /// connection of its own, on which it can answer but not call:
-    /// [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run until everything in the
-    /// request is answered. They are dropped earlier if the connection is reset, or if the client
-    /// ends its stream and the rules' `half_close_timeout` passes. `service` may be a shared `Arc`.
+    /// [`SendError::NoPush`](antiphon::SendError::NoPush). If the client accepts `text/event-stream`, it can
+    /// also notify before it answers, and then the reply is a stream of events; if it does neither, the reply
+    /// is JSON as ever. Its handlers run until everything in the request is answered. They are dropped
+    /// earlier if the connection is reset, or if the client ends its stream: at once after the head of a
+    /// stream of events, otherwise when the rules' `half_close_timeout` has passed. `service` may be a shared
+    /// `Arc`.
     pub fn new(
         options: impl Into<HttpConfig>,
         service: S,
@@ -94,7 +118,8 @@ impl<S: Service> Endpoint<S> {
     ) -> Self {
         let (options, service) = (options.into(), Arc::new(service));
         let shared = SharedEndpoint {
-            exchange: exchange_options(&options.connection),
+            exchange: exchange_options(&options.connection, Config::for_server_exchange),
+            streaming: exchange_options(&options.connection, Config::for_streaming_exchange),
             options,
             make: Box::new(move |_| Arc::clone(&service)),
             runtime: runtime.into(),
@@ -155,7 +180,8 @@ impl<S: Service> Endpoint<S> {
         #[cfg(not(feature = "websocket"))]
         let _ = (connection, adapt);
         let shared = SharedEndpoint {
-            exchange: exchange_options(&web.config),
+            exchange: exchange_options(&web.config, Config::for_server_exchange),
+            streaming: exchange_options(&web.config, Config::for_streaming_exchange),
             options: HttpConfig::new(web.config).with_rules(web.rules),
             make: Box::new(exchange),
             runtime,
@@ -189,8 +215,9 @@ impl<S: Service> Endpoint<S> {
             false => Body::Whole(whole),
         };
         let (context, body) = (Context::new(), ready(body));
-        let (answer, _) = self.answer_parts(&context, &parts, 0, false, body).await;
-        response(answer)
+        let carrier = None::<OnConnection>;
+        let answered = self.answer_parts(&context, &parts, 0, carrier, body);
+        response(answered.await.head)
     }
 
     /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
@@ -249,27 +276,43 @@ impl<S: Service> Endpoint<S> {
         &self,
         head: &RequestHead<'_>,
         context: Context,
+        carrier: Option<impl Carrier>,
         body: Body<B>,
-    ) -> HttpAnswer {
+    ) -> Answered {
         let HttpConfig { connection, rules } = self.options();
-        let input = match &body {
-            Body::Whole(body) => Input::message(body.as_ref()),
-            Body::TooLarge(bytes) => Input::oversize(*bytes),
-            Body::Late => return rules.timed_out(head),
-            Body::Broken => return rules.broken(head),
+        let (input, is_whole) = match &body {
+            Body::Whole(body) => (Input::message(body.as_ref()), true),
+            Body::TooLarge(bytes) => (Input::oversize(*bytes), false),
+            Body::Late => return rules.timed_out(head).into(),
+            Body::Broken => return rules.broken(head).into(),
         };
         let SharedEndpoint { make, runtime, .. } = &*self.shared;
         let Some(service) = caught(|| make(&context)) else {
-            return rules.unanswered(&connection.config, head);
+            return rules.unanswered(&connection.config, head).into();
         };
-        let peer = exchange_peer(&self.shared.exchange, context, runtime);
-        let answered = exchange(peer, &service, input, runtime.timer()).await;
-        match (answered, body) {
-            (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
-            (Ok(reply), _) => rules.too_large(head, reply),
-            (Err(Lost::NoCapacity), _) => rules.no_capacity(head),
-            (Err(Lost::Unanswered), _) => rules.unanswered(&connection.config, head),
-        }
+        let streams = head.accepts_events && carrier.is_some() && is_whole;
+        let options = match streams {
+            true => &self.shared.streaming,
+            false => &self.shared.exchange,
+        };
+        let peer = exchange_peer(options, context, runtime);
+        let exchange = Exchange::begin(peer, service, input, runtime.timer());
+        drop(body);
+        let mut carried = Carried::new(exchange, carrier, runtime, rules, streams);
+        let answer = match poll_fn(|cx| carried.poll_output(cx)).await {
+            Output::Reply(Ok(reply)) if is_whole => rules.reply(head, reply),
+            Output::Reply(Ok(reply)) => rules.too_large(head, reply),
+            Output::Reply(Err(Lost::NoCapacity)) => rules.no_capacity(head),
+            Output::Reply(Err(Lost::Unanswered)) => rules.unanswered(&connection.config, head),
+            first => {
+                return Answered {
+                    head: rules.stream(head),
+                    events: Some(WebBody::stream(carried, self, first)),
+                    opened: None,
+                };
+            }
+        };
+        answer.into()
     }
 
     /// Answers a request whose head hyper has read. `context` is what the transport knows;
@@ -280,36 +323,43 @@ impl<S: Service> Endpoint<S> {
         context: &Context,
         request: Request<Incoming>,
         lengths: u32,
-        phases: &Phases,
-    ) -> (Response<Full<Bytes>>, Option<Context>) {
+        carrier: impl Carrier + Clone,
+    ) -> (Response<WebBody>, Option<Context>) {
         let (parts, incoming) = request.into_parts();
         let HttpConfig { connection, rules } = self.options();
+        let reading = carrier.clone();
         let body = async {
             let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
             let body = poll_fn(|cx| match body.as_mut().poll(cx) {
                 // All input was read up to its end, so the rest of the body never comes.
-                Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
+                Poll::Pending if reading.has_ended() => Poll::Ready(Body::Broken),
                 polled => polled,
             });
             let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
             let body = until(runtime, runtime.now() + timeout, body).await;
             body.unwrap_or(Body::Late)
         };
-        let answered = self.answer_parts(context, &parts, lengths, true, body);
-        let (answer, opened) = answered.await;
-        (response(answer), opened)
+        let answered = self.answer_parts(context, &parts, lengths, Some(carrier), body);
+        let Answered {
+            head,
+            events,
+            opened,
+        } = answered.await;
+        let whole = response::<WebBody>(head);
+        (whole.map(|whole| events.unwrap_or(whole)), opened)
     }
 
-    /// Answers a request; the body is only read if it is let in. It may open a WebSocket if the connection
-    /// `is_ours`.
+    /// Answers a request; the body is only read if it is let in. It may open a WebSocket, and its answer may be a
+    /// stream of events, if there is a `carrier`.
     async fn answer_parts<B: AsRef<[u8]>>(
         &self,
         context: &Context,
         parts: &Parts,
         lengths: u32,
-        is_ours: bool,
+        carrier: Option<impl Carrier>,
         body: impl Future<Output = Body<B>>,
-    ) -> (HttpAnswer, Option<Context>) {
+    ) -> Answered {
+        let is_ours = carrier.is_some();
         let target = parts.uri.path_and_query();
         let target = target.map_or("", |target| target.as_str());
         let (mut fields, mut context) = (Fields::new(), context.clone());
@@ -333,21 +383,27 @@ impl<S: Service> Endpoint<S> {
         let head = fields.head(parts.method.as_str(), target);
         let too_large = match self.enter(&head, &mut context, is_ours).await {
             Entry::Message(too_large) => too_large,
-            Entry::Answer(answer) => return (answer, None),
+            Entry::Answer(answer) => return answer.into(),
             #[cfg(feature = "websocket")]
-            Entry::Upgrade(answer) => return (answer, Some(context)),
+            Entry::Upgrade(head) => {
+                return Answered {
+                    opened: Some(context),
+                    ..head.into()
+                };
+            }
         };
         let body = match too_large {
             Some(bytes) => Body::TooLarge(bytes),
             None => body.await,
         };
         let is_whole = matches!(body, Body::Whole(_));
-        let mut answer = self.answer_body(&head, context, body).await;
+        let mut answered = self.answer_body(&head, context, carrier, body).await;
         if is_ours && !is_whole {
             // The end of this request, where the next one begins, was not found.
-            answer.headers.push(("connection", "close".into()));
+            let close = ("connection", "close".into());
+            answered.head.headers.push(close);
         }
-        (answer, None)
+        answered
     }
 
     /// Returns the task of a connection whose WebSocket has been opened.
@@ -381,9 +437,12 @@ fn handshake_of(context: &mut Context) -> Handshake {
 }
 
 /// The options of an exchange.
-fn exchange_options(connection: &ConnectionConfig) -> Arc<ConnectionConfig> {
+fn exchange_options(
+    connection: &ConnectionConfig,
+    exchange_of: impl FnOnce(Config) -> Config,
+) -> Arc<ConnectionConfig> {
     let mut exchange = connection.clone();
-    exchange.config = exchange.config.for_server_exchange();
+    exchange.config = exchange_of(exchange.config);
     // The code that writes the reply has its own time limit.
     exchange.config.timeouts.write_timeout = None;
     Arc::new(exchange)

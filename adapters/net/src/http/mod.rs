@@ -9,6 +9,7 @@
 //! | **server** | |
 //! | `web` | what is served on one port, and who may come in |
 //! | `endpoint` | one request: judged, and answered by a page or a service |
+//! | `body` | the body of an answer, which may be a stream of events |
 //! | `server` | one connection of a server |
 //! | `phases` | how far a request on it is, and how long that may last |
 //! | **client** | |
@@ -27,6 +28,7 @@
 //!   server   network ─▶ hyper ─▶ server ─▶ endpoint ─▶ exchange ─▶ service
 //! ```
 
+mod body;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
 pub(crate) mod connections;
@@ -40,6 +42,7 @@ mod web;
 
 pub use antiphon::http::*;
 pub use antiphon_shell::http::*;
+pub use body::WebBody;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;

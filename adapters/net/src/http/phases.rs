@@ -1,17 +1,18 @@
 //! How far a request is on a server's connection, and how long that may last.
 //!
 //! ```text
-//!   Waiting ──first byte of a request──▶ Head ──head complete──▶ Serving
-//!      ▲                                                            │ reply made
-//!      └───────────────────some of it written────────────────── Replying
+//!   Waiting ──first byte of a request──▶ Head ──head complete──▶ Serving ──▶ Streaming
+//!      ▲                                                            │ reply made  │ its end made
+//!      └───────────────────some of it written────────────────── Replying ◀────────┘
 //! ```
 //!
-//! Waiting and Head have a deadline. Serving and Replying have none here: then the handler works, or
+//! Waiting and Head have a deadline. The others have none here: then the handler works, or
 //! the body arrives, whose time the endpoint limits. Output that the client does not read has a
 //! deadline of its own. So if a client sends too slowly, sends nothing or does not read, its
 //! connection ends after a set time. A client that closes its sending side while its request is
 //! handled gets the answer if that is made within `half_close_timeout`: hyper sees the end of input
-//! only after the answer was written. hyper does not read while it serves a request and holds bytes
+//! only after the answer was written. While a stream of events is sent, the end of input ends the
+//! connection at once: such a client reads until it closes. hyper does not read while it serves a request and holds bytes
 //! of the next one, so the end is looked for here then.
 
 use std::io;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::http::HeadScan;
 
+use super::body::Carrier;
 use super::io::{Watch, after};
 use super::options::HttpConfig;
 use antiphon_shell::{Io, Lock, SharedRuntime};
@@ -46,6 +48,8 @@ struct PhaseState {
     ended_at: Option<Instant>,
     /// Whether the connection was reset: nobody waits for the answer.
     is_reset: bool,
+    /// Whether the server drains.
+    is_draining: bool,
     end: EndOfInput,
     /// Counts the `Content-Length` lines of a head, because hyper drops some of them.
     scan: HeadScan,
@@ -56,6 +60,7 @@ enum Phase {
     Waiting,
     Head,
     Serving,
+    Streaming,
     Replying,
 }
 
@@ -74,7 +79,11 @@ enum EndOfInput {
 impl PhaseState {
     /// Whether a request is being handled, or its answer written.
     fn is_at_work(&self) -> bool {
-        matches!(self.phase, Phase::Serving | Phase::Replying) || self.stuck_since.is_some()
+        self.runs_handlers() || self.phase == Phase::Replying || self.stuck_since.is_some()
+    }
+
+    fn runs_handlers(&self) -> bool {
+        matches!(self.phase, Phase::Serving | Phase::Streaming)
     }
 
     fn begin(&mut self, phase: Phase, now: Instant) {
@@ -91,6 +100,7 @@ impl Phases {
             stuck_since: None,
             ended_at: None,
             is_reset: false,
+            is_draining: false,
             end: EndOfInput::NotHidden,
             scan: HeadScan::new(),
         };
@@ -111,8 +121,13 @@ impl Phases {
         self.state.lock().end != EndOfInput::NotHidden
     }
 
-    fn is_serving(&self) -> bool {
-        self.state.lock().phase == Phase::Serving
+    fn runs_handlers(&self) -> bool {
+        self.state.lock().runs_handlers()
+    }
+
+    /// Notes that the server drains. The caller polls hyper after that.
+    pub(super) fn drain(&self) {
+        self.state.lock().is_draining = true;
     }
 
     /// Notes that the end of input, or a reset, was read.
@@ -131,6 +146,11 @@ impl Phases {
         std::mem::replace(&mut state.scan, HeadScan::new()).lengths()
     }
 
+    /// Notes that the head of a stream of events has been made.
+    pub(super) fn streaming(&self) {
+        self.state.lock().phase = Phase::Streaming;
+    }
+
     /// Notes that a reply has been made.
     pub(super) fn replying(&self) {
         self.state.lock().phase = Phase::Replying;
@@ -143,12 +163,12 @@ impl Phases {
             after(since, self.write_timeout)
         });
         let end = match state.ended_at {
-            Some(at) if state.is_reset => at,
+            Some(at) if state.is_reset || state.phase == Phase::Streaming => at,
             Some(at) => after(at, self.half_close_timeout),
             None => Instant::FAR_FUTURE,
         };
         match state.phase {
-            Phase::Serving => end.min(stuck),
+            Phase::Serving | Phase::Streaming => end.min(stuck),
             _ if state.stuck_since.is_some() => stuck,
             Phase::Waiting => state.since + self.idle_timeout,
             Phase::Head => state.since + self.header_timeout,
@@ -165,6 +185,35 @@ impl Phases {
             state.end = EndOfInput::Shown;
         }
         shows
+    }
+}
+
+/// The connection of an exchange.
+#[derive(Clone)]
+pub(super) struct OnConnection(Arc<Phases>);
+
+impl OnConnection {
+    pub(super) fn of(phases: &Arc<Phases>) -> Self {
+        Self(Arc::clone(phases))
+    }
+}
+
+impl Carrier for OnConnection {
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    fn is_draining(&mut self, _: &mut Context<'_>) -> bool {
+        // The connection's task polls hyper when the server begins to drain, and hyper polls the exchange.
+        self.0.state.lock().is_draining
+    }
+
+    fn is_client_gone(&self) -> bool {
+        self.0.state.lock().ended_at.is_some()
+    }
+
+    fn stream_ended(&self) {
+        self.0.replying();
     }
 }
 
@@ -262,6 +311,9 @@ impl Watch for WatchedStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = io.poll_write(cx, buf);
+        if matches!(written, Poll::Ready(Err(_))) {
+            self.phases.note_end(true);
+        }
         let now = self.phases.runtime.now();
         let mut state = self.phases.state.lock();
         if matches!(state.phase, Phase::Waiting | Phase::Replying) {
@@ -272,7 +324,7 @@ impl Watch for WatchedStream {
 
     fn look(&mut self, cx: &mut Context<'_>, io: &mut dyn Io) {
         let is_waiting = std::mem::take(&mut self.is_waiting);
-        if is_waiting || self.has_ended || !self.phases.is_serving() {
+        if is_waiting || self.has_ended || !self.phases.runs_handlers() {
             return;
         }
         let mut chunk = [0; 1024];

@@ -21,7 +21,7 @@ use hyper::service::service_fn;
 
 use super::endpoint::{Endpoint, response};
 use super::io::{Ahead, Alarm, HyperIo};
-use super::phases::{Phases, WatchedStream};
+use super::phases::{OnConnection, Phases, WatchedStream};
 use super::web::Web;
 use crate::link::Link;
 use crate::server::{End, Ending, Protocol, Running, Server};
@@ -102,12 +102,17 @@ async fn serve_requests<S: Service>(
             let answer = match is_refused {
                 true => response(endpoint.options().rules.too_many_connections()),
                 false => {
-                    let (answer, opened) = endpoint.serve(context, request, lengths, phases).await;
+                    let carrier = OnConnection::of(phases);
+                    let served = endpoint.serve(context, request, lengths, carrier);
+                    let (answer, opened) = served.await;
                     *upgraded.lock() = opened;
                     answer
                 }
             };
-            phases.replying();
+            match answer.body().is_stream() {
+                true => phases.streaming(),
+                false => phases.replying(),
+            }
             Ok::<_, Infallible>(answer)
         })
     });
@@ -119,7 +124,10 @@ async fn serve_requests<S: Service>(
             end = more;
             match end {
                 End::No => {}
-                End::Drain => Pin::new(&mut conn).graceful_shutdown(),
+                End::Drain => {
+                    phases.drain();
+                    Pin::new(&mut conn).graceful_shutdown();
+                }
                 End::Now | End::Release => return Poll::Ready(None),
             }
         }

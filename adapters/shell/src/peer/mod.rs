@@ -9,9 +9,11 @@ mod start;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use antiphon::{
@@ -87,11 +89,53 @@ impl Peer {
         self.session.context()
     }
 
-    /// Whether notifications and calls can be sent to this peer. Not over HTTP, where they fail as
-    /// [`SendError::NoPush`]: a method that promises notifications, such as a subscription, answers
-    /// with an error there.
+    /// Whether notifications can be sent to this peer. Over HTTP that needs a client that accepts a stream
+    /// of events, and then they can be sent before its request is answered; otherwise they fail as
+    /// [`SendError::NoPush`]. Calls always do so over HTTP, and a method whose notifications follow its
+    /// answer, such as a subscription, answers with an error there.
     pub fn can_notify(&self) -> bool {
         self.session.options().config.can_notify()
+    }
+
+    /// Awaits, in a handler, what may come at any time, such as the next change to tell a client that listens.
+    /// Meanwhile the handler gives its place among the running requests back, as one does that waits for its
+    /// peer. Returns `None` when the server drains, or the connection closes: then the handler should answer,
+    /// because the server waits for that. (Over HTTP without a stream of events, too.)
+    ///
+    /// ```
+    /// use antiphon::OwnedError;
+    /// use antiphon_shell::{Peer, Router};
+    /// use std::sync::Arc;
+    ///
+    /// let changes = Arc::new(async_channel::unbounded::<String>().1);
+    /// let router = Router::new().method("listen", [], move |peer: Peer| {
+    ///     let changes = Arc::clone(&changes);
+    ///     async move {
+    ///         while let Some(Ok(uri)) = peer.park(changes.recv()).await {
+    ///             peer.notify("changed", &[uri]).await?;
+    ///         }
+    ///         Ok::<_, OwnedError>(())
+    ///     }
+    /// });
+    /// # let _: Router = router;
+    /// ```
+    pub fn park<'p, F>(&'p self, event: F) -> Wait<'p, Option<F::Output>>
+    where
+        F: Future<Output: Send> + Send + 'p,
+    {
+        let session = &self.session;
+        let parked = async move {
+            let mut event = pin!(event);
+            poll_fn(|cx| match event.as_mut().poll(cx) {
+                Poll::Ready(come) => Poll::Ready(Some(come)),
+                Poll::Pending => {
+                    let look = |state: &mut State| state.ends_parked().then_some(());
+                    session.poll_until(cx.waker(), look).map(|()| None)
+                }
+            })
+            .await
+        };
+        Wait::on(away_during(session.address(), parked))
     }
 
     /// Calls a method: await the result, or [`wait`](Call::wait) for it on a thread. The call takes at

@@ -1,19 +1,26 @@
-//! One message in, one reply out, with handlers that may wait in between: a session over whole
-//! messages, and its handlers.
+//! One message in, and what its handlers send out, up to its reply: a session over whole messages, and its
+//! handlers.
 //!
-//! If an exchange is dropped early, its handlers are dropped too. The reply is given when all
-//! requests and notifications of the message have been served, so a client that waits for each
-//! reply never has two of its messages served at the same time.
+//! ```text
+//!   begin ──▶ Event* ──▶ Reply
+//! ```
+//!
+//! Events are notifications before the reply; there are none unless the configuration streams. The reply is
+//! given when all requests and notifications of the message have been served, so a client that waits for
+//! each reply never has two of its messages served at the same time. If an exchange is dropped early, its
+//! handlers are dropped too.
 
 use std::future::poll_fn;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
 
 use crate::context::Context;
+use crate::debug_fields;
 use crate::options::ConnectionConfig;
 use crate::session::{Brought, Carries, Moved, Next, Sent, Session, WorkBatch};
-use antiphon::{Closed, Input};
+use antiphon::{Closed, Input, Instant};
 
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
@@ -46,78 +53,143 @@ pub enum Lost {
     NoCapacity,
 }
 
-/// Handles one message and returns the reply; `None` if the message asks nothing. For a message that
-/// was too large to be read `input` has only its size. If the future is dropped early, the exchange
-/// ends, and its handlers are cancelled.
-pub async fn exchange<S: Service>(
-    peer: Peer,
-    service: &Arc<S>,
-    input: Input<'_>,
-    mut timer: Box<dyn Timer>,
-) -> Result<Option<Vec<u8>>, Lost> {
-    let session = Arc::clone(peer.session());
-    session.receive_message(input);
-    let is_asked = session.lock().conn.requests_open() > 0;
-    let mut exchange = Exchange {
-        handlers: Handlers::new(peer, Arc::clone(service)),
-        batch: WorkBatch::default(),
-        session: Arc::clone(&session),
-        is_over: false,
-        reply: Vec::new(),
-    };
-    let why = poll_fn(|cx| exchange.poll(cx, &mut *timer)).await;
-    exchange.finish(why);
-    let reply = mem::take(&mut exchange.reply);
-    match reply.is_empty() {
-        false => Ok(Some(reply)),
-        true if is_asked || matches!(why, Closed::Failed(_)) => Err(Lost::Unanswered),
-        true if session.has_refused_all() => Err(Lost::NoCapacity),
-        true => Ok(None),
-    }
+/// What an exchange has brought.
+#[derive(Debug)]
+pub enum Output {
+    /// A notification, before the reply: only if the configuration [streams](antiphon::Config::streams).
+    Event(Vec<u8>),
+    /// Nothing until the time that was given.
+    Silence,
+    /// The reply, which is the end; `None` if the message asks nothing.
+    Reply(Result<Option<Vec<u8>>, Lost>),
 }
 
-struct Exchange {
+/// One message of a client and what its handlers send. Whoever polls it runs the handlers, so nothing goes
+/// on while it is not polled. Dropping it ends the exchange, and cancels its handlers.
+pub struct Exchange {
     session: Arc<Session>,
     handlers: Handlers,
     /// The work that one turn of the session returned. Empty between two polls.
     batch: WorkBatch,
+    timer: Box<dyn Timer>,
+    /// Whether a request was asked.
+    is_asked: bool,
     is_over: bool,
-    /// The reply; empty before there is one.
-    reply: Vec<u8>,
+    /// Whether events may come before the reply.
+    streams: bool,
+    /// Whether the last output has been handed out as an event, until the next turn tells the session.
+    sent: Sent,
+    /// The message that is handed out next; empty before there is one.
+    output: Vec<u8>,
 }
 
 impl Exchange {
-    fn poll(&mut self, cx: &mut TaskContext<'_>, timer: &mut dyn Timer) -> Poll<Closed> {
+    /// Begins an exchange with a message. For one that was too large to be read `input` has only its size.
+    pub fn begin<S: Service>(
+        peer: Peer,
+        service: Arc<S>,
+        input: Input<'_>,
+        timer: Box<dyn Timer>,
+    ) -> Self {
+        let session = Arc::clone(peer.session());
+        session.receive_message(input);
+        let is_asked = session.lock().conn.requests_open() > 0;
+        Self {
+            handlers: Handlers::new(peer, service),
+            batch: WorkBatch::default(),
+            timer,
+            is_asked,
+            is_over: false,
+            streams: session.options().config.streams,
+            session,
+            sent: Sent::Nothing,
+            output: Vec::new(),
+        }
+    }
+
+    /// Runs the handlers, and returns what comes next; [`Output::Silence`] at `until`. After the reply it must
+    /// not be polled.
+    pub fn poll_output(&mut self, cx: &mut TaskContext<'_>, until: Instant) -> Poll<Output> {
         loop {
             self.handlers.poll(cx);
             let moved = Moved {
                 now: self.session.now(),
                 input: Brought::Nothing,
                 is_drained: true,
-                // The reply is kept until the exchange ends.
-                sent: Sent::Nothing,
+                sent: mem::take(&mut self.sent),
                 requests: self
                     .handlers
                     .requests(cx, self.session.max_running_requests()),
                 is_serving: self.handlers.has_notified(),
             };
-            let (batch, reply) = (&mut self.batch, &mut self.reply);
+            let (batch, output) = (&mut self.batch, &mut self.output);
             let answer = |state: &mut _| self.handlers.send_answers(state);
-            let next = self.session.turn(moved, answer, batch, reply, cx.waker());
+            let next = self.session.turn(moved, answer, batch, output, cx.waker());
             self.handlers.begin(cx, &self.session, &mut self.batch);
+            if let Some(event) = self.take_event() {
+                return Poll::Ready(Output::Event(event));
+            }
             match next {
                 Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {
                     let may_end = !self.handlers.has_notified();
-                    let ended = may_end.then(|| self.session.end_if_answered(&mut self.reply));
+                    let ended = may_end.then(|| self.session.end_if_answered(&mut self.output));
                     if let Some(why) = ended.flatten() {
-                        return Poll::Ready(why);
+                        return Poll::Ready(self.reply(why));
                     }
-                    ready!(timer.poll_until(wake_at, cx));
+                    if let Some(event) = self.take_event() {
+                        return Poll::Ready(Output::Event(event));
+                    }
+                    ready!(self.timer.poll_until(wake_at.min(until), cx));
+                    if self.session.now() >= until {
+                        return Poll::Ready(Output::Silence);
+                    }
                 }
-                Next::Over => return Poll::Ready(self.session.end_exchange()),
+                Next::Over => {
+                    let why = self.session.end_exchange();
+                    return Poll::Ready(self.reply(why));
+                }
             }
         }
+    }
+
+    /// Takes the output, if it is an event. The reply stays until the exchange ends.
+    fn take_event(&mut self) -> Option<Vec<u8>> {
+        if !self.streams || self.output.is_empty() || self.session.lock().conn.has_replied() {
+            return None;
+        }
+        self.sent = Sent::All;
+        Some(mem::take(&mut self.output))
+    }
+
+    fn reply(&mut self, why: Closed) -> Output {
+        self.finish(why);
+        let reply = mem::take(&mut self.output);
+        Output::Reply(match reply.is_empty() {
+            false => Ok(Some(reply)),
+            true if self.is_asked || matches!(why, Closed::Failed(_)) => Err(Lost::Unanswered),
+            true if self.session.has_refused_all() => Err(Lost::NoCapacity),
+            true => Ok(None),
+        })
+    }
+
+    /// Has handlers that are [parked](Peer::park) end their wait: nothing more is to begin.
+    pub fn drain(&self) {
+        self.session.end_parked();
+    }
+
+    /// Runs the handlers on as a task, for `at_most` so long. What they send is dropped.
+    pub fn go_on(mut self, at_most: Duration) {
+        let runtime = Arc::clone(self.session.shared_runtime());
+        let due = runtime.now() + at_most;
+        runtime.spawn(Box::pin(poll_fn(move |cx| {
+            loop {
+                match ready!(self.poll_output(cx, due)) {
+                    Output::Event(_) => {}
+                    Output::Silence | Output::Reply(_) => return Poll::Ready(()),
+                }
+            }
+        })));
     }
 
     /// Reports to the service that the exchange has ended.
@@ -136,3 +208,5 @@ impl Drop for Exchange {
         }
     }
 }
+
+debug_fields!(impl[] Exchange as "Exchange" { session, handlers });

@@ -1,5 +1,7 @@
 //! The message and the reply of an HTTP exchange.
 
+use std::mem;
+
 use antiphon::{Closed, Input};
 
 use super::Session;
@@ -18,7 +20,8 @@ impl Session {
         // The turn before may have taken the reply already.
         state.conn.take_transmit(reply);
         state.conn.handle_written();
-        if state.conn.requests_open() > 0 || state.conn.has_work() {
+        // An event that was taken just now may stand before the reply.
+        if state.conn.requests_open() > 0 || state.conn.has_work() || state.conn.has_transmit() {
             // The task knows of the work that waits. Its waker is set again after the end of this turn,
             // so that this work does not wake it.
             if !state.conn.has_transmit() {
@@ -31,6 +34,14 @@ impl Session {
         }
         state.conn.handle_eof();
         Some(state.let_go())
+    }
+
+    /// Ends the waits of handlers that are parked.
+    pub(crate) fn end_parked(&self) {
+        let mut state = self.lock();
+        if !mem::replace(&mut state.ends_parked, true) {
+            state.rouse_watchers();
+        }
     }
 
     /// Ends an HTTP exchange, answered or not, and drops the messages that still wait for the service.

@@ -28,7 +28,7 @@ impl Flows {
     pub(super) fn of(options: &ConnectionConfig) -> Option<Box<Self>> {
         let config = options.flows?;
         let is_old = options.config.dialect.version == VersionPolicy::V1Only;
-        let is_carried = options.config.can_notify() && !is_old;
+        let is_carried = options.config.can_call() && !is_old;
         is_carried.then(|| {
             Box::new(Self {
                 producers: Producers::new(config),

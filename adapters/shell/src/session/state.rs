@@ -91,6 +91,8 @@ pub(crate) struct State {
     pub(super) was_paused: bool,
     /// Whether the transport was dropped.
     pub(super) is_let_go: bool,
+    /// Whether handlers that are parked are to end their waits, because the server drains.
+    pub(super) ends_parked: bool,
     /// When the task wakes without a waker.
     pub(super) alarm: Instant,
     /// Wakes the task; `None` while it runs.
@@ -124,6 +126,7 @@ impl State {
             flags: Vec::new(),
             panicked: None,
             is_let_go: false,
+            ends_parked: false,
             alarm: Instant::FAR_FUTURE,
             sleeper: None,
             watchers: Vec::new(),
@@ -187,6 +190,11 @@ impl State {
     /// write has failed.
     pub(crate) fn is_closing(&self) -> bool {
         !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
+    }
+
+    /// Whether handlers that only wait are to end: the connection closes, or its server drains.
+    pub(crate) fn ends_parked(&self) -> bool {
+        self.ends_parked || self.is_closing()
     }
 
     /// Why the connection ended; `None` before its transport was dropped.

@@ -317,5 +317,5 @@ pub(crate) fn can_push(request: &Request) -> bool {
         }
         version => version == VersionPolicy::V1Only,
     };
-    session.options().config.can_notify() && !is_old
+    session.options().config.can_call() && !is_old
 }

@@ -13,6 +13,7 @@ mod health;
 mod http_client;
 mod http_examples;
 mod http_server;
+mod http_streams;
 mod inbox;
 mod interceptors;
 mod listening;

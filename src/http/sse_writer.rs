@@ -1,0 +1,147 @@
+//! Writes streams of server-sent events (WHATWG HTML, clause 9.2): events and comments as bytes.
+//!
+//! ```text
+//!   SseEvent ──write──▶  id: 7⏎            each field on a line of its own;
+//!                        data: first line⏎  data with line breaks has several,
+//!                        data: second line⏎ which the reader joins by line feeds
+//!                        ⏎                  the blank line ends the event
+//! ```
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+/// The media type of event streams.
+pub const EVENT_STREAM: &str = "text/event-stream";
+
+/// How many bytes are examined for a line break at once: so the compiler does it with vectors.
+const BLOCK_BYTES: usize = 64;
+
+/// One event. A line break in the data, `\r\n`, `\n` or `\r`, comes to the reader as `\n`.
+///
+/// ```
+/// use antiphon::http::{SseEvent, write_comment};
+/// let mut stream = Vec::new();
+/// SseEvent::new(b"{}").id("7")?.write(&mut stream);
+/// write_comment("still here", &mut stream);
+/// assert_eq!(stream, b"id: 7\ndata: {}\n\n: still here\n\n");
+/// # Ok::<(), antiphon::http::FieldBreak>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SseEvent<'a> {
+    data: &'a [u8],
+    id: Option<&'a str>,
+    event: Option<&'a str>,
+    retry: Option<Duration>,
+}
+
+impl<'a> SseEvent<'a> {
+    /// Makes an event with this data, which must be UTF-8. The data may be empty.
+    pub const fn new(data: &'a [u8]) -> Self {
+        Self {
+            data,
+            id: None,
+            event: None,
+            retry: None,
+        }
+    }
+
+    /// Sets the id, which a client that connects again sends as `Last-Event-ID`. An empty one makes the
+    /// client forget the last.
+    ///
+    /// # Errors
+    /// The id has a line break or a NUL, with which readers ignore it.
+    pub fn id(mut self, id: &'a str) -> Result<Self, FieldBreak> {
+        self.id = Some(on_one_line(id)?);
+        Ok(self)
+    }
+
+    /// Sets the name of the event. Without one, and with an empty one, it is `message`.
+    ///
+    /// # Errors
+    /// The name has a line break or a NUL.
+    pub fn event(mut self, event: &'a str) -> Result<Self, FieldBreak> {
+        self.event = Some(on_one_line(event)?);
+        Ok(self)
+    }
+
+    /// Sets how long the client is to wait before it connects again. It is written in milliseconds;
+    /// fractions are dropped.
+    #[must_use]
+    pub const fn retry(mut self, retry: Duration) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
+    /// Appends the event to `stream`. Needs the bytes of its fields, and about 8 for each line.
+    pub fn write(&self, stream: &mut Vec<u8>) {
+        stream.reserve(self.data.len() + 8);
+        let mut field = |name: &str, value: &[u8]| {
+            stream.extend_from_slice(name.as_bytes());
+            stream.extend_from_slice(b": ");
+            stream.extend_from_slice(value);
+            stream.push(b'\n');
+        };
+        if let Some(id) = self.id {
+            field("id", id.as_bytes());
+        }
+        if let Some(event) = self.event {
+            field("event", event.as_bytes());
+        }
+        if let Some(retry) = self.retry {
+            field("retry", alloc::format!("{}", retry.as_millis()).as_bytes());
+        }
+        let mut rest = Some(self.data);
+        while let Some(data) = rest {
+            let end = line_break(data);
+            let (line, more) = data.split_at(end.unwrap_or(data.len()));
+            field("data", line);
+            rest = end.map(|_| match more {
+                [b'\r', b'\n', after @ ..] => after,
+                _ => &more[1..],
+            });
+        }
+        stream.push(b'\n');
+    }
+}
+
+/// Appends a comment, which readers ignore, to `stream`: it keeps the connection alive. Line breaks in the
+/// text are written as blanks.
+pub fn write_comment(text: &str, stream: &mut Vec<u8>) {
+    stream.push(b':');
+    if !text.is_empty() {
+        stream.push(b' ');
+    }
+    let is_break = |byte: u8| matches!(byte, b'\n' | b'\r');
+    let text = text.bytes();
+    stream.extend(text.map(|byte| if is_break(byte) { b' ' } else { byte }));
+    stream.extend_from_slice(b"\n\n");
+}
+
+/// An id, or the name of an event, that has a line break or a NUL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldBreak;
+
+impl fmt::Display for FieldBreak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field of an event has a line break or a NUL")
+    }
+}
+
+impl core::error::Error for FieldBreak {}
+
+fn on_one_line(text: &str) -> Result<&str, FieldBreak> {
+    match text.contains(['\n', '\r', '\0']) {
+        true => Err(FieldBreak),
+        false => Ok(text),
+    }
+}
+
+/// Returns the position of the first line break.
+fn line_break(data: &[u8]) -> Option<usize> {
+    let is_break = |byte: &u8| *byte == b'\n' || *byte == b'\r';
+    let is_clean = |block: &&[u8]| !block.iter().fold(false, |any, byte| any | is_break(byte));
+    let clean = data.chunks_exact(BLOCK_BYTES).take_while(is_clean).count() * BLOCK_BYTES;
+    let at = data[clean..].iter().position(is_break);
+    at.map(|at| clean + at)
+}
