@@ -53,6 +53,9 @@ pub(super) trait Carrier: Send + 'static {
     /// Whether the server drains. If not, the task is woken when it does.
     fn is_draining(&mut self, cx: &mut Context<'_>) -> bool;
 
+    /// Whether the server waits no longer for what runs. If not, the task is woken when it does.
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
+
     /// Whether the client has gone. If not, it is the server that ends the connection.
     fn is_client_gone(&self) -> bool;
 
@@ -134,7 +137,14 @@ impl<S: Service, C: Carrier> Events for Streamed<S, C> {
         let output = match self.first.take() {
             Some(first) => first,
             None if self.has_ended() => return Poll::Ready(None),
-            None => ready!(self.carried.poll_output(cx)),
+            None => {
+                let carrier = self.carried.carrier.as_mut();
+                if carrier.is_some_and(|carrier| carrier.must_end(cx)) {
+                    self.carried.exchange = None;
+                    return Poll::Ready(None);
+                }
+                ready!(self.carried.poll_output(cx))
+            }
         };
         let message = match output {
             Output::Event(message) | Output::Reply(Ok(Some(message))) => message,

@@ -17,7 +17,7 @@ use antiphon::{Config, Input};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::Body as HttpBody;
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
@@ -214,9 +214,9 @@ impl<S: Service> Endpoint<S> {
             true => Body::TooLarge(whole.len() as u64),
             false => Body::Whole(whole),
         };
-        let (context, body) = (Context::new(), ready(body));
+        let (context, body) = (self.complete(&Context::new(), &parts), ready(body));
         let carrier = None::<OnConnection>;
-        let answered = self.answer_parts(&context, &parts, 0, carrier, body);
+        let answered = self.answer_parts(context, &parts, 0, carrier, body);
         response(answered.await.head)
     }
 
@@ -315,17 +315,25 @@ impl<S: Service> Endpoint<S> {
         answer.into()
     }
 
-    /// Answers a request whose head hyper has read. `context` is what the transport knows;
-    /// `lengths` is the number of `Content-Length` lines in the head. If a WebSocket follows the answer, also
-    /// returns what is known of it.
-    pub(super) async fn serve(
+    /// Adds to what the transport knows what a request and the program know.
+    pub(super) fn complete(&self, context: &Context, parts: &Parts) -> Context {
+        let (target, mut context) = (target_of(parts), context.clone());
+        context.target = Some(target.into());
+        context.headers = parts.headers.clone().into();
+        self.shared.door.complete(parts, &mut context);
+        context
+    }
+
+    /// Answers a request whose head has been read, and whose context is complete. `lengths` is the number of
+    /// `Content-Length` lines in the head. If a WebSocket follows the answer, also returns what is known of it.
+    pub(super) async fn serve<B: HttpBody<Data = Bytes>>(
         &self,
-        context: &Context,
-        request: Request<Incoming>,
+        context: Context,
+        parts: &Parts,
+        incoming: B,
         lengths: u32,
         carrier: impl Carrier + Clone,
     ) -> (Response<WebBody>, Option<Context>) {
-        let (parts, incoming) = request.into_parts();
         let HttpConfig { connection, rules } = self.options();
         let reading = carrier.clone();
         let body = async {
@@ -339,7 +347,7 @@ impl<S: Service> Endpoint<S> {
             let body = until(runtime, runtime.now() + timeout, body).await;
             body.unwrap_or(Body::Late)
         };
-        let answered = self.answer_parts(context, &parts, lengths, Some(carrier), body);
+        let answered = self.answer_parts(context, parts, lengths, Some(carrier), body);
         let Answered {
             head,
             events,
@@ -353,22 +361,17 @@ impl<S: Service> Endpoint<S> {
     /// stream of events, if there is a `carrier`.
     async fn answer_parts<B: AsRef<[u8]>>(
         &self,
-        context: &Context,
+        mut context: Context,
         parts: &Parts,
         lengths: u32,
         carrier: Option<impl Carrier>,
         body: impl Future<Output = Body<B>>,
     ) -> Answered {
         let is_ours = carrier.is_some();
-        let target = parts.uri.path_and_query();
-        let target = target.map_or("", |target| target.as_str());
-        let (mut fields, mut context) = (Fields::new(), context.clone());
+        let (target, mut fields) = (target_of(parts), Fields::new());
         for (name, value) in &parts.headers {
             fields.line(name.as_str(), value.as_bytes());
         }
-        context.target = Some(target.into());
-        context.headers = parts.headers.clone().into();
-        self.shared.door.complete(parts, &mut context);
         fields.compare_lengths(lengths);
         match parts.version {
             Version::HTTP_11 => fields.require_host(),
@@ -420,6 +423,12 @@ impl<S: Service> Endpoint<S> {
         let _ = (io, context, ending);
         None
     }
+}
+
+/// The path and query asked for.
+fn target_of(parts: &Parts) -> &str {
+    let target = parts.uri.path_and_query();
+    target.map_or("", |target| target.as_str())
 }
 
 /// Takes the data of the handshake out of the context. The session puts them back when it opens.
@@ -476,8 +485,8 @@ enum Body<B> {
 }
 
 /// Reads a whole body, and never holds more of it than has arrived.
-async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
-    let mut whole = Vec::new();
+async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<u8>> {
+    let (mut body, mut whole) = (pin!(body), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
             return Body::Broken;

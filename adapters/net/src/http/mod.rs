@@ -12,6 +12,7 @@
 //! | `body` | the body of an answer, which may be a stream of events |
 //! | `server` | one connection of a server |
 //! | `phases` | how far a request on it is, and how long that may last |
+//! | `service` | the endpoint for servers of others, as a tower service |
 //! | **client** | |
 //! | `connections` | the client's own connections, and which may be used again |
 //! | `stages` | how far a request on one of them is, and whether it may be sent again |
@@ -37,6 +38,7 @@ mod io;
 mod options;
 mod phases;
 mod server;
+mod service;
 mod stages;
 mod web;
 
@@ -47,4 +49,5 @@ pub use body::WebBody;
 pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;
 pub use options::HttpConfig;
+pub use service::WebService;
 pub use web::Web;

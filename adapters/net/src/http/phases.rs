@@ -208,6 +208,11 @@ impl Carrier for OnConnection {
         self.0.state.lock().is_draining
     }
 
+    fn must_end(&mut self, _: &mut Context<'_>) -> bool {
+        // The connection's task ends with everything in it.
+        false
+    }
+
     fn is_client_gone(&self) -> bool {
         self.0.state.lock().ended_at.is_some()
     }

@@ -103,7 +103,9 @@ async fn serve_requests<S: Service>(
                 true => response(endpoint.options().rules.too_many_connections()),
                 false => {
                     let carrier = OnConnection::of(phases);
-                    let served = endpoint.serve(context, request, lengths, carrier);
+                    let (parts, body) = request.into_parts();
+                    let context = endpoint.complete(context, &parts);
+                    let served = endpoint.serve(context, &parts, body, lengths, carrier);
                     let (answer, opened) = served.await;
                     *upgraded.lock() = opened;
                     answer

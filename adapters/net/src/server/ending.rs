@@ -41,7 +41,7 @@ impl EndSignal {
         }
     }
 
-    fn beyond(&self, known: End) -> Option<End> {
+    pub(super) fn beyond(&self, known: End) -> Option<End> {
         let end = match self.end.load(Ordering::SeqCst) {
             0 => End::No,
             1 => End::Drain,
@@ -63,10 +63,22 @@ impl Ending {
         Self(Arc::default())
     }
 
+    /// Another receiver in the same task.
+    #[cfg(feature = "http")]
+    pub(crate) fn another(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
     /// Waits for the first signal: running requests may finish, and no new ones begin. The server drops what has
     /// not ended in time.
     pub async fn wait(&mut self) {
         poll_fn(|cx| self.poll_beyond(End::No, cx)).await;
+    }
+
+    /// Whether a later signal than `known` has come.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_beyond(&self, known: End) -> bool {
+        self.0.beyond(known).is_some()
     }
 
     /// Ready with the signal once it is a later one than `known`.

@@ -37,5 +37,6 @@ mod support;
 mod timer;
 mod tokens;
 mod topics;
+mod tower_service;
 mod tracing;
 mod web;
