@@ -196,6 +196,13 @@ impl WebBody {
     }
 }
 
+/// An empty body, as layers of tower want it.
+impl Default for WebBody {
+    fn default() -> Self {
+        Self::from(Vec::new())
+    }
+}
+
 impl From<Vec<u8>> for WebBody {
     fn from(whole: Vec<u8>) -> Self {
         Self(Content::Whole(whole.into()))
