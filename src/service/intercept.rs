@@ -281,6 +281,11 @@ impl<R: ?Sized + 'static> Chain<R> {
         )
     }
 
+    /// Whether `other` is a clone of this chain.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.all, &other.all)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
