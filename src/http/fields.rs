@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 /// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
 /// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and the fields of a
-/// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
-const ONCE: [&str; 24] = [
+/// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5), and those of the Model Context Protocol.
+const ONCE: [&str; 28] = [
     "host",
     "content-length",
     "content-type",
@@ -35,6 +35,10 @@ const ONCE: [&str; 24] = [
     "last-modified",
     "max-forwards",
     "range",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "mcp-session-id",
 ];
 
 // The positions in `ONCE` of the lines that the code names.
@@ -45,6 +49,7 @@ const ORIGIN: usize = 3;
 const FETCH_SITE: usize = 7;
 const WEBSOCKET_KEY: usize = 11;
 const WEBSOCKET_VERSION: usize = 12;
+const MCP_VERSION: usize = 24;
 
 /// The parts of a request before its body.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +76,8 @@ pub struct RequestHead<'a> {
     pub is_http11: bool,
     /// The handshake of a WebSocket, if the request asks for one.
     pub upgrade: Option<Upgrade<'a>>,
+    /// The value of `MCP-Protocol-Version`.
+    pub mcp_version: Option<&'a str>,
     /// The value of the `Host` header. Without it only listed origins are accepted.
     pub host: Option<&'a str>,
     /// The values of the `Origin` headers. If there are several, none can be trusted.
@@ -94,6 +101,7 @@ impl<'a> RequestHead<'a> {
             has_body: false,
             is_http11: false,
             upgrade: None,
+            mcp_version: None,
             host: None,
             origins: &[],
             fault: None,
@@ -142,6 +150,7 @@ pub struct Fields<'a> {
     transfer_coding: Option<&'a str>,
     is_chunked: bool,
     names_fetch_site: bool,
+    mcp_version: Option<&'a str>,
     host: Option<&'a str>,
     origins: Vec<&'a str>,
     is_http11: bool,
@@ -164,6 +173,7 @@ impl<'a> Fields<'a> {
             transfer_coding: None,
             is_chunked: false,
             names_fetch_site: false,
+            mcp_version: None,
             host: None,
             origins: Vec::new(),
             is_http11: false,
@@ -205,6 +215,7 @@ impl<'a> Fields<'a> {
             CONTENT_TYPE => self.content_type = Some(text),
             FETCH_SITE => self.names_fetch_site = true,
             ORIGIN => self.origins.push(text),
+            MCP_VERSION => self.mcp_version = Some(text),
             WEBSOCKET_KEY => self.websocket_key = Some(text),
             WEBSOCKET_VERSION => self.websocket_version = Some(text),
             _ => {}
@@ -293,6 +304,7 @@ impl<'a> Fields<'a> {
                 version: self.websocket_version,
                 subprotocols: &self.subprotocols,
             }),
+            mcp_version: self.mcp_version,
             host: self.host,
             origins: &self.origins,
             fault: self.fault(),

@@ -12,6 +12,7 @@
 mod answer;
 mod exchange;
 mod fields;
+mod mcp;
 mod opening;
 mod serverless;
 mod statuses;
@@ -22,7 +23,8 @@ mod web;
 pub use answer::{HttpAnswer, Refusal};
 pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
 pub use fields::{Fields, HeadScan, RequestHead, Upgrade};
+pub use mcp::{McpParam, McpRules, SessionUse};
 pub use opening::{Opening, opening};
 pub use serverless::handle;
-pub use statuses::{StatusScope, Statuses};
+pub use statuses::{StatusScope, Statuses, is_result};
 pub use web::{Cors, MEDIA_TYPE, Verdict, WebRules};

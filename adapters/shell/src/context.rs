@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use antiphon::service::Attributes;
 use crate::guard::caught;
+use antiphon::service::Attributes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// How many numbers of connections have been drawn.
@@ -196,6 +196,13 @@ impl Headers {
         let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
         self.iter()
             .filter_map(move |(name, value)| Some((name.to_owned(), text(value)?)))
+    }
+
+    /// Moves the headers into a map that has others.
+    pub fn append_to(self, map: &mut HeaderMap) {
+        for (name, value) in self.all.iter().flat_map(|all| all.iter()) {
+            let _ = map.try_append(name, value.clone());
+        }
     }
 
     /// The first value of the header `name` that is text (UTF-8). It does not matter which letters of

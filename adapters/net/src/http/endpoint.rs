@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use antiphon::Input;
-use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
+use antiphon::http::{Fields, HttpAnswer, Refusal, RequestHead, SessionUse, Verdict, is_result};
 #[cfg(feature = "websocket")]
 use antiphon::session::Handshake;
 use antiphon::session::Report;
@@ -24,15 +24,15 @@ use hyper::{Request, Response, StatusCode, Version};
 
 use super::options::HttpConfig;
 use super::phases::Phases;
-use super::web::{Door, Web, contained};
+use super::web::{Door, Sessions, Web, contained};
 use crate::server::Ending;
 #[cfg(feature = "websocket")]
 use crate::server::serve_until;
 #[cfg(feature = "websocket")]
 use antiphon_shell::drive_accepted;
 use antiphon_shell::{
-    ConnectionConfig, Context, Io, Lost, Service, SharedRuntime, Task, caught, exchange,
-    exchange_peer, until,
+    ConnectionConfig, Context, Headers, Io, Lost, ReplyHeaders, Service, SharedRuntime, Task,
+    caught, exchange, exchange_peer, until,
 };
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
@@ -70,6 +70,31 @@ struct Upgrades {
 
 #[cfg(feature = "websocket")]
 type Serve = dyn Fn(Box<dyn Io>, Context, Ending) -> Task + Send + Sync;
+
+/// The answer to a request.
+struct Answered {
+    answer: HttpAnswer,
+    /// What handlers have added.
+    headers: Headers,
+    /// What is known of the WebSocket that follows.
+    opened: Option<Context>,
+}
+
+impl Answered {
+    fn of(answer: HttpAnswer) -> Self {
+        Self {
+            answer,
+            headers: Headers::new(),
+            opened: None,
+        }
+    }
+
+    fn response<B: From<Vec<u8>>>(self) -> (Response<B>, Option<Context>) {
+        let mut response = response(self.answer);
+        self.headers.append_to(response.headers_mut());
+        (response, self.opened)
+    }
+}
 
 /// What is to be done with a request whose head was judged.
 enum Entry {
@@ -189,8 +214,8 @@ impl<S: Service> Endpoint<S> {
             false => Body::Whole(whole),
         };
         let (context, body) = (Context::new(), ready(body));
-        let (answer, _) = self.answer_parts(&context, &parts, 0, false, body).await;
-        response(answer)
+        let answered = self.answer_parts(&context, &parts, 0, false, body).await;
+        answered.response().0
     }
 
     /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
@@ -222,21 +247,68 @@ impl<S: Service> Endpoint<S> {
                 Err(refused) => return Entry::Answer(refused),
             };
             context.subprotocol = subprotocol.map(Into::into);
-            return match door.authorize(context).await {
+            return match self.authorize(context).await {
                 Ok(()) => Entry::Upgrade(answer),
                 Err(refusal) => refused(refusal),
             };
         }
         let _ = can_upgrade;
+        // The end of a session.
+        let ends = head.method == "DELETE" && door.sessions.is_some();
         let too_large = match rules.judge(&connection.config, head) {
+            Verdict::Answer(answer) if ends && answer.status == 405 => None,
             Verdict::Answer(answer) => return Entry::Answer(answer),
             Verdict::TooLarge(bytes) => Some(bytes),
             Verdict::Serve => None,
         };
-        match door.authorize(context).await {
+        match self.authorize(context).await {
+            Ok(()) if ends => Entry::Answer(match self.session(context) {
+                Ok((sessions, id)) => {
+                    caught(|| sessions.end(id, context));
+                    rules.reply(head, None)
+                }
+                Err(refusal) => rules.refused(head, refusal),
+            }),
             Ok(()) => Entry::Message(too_large),
             Err(refusal) => refused(refusal),
         }
+    }
+
+    async fn authorize(&self, context: &mut Context) -> Result<(), Refusal> {
+        let timeout = self.options().rules.check_timeout;
+        let judged = self.shared.door.authorize(context, self.runtime(), timeout);
+        judged.await
+    }
+
+    /// The session of the request.
+    fn session<'a>(&'a self, context: &'a Context) -> Result<(&'a dyn Sessions, &'a str), Refusal> {
+        let sessions = self.shared.door.sessions.as_deref();
+        let named = sessions.zip(context.header("mcp-session-id"));
+        let (sessions, id) = named.ok_or_else(|| Refusal::new(400, "no session is named"))?;
+        match caught(|| sessions.is_open(id, context)) {
+            Some(true) => Ok((sessions, id)),
+            _ => Err(Refusal::new(404, "there is no such session")),
+        }
+    }
+
+    /// Checks what the headers say about a message. Returns whether it begins a session.
+    fn judge_message(
+        &self,
+        head: &RequestHead<'_>,
+        context: &Context,
+        body: &[u8],
+    ) -> Result<bool, HttpAnswer> {
+        let (rules, has_sessions) = (&self.options().rules, self.shared.door.sessions.is_some());
+        if rules.mcp.is_some() {
+            let headers: Vec<_> = context.headers.iter().collect();
+            rules.judge_message(head, &headers, body)?;
+        }
+        let needed = has_sessions.then(|| rules.session(head, body));
+        if needed == Some(SessionUse::Needed) {
+            let named = self.session(context);
+            named.map_err(|refusal| rules.refused(head, refusal))?;
+        }
+        Ok(needed == Some(SessionUse::Begins))
     }
 
     /// Passes the service a report that belongs to no exchange.
@@ -250,26 +322,45 @@ impl<S: Service> Endpoint<S> {
         head: &RequestHead<'_>,
         context: Context,
         body: Body<B>,
-    ) -> HttpAnswer {
+    ) -> (HttpAnswer, Headers) {
         let HttpConfig { connection, rules } = self.options();
+        let only = |answer| (answer, Headers::new());
         let input = match &body {
             Body::Whole(body) => Input::message(body.as_ref()),
             Body::TooLarge(bytes) => Input::oversize(*bytes),
-            Body::Late => return rules.timed_out(head),
-            Body::Broken => return rules.broken(head),
+            Body::Late => return only(rules.timed_out(head)),
+            Body::Broken => return only(rules.broken(head)),
+        };
+        let judged = match &body {
+            Body::Whole(body) => self.judge_message(head, &context, body.as_ref()),
+            _ => Ok(false),
+        };
+        let begins_session = match judged {
+            Ok(begins) => begins,
+            Err(refused) => return only(refused),
         };
         let SharedEndpoint { make, runtime, .. } = &*self.shared;
         let Some(service) = caught(|| make(&context)) else {
-            return rules.unanswered(&connection.config, head);
+            return only(rules.unanswered(&connection.config, head));
         };
         let peer = exchange_peer(&self.shared.exchange, context, runtime);
+        let replied = peer.clone();
         let answered = exchange(peer, &service, input, runtime.timer()).await;
-        match (answered, body) {
+        let mut headers = ReplyHeaders::take(&replied);
+        let answer = match (answered, body) {
             (Ok(reply), Body::Whole(_)) => rules.reply(head, reply),
             (Ok(reply), _) => rules.too_large(head, reply),
             (Err(Lost::NoCapacity), _) => rules.no_capacity(head),
             (Err(Lost::Unanswered), _) => rules.unanswered(&connection.config, head),
+        };
+        if let Some(sessions) = &self.shared.door.sessions
+            && begins_session
+            && is_result(&answer.body)
+            && let Some(Some(id)) = caught(|| sessions.begin(replied.context()))
+        {
+            headers.push("mcp-session-id", id.as_bytes());
         }
+        (answer, headers)
     }
 
     /// Answers a request whose head hyper has read. `context` is what the transport knows;
@@ -296,8 +387,7 @@ impl<S: Service> Endpoint<S> {
             body.unwrap_or(Body::Late)
         };
         let answered = self.answer_parts(context, &parts, lengths, true, body);
-        let (answer, opened) = answered.await;
-        (response(answer), opened)
+        answered.await.response()
     }
 
     /// Answers a request; the body is only read if it is let in. It may open a WebSocket if the connection
@@ -309,7 +399,7 @@ impl<S: Service> Endpoint<S> {
         lengths: u32,
         is_ours: bool,
         body: impl Future<Output = Body<B>>,
-    ) -> (HttpAnswer, Option<Context>) {
+    ) -> Answered {
         let target = parts.uri.path_and_query();
         let target = target.map_or("", |target| target.as_str());
         let (mut fields, mut context) = (Fields::new(), context.clone());
@@ -333,21 +423,29 @@ impl<S: Service> Endpoint<S> {
         let head = fields.head(parts.method.as_str(), target);
         let too_large = match self.enter(&head, &mut context, is_ours).await {
             Entry::Message(too_large) => too_large,
-            Entry::Answer(answer) => return (answer, None),
+            Entry::Answer(answer) => return Answered::of(answer),
             #[cfg(feature = "websocket")]
-            Entry::Upgrade(answer) => return (answer, Some(context)),
+            Entry::Upgrade(answer) => {
+                return Answered {
+                    opened: Some(context),
+                    ..Answered::of(answer)
+                };
+            }
         };
         let body = match too_large {
             Some(bytes) => Body::TooLarge(bytes),
             None => body.await,
         };
         let is_whole = matches!(body, Body::Whole(_));
-        let mut answer = self.answer_body(&head, context, body).await;
+        let (mut answer, headers) = self.answer_body(&head, context, body).await;
         if is_ours && !is_whole {
             // The end of this request, where the next one begins, was not found.
             answer.headers.push(("connection", "close".into()));
         }
-        (answer, None)
+        Answered {
+            headers,
+            ..Answered::of(answer)
+        }
     }
 
     /// Returns the task of a connection whose WebSocket has been opened.

@@ -44,4 +44,4 @@ pub use antiphon_shell::http::*;
 pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;
 pub use options::HttpConfig;
-pub use web::Web;
+pub use web::{Sessions, Web};

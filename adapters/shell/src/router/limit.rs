@@ -248,7 +248,8 @@ impl CostLimit {
         if let Some((_, place)) = own {
             let sent = if request.is_notification() { 0 } else { bytes };
             let (cost, now) = (self.prices.of_answer(sent, duration), request.now());
-            self.limit.with(place, now, |bucket| bucket.charge(now, cost));
+            self.limit
+                .with(place, now, |bucket| bucket.charge(now, cost));
         }
     }
 }
