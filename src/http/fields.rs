@@ -261,7 +261,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Checks the number of `Content-Length` lines that a [`HeadScan`] has counted, because the
+    /// Checks the number of `Content-Length` lines that a [`RequestScan`](super::RequestScan) has counted, because the
     /// HTTP library may have dropped some of them. Call it after all lines.
     pub fn compare_lengths(&mut self, scanned: u32) {
         if scanned > 1 {
@@ -342,79 +342,9 @@ fn is_host(text: &str) -> bool {
     host.bytes().all(is_of_host) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Counts the `Content-Length` lines of a request in its bytes, as they arrive.
-///
-/// Libraries that read HTTP drop a second `Content-Length`, or a `Content-Length` together with a
-/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that a request
-/// with both headers is handled as an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeadScan {
-    /// The number of `Content-Length` lines.
-    lengths: u32,
-    /// How many bytes of the line match `NAME`; `None` if the line is another one, or is counted.
-    line: Option<usize>,
-    /// The line is still empty, so its end would be the end of the head.
-    is_empty: bool,
-    /// The head has ended.
-    is_over: bool,
-}
-
-impl HeadScan {
-    const NAME: &'static [u8] = b"content-length:";
-
-    /// Makes a scan that begins in the request line.
-    pub const fn new() -> Self {
-        Self {
-            lengths: 0,
-            line: None,
-            is_empty: false,
-            is_over: false,
-        }
-    }
-
-    /// The number of `Content-Length` lines so far.
-    pub const fn lengths(&self) -> u32 {
-        self.lengths
-    }
-
-    /// Takes bytes as they arrive. Bytes after the head are ignored.
-    pub fn take(&mut self, mut bytes: &[u8]) {
-        while let Some((&byte, rest)) = bytes.split_first() {
-            if self.is_over {
-                return;
-            }
-            if byte == b'\n' {
-                self.is_over = self.is_empty;
-                (self.line, self.is_empty) = (Some(0), true);
-                bytes = rest;
-                continue;
-            }
-            self.is_empty &= byte == b'\r';
-            match self.line {
-                Some(at) if Self::NAME.get(at) == Some(&byte.to_ascii_lowercase()) => {
-                    self.line = Some(at + 1).filter(|at| *at < Self::NAME.len());
-                    self.lengths += u32::from(self.line.is_none());
-                    bytes = rest;
-                }
-                _ => {
-                    self.line = None;
-                    // The rest of the line is skipped, up to its end.
-                    let end = rest.iter().position(|byte| *byte == b'\n');
-                    let skipped = end.unwrap_or(rest.len());
-                    bytes = if self.is_empty {
-                        rest
-                    } else {
-                        &rest[skipped..]
-                    };
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Fields, HeadScan, ONCE};
+    use super::{Fields, ONCE};
 
     fn fault(lines: &[(&str, &str)]) -> Option<&'static str> {
         let mut fields = Fields::new();
@@ -495,37 +425,6 @@ mod tests {
             (&[("transfer-encoding", "chunked, chunked")], false),
         ] {
             assert_eq!(fault(lines).is_none(), is_right, "{lines:?}");
-        }
-    }
-
-    // USE-08
-    #[test]
-    fn lengths_are_counted_in_the_bytes_however_they_are_split() {
-        for (head, lengths) in [
-            (
-                "POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 2\r\n\r\n{}",
-                1,
-            ),
-            (
-                "POST / HTTP/1.1\ncontent-length: 2\ncontent-length: 2\n\n",
-                2,
-            ),
-            (
-                "POST / HTTP/1.1\r\nx: content-length: 2\r\nxcontent-length: 1\r\n\r\n",
-                0,
-            ),
-            ("POST / HTTP/1.1\r\na: b\r\n\r\n\ncontent-length: 2\r\n", 0),
-            (
-                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nCONTENT-LENGTH: 2\r\n\r\n",
-                1,
-            ),
-        ] {
-            for split in 0..=head.len() {
-                let mut scan = HeadScan::new();
-                scan.take(&head.as_bytes()[..split]);
-                scan.take(&head.as_bytes()[split..]);
-                assert_eq!(scan.lengths, lengths, "{head:?} {split}");
-            }
         }
     }
 }

@@ -14,6 +14,7 @@ mod exchange;
 mod fields;
 mod mcp;
 mod opening;
+mod scan;
 mod serverless;
 mod statuses;
 #[cfg(test)]
@@ -22,9 +23,10 @@ mod web;
 
 pub use answer::{HttpAnswer, Refusal};
 pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
-pub use fields::{Fields, HeadScan, RequestHead, Upgrade};
+pub use fields::{Fields, RequestHead, Upgrade};
 pub use mcp::{McpParam, McpRules, SessionUse};
 pub use opening::{Opening, opening};
+pub use scan::RequestScan;
 pub use serverless::handle;
 pub use statuses::{StatusScope, Statuses, is_result};
 pub use web::{Cors, MEDIA_TYPE, Verdict, WebRules};
