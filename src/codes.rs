@@ -39,6 +39,14 @@ pub const LSP_REQUEST_CANCELLED: i64 = -32800;
 /// The request was valid and could not be served, in the Language Server Protocol. LSP 3.17.
 pub const LSP_REQUEST_FAILED: i64 = -32803;
 
+/// The headers do not repeat what the message says, in the Model Context Protocol. Revision 2026-07-28.
+pub const MCP_HEADER_MISMATCH: i64 = -32020;
+/// The client has not declared a capability that the request needs, in the Model Context Protocol. Revision
+/// 2026-07-28.
+pub const MCP_MISSING_CAPABILITY: i64 = -32021;
+/// The server does not speak the revision of the request, in the Model Context Protocol. Revision 2026-07-28.
+pub const MCP_UNSUPPORTED_VERSION: i64 = -32022;
+
 /// Recommended ranges for an application's own codes, which must be outside the reserved range.
 pub mod application {
     use core::ops::RangeInclusive;

@@ -11,8 +11,8 @@ use super::sse_writer::EVENT_STREAM;
 
 /// The header lines that a request may have at most once: the fields of RFC 9110 and RFC 9112 that
 /// are not lists, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and the fields of a
-/// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
-const ONCE: [&str; 24] = [
+/// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5), and those of the Model Context Protocol.
+const ONCE: [&str; 28] = [
     "host",
     "content-length",
     "content-type",
@@ -37,6 +37,10 @@ const ONCE: [&str; 24] = [
     "last-modified",
     "max-forwards",
     "range",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "mcp-session-id",
 ];
 
 // The positions in `ONCE` of the lines that the code names.
@@ -47,6 +51,7 @@ const ORIGIN: usize = 3;
 const FETCH_SITE: usize = 7;
 const WEBSOCKET_KEY: usize = 11;
 const WEBSOCKET_VERSION: usize = 12;
+const MCP_VERSION: usize = 24;
 
 /// The parts of a request before its body.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +81,8 @@ pub struct RequestHead<'a> {
     pub accepts_events: bool,
     /// The handshake of a WebSocket, if the request asks for one.
     pub upgrade: Option<Upgrade<'a>>,
+    /// The value of `MCP-Protocol-Version`.
+    pub mcp_version: Option<&'a str>,
     /// The value of the `Host` header. Without it only listed origins are accepted.
     pub host: Option<&'a str>,
     /// The values of the `Origin` headers. If there are several, none can be trusted.
@@ -100,6 +107,7 @@ impl<'a> RequestHead<'a> {
             is_http11: false,
             accepts_events: false,
             upgrade: None,
+            mcp_version: None,
             host: None,
             origins: &[],
             fault: None,
@@ -149,6 +157,7 @@ pub struct Fields<'a> {
     is_chunked: bool,
     names_fetch_site: bool,
     accepts_events: bool,
+    mcp_version: Option<&'a str>,
     host: Option<&'a str>,
     origins: Vec<&'a str>,
     is_http11: bool,
@@ -172,6 +181,7 @@ impl<'a> Fields<'a> {
             is_chunked: false,
             names_fetch_site: false,
             accepts_events: false,
+            mcp_version: None,
             host: None,
             origins: Vec::new(),
             is_http11: false,
@@ -213,6 +223,7 @@ impl<'a> Fields<'a> {
             CONTENT_TYPE => self.content_type = Some(text),
             FETCH_SITE => self.names_fetch_site = true,
             ORIGIN => self.origins.push(text),
+            MCP_VERSION => self.mcp_version = Some(text),
             WEBSOCKET_KEY => self.websocket_key = Some(text),
             WEBSOCKET_VERSION => self.websocket_version = Some(text),
             _ => {}
@@ -260,7 +271,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Checks the number of `Content-Length` lines that a [`HeadScan`] has counted, because the
+    /// Checks the number of `Content-Length` lines that a [`RequestScan`](super::RequestScan) has counted, because the
     /// HTTP library may have dropped some of them. Call it after all lines.
     pub fn compare_lengths(&mut self, scanned: u32) {
         if scanned > 1 {
@@ -304,6 +315,7 @@ impl<'a> Fields<'a> {
                 version: self.websocket_version,
                 subprotocols: &self.subprotocols,
             }),
+            mcp_version: self.mcp_version,
             host: self.host,
             origins: &self.origins,
             fault: self.fault(),
@@ -355,79 +367,9 @@ fn is_host(text: &str) -> bool {
     host.bytes().all(is_of_host) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Counts the `Content-Length` lines of a request in its bytes, as they arrive.
-///
-/// Libraries that read HTTP drop a second `Content-Length`, or a `Content-Length` together with a
-/// `Transfer-Encoding`, before their caller sees it. RFC 9112 clause 6.3 demands that a request
-/// with both headers is handled as an error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeadScan {
-    /// The number of `Content-Length` lines.
-    lengths: u32,
-    /// How many bytes of the line match `NAME`; `None` if the line is another one, or is counted.
-    line: Option<usize>,
-    /// The line is still empty, so its end would be the end of the head.
-    is_empty: bool,
-    /// The head has ended.
-    is_over: bool,
-}
-
-impl HeadScan {
-    const NAME: &'static [u8] = b"content-length:";
-
-    /// Makes a scan that begins in the request line.
-    pub const fn new() -> Self {
-        Self {
-            lengths: 0,
-            line: None,
-            is_empty: false,
-            is_over: false,
-        }
-    }
-
-    /// The number of `Content-Length` lines so far.
-    pub const fn lengths(&self) -> u32 {
-        self.lengths
-    }
-
-    /// Takes bytes as they arrive. Bytes after the head are ignored.
-    pub fn take(&mut self, mut bytes: &[u8]) {
-        while let Some((&byte, rest)) = bytes.split_first() {
-            if self.is_over {
-                return;
-            }
-            if byte == b'\n' {
-                self.is_over = self.is_empty;
-                (self.line, self.is_empty) = (Some(0), true);
-                bytes = rest;
-                continue;
-            }
-            self.is_empty &= byte == b'\r';
-            match self.line {
-                Some(at) if Self::NAME.get(at) == Some(&byte.to_ascii_lowercase()) => {
-                    self.line = Some(at + 1).filter(|at| *at < Self::NAME.len());
-                    self.lengths += u32::from(self.line.is_none());
-                    bytes = rest;
-                }
-                _ => {
-                    self.line = None;
-                    // The rest of the line is skipped, up to its end.
-                    let end = rest.iter().position(|byte| *byte == b'\n');
-                    let skipped = end.unwrap_or(rest.len());
-                    bytes = if self.is_empty {
-                        rest
-                    } else {
-                        &rest[skipped..]
-                    };
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Fields, HeadScan, ONCE};
+    use super::{Fields, ONCE};
 
     fn fault(lines: &[(&str, &str)]) -> Option<&'static str> {
         let mut fields = Fields::new();
@@ -508,37 +450,6 @@ mod tests {
             (&[("transfer-encoding", "chunked, chunked")], false),
         ] {
             assert_eq!(fault(lines).is_none(), is_right, "{lines:?}");
-        }
-    }
-
-    // USE-08
-    #[test]
-    fn lengths_are_counted_in_the_bytes_however_they_are_split() {
-        for (head, lengths) in [
-            (
-                "POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 2\r\n\r\n{}",
-                1,
-            ),
-            (
-                "POST / HTTP/1.1\ncontent-length: 2\ncontent-length: 2\n\n",
-                2,
-            ),
-            (
-                "POST / HTTP/1.1\r\nx: content-length: 2\r\nxcontent-length: 1\r\n\r\n",
-                0,
-            ),
-            ("POST / HTTP/1.1\r\na: b\r\n\r\n\ncontent-length: 2\r\n", 0),
-            (
-                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nCONTENT-LENGTH: 2\r\n\r\n",
-                1,
-            ),
-        ] {
-            for split in 0..=head.len() {
-                let mut scan = HeadScan::new();
-                scan.take(&head.as_bytes()[..split]);
-                scan.take(&head.as_bytes()[split..]);
-                assert_eq!(scan.lengths, lengths, "{head:?} {split}");
-            }
         }
     }
 }

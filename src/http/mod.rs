@@ -12,7 +12,9 @@
 mod answer;
 mod exchange;
 mod fields;
+mod mcp;
 mod opening;
+mod scan;
 mod serverless;
 mod sse_writer;
 mod statuses;
@@ -22,9 +24,11 @@ mod web;
 
 pub use answer::{HttpAnswer, Refusal};
 pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
-pub use fields::{Fields, HeadScan, RequestHead, Upgrade};
+pub use fields::{Fields, RequestHead, Upgrade};
+pub use mcp::{McpParam, McpRules, SessionUse};
 pub use opening::{Opening, opening};
+pub use scan::RequestScan;
 pub use serverless::handle;
 pub use sse_writer::{EVENT_STREAM, FieldBreak, SseEvent, write_comment};
-pub use statuses::{StatusScope, Statuses};
+pub use statuses::{StatusScope, Statuses, is_result};
 pub use web::{Cors, MEDIA_TYPE, OnClose, Verdict, WebRules};

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::codes;
 use crate::error_object::ErrorObject;
 use crate::json::{Json, JsonKind, Shape, Version, scan};
+use crate::presets::McpRevision;
 
 /// The statuses of error replies.
 ///
@@ -69,6 +70,31 @@ impl Statuses {
         }
     }
 
+    /// The Model Context Protocol. Since 2026-07-28: 404 for an unknown method, 400 for what is wrong with a
+    /// request, and 200 for every other error. Earlier revisions: always 200.
+    pub fn mcp(revision: McpRevision) -> Self {
+        if revision < McpRevision::V2026_07_28 {
+            return Self::always_ok();
+        }
+        let bad = [
+            codes::PARSE_ERROR,
+            codes::INVALID_REQUEST,
+            codes::INVALID_PARAMS,
+            codes::MCP_HEADER_MISMATCH,
+            codes::MCP_MISSING_CAPABILITY,
+            codes::MCP_UNSUPPORTED_VERSION,
+        ];
+        let unknown = (codes::METHOD_NOT_FOUND, 404);
+        Self {
+            codes: bad
+                .map(|code| (code, 400))
+                .into_iter()
+                .chain([unknown])
+                .collect(),
+            ..Self::always_ok()
+        }
+    }
+
     /// Returns the status of a reply that this side has written.
     pub fn of(&self, reply: &[u8]) -> u16 {
         if self.codes.is_empty() && self.other == 200 {
@@ -89,6 +115,11 @@ impl Default for Statuses {
     fn default() -> Self {
         Self::always_ok()
     }
+}
+
+/// Whether a reply that this side has written is a result, or a batch.
+pub fn is_result(reply: &[u8]) -> bool {
+    !reply.is_empty() && error_of(reply).is_none()
 }
 
 /// Returns the version and the code of a single error.

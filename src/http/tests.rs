@@ -10,6 +10,7 @@ use super::{
 use crate::config::Config;
 use crate::error_object::ErrorObject;
 use crate::event::Outcome;
+use crate::presets::McpRevision;
 
 fn head(method: &'static str, target: &'static str) -> RequestHead<'static> {
     RequestHead {
@@ -367,7 +368,12 @@ fn a_reply_is_json_and_none_is_no_content() {
         (reply.status, reply.headers.len(), reply.body.len()),
         (204, 0, 0)
     );
-    assert_eq!(WebRules::mcp().reply(&head, None).status, 202);
+    assert_eq!(
+        WebRules::mcp(McpRevision::V2025_11_25)
+            .reply(&head, None)
+            .status,
+        202
+    );
 }
 
 // HTP-02

@@ -11,11 +11,13 @@ use core::time::Duration;
 
 use super::answer::{HttpAnswer, Refusal};
 use super::fields::{RequestHead, Upgrade};
+use super::mcp::{McpRules, SessionUse};
 use super::sse_writer::EVENT_STREAM;
 use super::statuses::Statuses;
 use crate::answer::unanswered;
 use crate::config::{CancelStyle, Config};
 use crate::origin::{ANY, is_at, is_fixed, lets_in};
+use crate::presets::McpRevision;
 
 /// The media type of requests and replies.
 pub const MEDIA_TYPE: &str = "application/json";
@@ -54,6 +56,8 @@ pub struct WebRules {
     pub error_statuses: Statuses,
     /// The status if there is no answer to send. Default 204; 202 for MCP.
     pub no_reply_status: u16,
+    /// What the Model Context Protocol demands of headers. Default none: nothing is demanded.
+    pub mcp: Option<McpRules>,
     /// The accepted origins of web pages, such as `https://app.example` or `http://localhost:3000`;
     /// scheme and host in any case, the scheme's default port may be left out. Pages of other
     /// origins are answered 403, except the server's own: see `hosts`. `*` accepts every origin:
@@ -85,6 +89,9 @@ pub struct WebRules {
     /// How long the body of a request may take, from the end of the head. Then 408 is answered.
     /// Default 30 s.
     pub body_timeout: Duration,
+    /// How long the program's own check of a request may take. Then 503 is answered, and the check is dropped. A
+    /// check that blocks its thread cannot be ended. Default 10 s.
+    pub check_timeout: Duration,
     /// How long a connection may wait for its next request. Then it is closed. Default 60 s.
     pub idle_timeout: Duration,
     /// How long handlers go on after the end of the client's input. A client that hangs up looks
@@ -167,6 +174,7 @@ impl WebRules {
             paths: Vec::new(),
             error_statuses: Statuses::always_ok(),
             no_reply_status: 204,
+            mcp: None,
             origins: Vec::new(),
             hosts: Vec::new(),
             origin_required: false,
@@ -176,6 +184,7 @@ impl WebRules {
             first_byte_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            check_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             half_close_timeout: Some(Duration::from_secs(1)),
             silence: Some(Duration::from_secs(15)),
@@ -183,13 +192,16 @@ impl WebRules {
         }
     }
 
-    /// Returns the rules of the dialect: those of [`mcp`](Self::mcp) under
-    /// [`Config::mcp`](Config::mcp), those of [`bitcoin_legacy`](Self::bitcoin_legacy) under
+    /// Returns the rules of the dialect: 202 if there is no reply under [`Config::mcp`](Config::mcp), which names no
+    /// revision later ([`mcp`](Self::mcp) does), those of [`bitcoin_legacy`](Self::bitcoin_legacy) under
     /// [`Config::bitcoin_legacy`](Config::bitcoin_legacy), otherwise the default.
     pub fn of(config: &Config) -> Self {
         let dialect = &config.dialect;
         if dialect.cancel_receive == CancelStyle::Mcp {
-            Self::mcp()
+            Self {
+                no_reply_status: 202,
+                ..Self::new()
+            }
         } else if dialect.v1_missing_id {
             // Only Bitcoin Core answers a request that has no id.
             Self::bitcoin_legacy()
@@ -198,11 +210,15 @@ impl WebRules {
         }
     }
 
-    /// Rules for the Model Context Protocol: 202 if there is no reply.
-    pub const fn mcp() -> Self {
-        let mut rules = Self::new();
-        rules.no_reply_status = 202;
-        rules
+    /// Rules for a revision of the Model Context Protocol: 202 if there is no reply, [`Statuses::mcp`], and
+    /// [`McpRules`] for this revision.
+    pub fn mcp(revision: McpRevision) -> Self {
+        Self {
+            no_reply_status: 202,
+            error_statuses: Statuses::mcp(revision),
+            mcp: Some(McpRules::new(revision)),
+            ..Self::new()
+        }
     }
 
     /// Rules for Bitcoin Core: errors in 1.0 and 1.1 replies have statuses of their own.
@@ -331,6 +347,29 @@ impl WebRules {
         }
     }
 
+    /// Checks the headers of a message against its body, if there are rules for [`mcp`](Self::mcp). `headers` are
+    /// all lines of the head.
+    ///
+    /// # Errors
+    /// The answer to a message that is refused.
+    pub fn judge_message(
+        &self,
+        head: &RequestHead<'_>,
+        headers: &[(&str, &[u8])],
+        body: &[u8],
+    ) -> Result<(), HttpAnswer> {
+        let judged = self.mcp.as_ref().map(|mcp| mcp.judge(head, headers, body));
+        judged
+            .unwrap_or(Ok(()))
+            .map_err(|refused| self.permit(head, refused))
+    }
+
+    /// Returns whether a message needs a session, if there are rules for [`mcp`](Self::mcp).
+    pub fn session(&self, head: &RequestHead<'_>, body: &[u8]) -> SessionUse {
+        let mcp = self.mcp.as_ref();
+        mcp.map_or(SessionUse::Free, |mcp| mcp.session(head, body))
+    }
+
     /// Returns the reply to a request that the program's own check has refused.
     pub fn refused(&self, head: &RequestHead<'_>, refusal: Refusal) -> HttpAnswer {
         self.permit(head, refusal.into())
@@ -341,7 +380,13 @@ impl WebRules {
         let reply = match reply {
             None => HttpAnswer::new(self.no_reply_status),
             Some(body) => {
-                HttpAnswer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPE, body)
+                let is_plain = self.mcp.as_ref().is_some_and(|mcp| mcp.is_before(head));
+                let status = if is_plain {
+                    200
+                } else {
+                    self.error_statuses.of(&body)
+                };
+                HttpAnswer::new(status).with_body(MEDIA_TYPE, body)
             }
         };
         self.permit(head, reply)

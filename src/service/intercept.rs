@@ -169,8 +169,9 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = (cx, request);
     }
 
-    /// Called when a connection has begun, before anything from its peer is handled. Over HTTP each
-    /// request is a connection of its own.
+    /// Called when a connection has begun, before anything from its peer is handled: over HTTP
+    /// before its first request, and a WebSocket that follows on it is the connection that it was. In a web framework,
+    /// which has the connections, each request is one of its own.
     fn opened(&self, connection: u32) {
         let _ = connection;
     }
@@ -279,6 +280,11 @@ impl<R: ?Sized + 'static> Chain<R> {
             || self.all.get(place),
             |place| self.group.as_ref()?.get(place),
         )
+    }
+
+    /// Whether `other` is a clone of this chain.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.all, &other.all)
     }
 
     /// Whether there is none.

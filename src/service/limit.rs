@@ -141,20 +141,23 @@ impl KeyedBuckets {
 
     /// Takes a token from the bucket of a key. Returns false if there is none.
     pub fn take(&mut self, key: &str, now: Instant) -> bool {
-        if let Some(known) = self.known.get_mut(key) {
-            return known.take(now);
-        }
+        self.of(key, now).take(now)
+    }
+
+    /// The bucket of a key.
+    pub fn of(&mut self, key: &str, now: Instant) -> &mut Bucket {
+        let is_new = !self.known.contains_key(key);
         // Once a second at most, so that many new keys do not cost a sweep each.
         let is_due = now.saturating_since(self.swept) >= Duration::from_secs(1);
-        if self.known.len() >= Self::MAX_KEYS && is_due {
+        if is_new && self.known.len() >= Self::MAX_KEYS && is_due {
             self.known.retain(|_, bucket| bucket.missing(now) > 0);
             self.swept = now;
         }
-        if self.known.len() >= Self::MAX_KEYS || key.len() > Self::MAX_KEY_BYTES {
-            return self.others.take(now);
+        if is_new && (self.known.len() >= Self::MAX_KEYS || key.len() > Self::MAX_KEY_BYTES) {
+            return &mut self.others;
         }
         let bucket = self.known.entry(key.into());
-        bucket.or_insert_with(|| self.full.clone()).take(now)
+        bucket.or_insert_with(|| self.full.clone())
     }
 }
 

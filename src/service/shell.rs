@@ -109,8 +109,13 @@ pub trait Adapter:
     /// The number of a connection.
     fn connection(peer: &Self::Peer) -> u32;
 
-    /// The attributes of a connection.
+    /// The attributes of a connection. Exchanges that [share one](Self::shares_connection) have those of that one.
     fn attributes(peer: &Self::Peer) -> impl DerefMut<Target = Attributes>;
+
+    /// Whether the connection is one of several exchanges of one connection, whose end is not that connection's.
+    fn shares_connection(_: &Self::Peer) -> bool {
+        false
+    }
 
     /// Makes a request of a notification, which is never answered.
     fn of_notification(notification: Self::Notification) -> Self::Request;

@@ -30,12 +30,13 @@ import mcp_peers  # noqa: E402,F401
 import language_servers  # noqa: E402,F401
 import wasm_peer  # noqa: E402,F401
 import browser  # noqa: E402,F401
+import one_port  # noqa: E402,F401
 import openrpc  # noqa: E402,F401
 import prometheus  # noqa: E402,F401
 import frameworks  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 353
+MINIMUM = 365
 
 
 def main(arguments):

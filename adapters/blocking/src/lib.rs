@@ -62,9 +62,9 @@ pub use antiphon_net::{
     DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Flow, FlowItems, FlowRoutes, FlowSink, Headers,
     Hub, HubConfig, HubCounts, Inbox, InboxEvent, NoConnection, Notification, OutgoingCall,
     PartialItems, PartialResult, PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress,
-    ProgressCall, Published, PullError, RateLimit, Request, Responder, Routes, StreamEnd,
-    Subscribe, Subscription, SubscriptionError, SubscriptionItems, SubscriptionSink, Target, Wait,
-    block_on, to_error,
+    ProgressCall, Published, PullError, RateLimit, ReplyHeaders, Request, Responder, Routes,
+    StreamEnd, Subscribe, Subscription, SubscriptionError, SubscriptionItems, SubscriptionSink,
+    Target, Wait, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -59,8 +59,9 @@ const METADATA: Metadata<'static> = Metadata::new("antiphon", Level::INFO, None)
 
 /// An interceptor that counts connections and the sizes of batches, and counts and measures calls, by method
 /// and by the code of the error, or what there is instead of an answer: `cancelled` and `panicked` for a
-/// server; `cancelled`, `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. Over
-/// HTTP each request counts as a connection. Clones count together. The peer's calls and our own are counted
+/// server; `cancelled`, `timeout`, `connection_closed`, `unsent`, `missing` and `invalid` for a client. The
+/// HTTP requests of one connection count as one, from the first; in a web framework, which has the connections, each
+/// counts as one. Clones count together. The peer's calls and our own are counted
 /// separately, each in at most 10 000 series (one for each method and error), and one more for the rest.
 #[derive(Clone)]
 pub struct Metrics {

@@ -6,10 +6,12 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::mem::take;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::guard::caught;
 use antiphon::service::Attributes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -55,8 +57,21 @@ pub struct Context {
     pub subprotocol: Option<String>,
     /// What the check of a web server has found out: see [`extension`](Self::extension).
     extension: Option<Arc<dyn Any + Send + Sync>>,
-    /// What limits store for the connection of several HTTP exchanges: see [`share_limits`](Self::share_limits).
-    limits: Option<Arc<Mutex<Attributes>>>,
+    /// What limits and interceptors store for the connection of several HTTP exchanges: see
+    /// [`share_limits`](Self::share_limits).
+    limits: Option<Arc<SharedAttributes>>,
+}
+
+/// The attributes of a connection of several exchanges.
+#[derive(Default)]
+struct SharedAttributes(Mutex<Attributes>);
+
+impl Drop for SharedAttributes {
+    fn drop(&mut self) {
+        // Interceptors hear of the end of the connection.
+        let all = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        caught(|| drop(take(all)));
+    }
 }
 
 impl Context {
@@ -84,15 +99,20 @@ impl Context {
     }
 
     /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
-    /// count them together. Nothing else is shared, because behind a proxy they may be those of several clients.
+    /// count them together, and interceptors are told of one connection. Nothing else is shared, because behind a proxy they may be those of several clients.
     pub fn share_limits(&mut self) {
         self.limits = Some(Arc::default());
     }
 
-    /// What limits store for the connection of several exchanges. No code of the program runs under its lock.
+    /// Whether there are other exchanges of this connection.
+    pub(crate) fn shares_limits(&self) -> bool {
+        self.limits.is_some()
+    }
+
+    /// What limits and interceptors store for the connection of several exchanges. No code of the program runs under its lock.
     pub(crate) fn limits(&self) -> Option<MutexGuard<'_, Attributes>> {
         let limits = self.limits.as_ref()?;
-        Some(limits.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(limits.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].
@@ -176,6 +196,13 @@ impl Headers {
         let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
         self.iter()
             .filter_map(move |(name, value)| Some((name.to_owned(), text(value)?)))
+    }
+
+    /// Moves the headers into a map that has others.
+    pub fn append_to(self, map: &mut HeaderMap) {
+        for (name, value) in self.all.iter().flat_map(|all| all.iter()) {
+            let _ = map.try_append(name, value.clone());
+        }
     }
 
     /// The first value of the header `name` that is text (UTF-8). It does not matter which letters of

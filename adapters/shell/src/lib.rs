@@ -78,7 +78,8 @@ pub use options::{ConnectionConfig, DEFAULT_CALL_TIMEOUT};
 pub use outgoing::OutgoingCall;
 pub use peer::Peer;
 pub use router::{
-    CostLimit, Extension, FlowRoutes, OnThreads, RateLimit, RequestContext, Router, Tasks,
+    CostLimit, Extension, FlowRoutes, OnThreads, RateLimit, ReplyHeaders, RequestContext, Router,
+    Tasks,
 };
 #[cfg(feature = "tracing")]
 pub use router::{TracingSpans, trace_report};

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::{Cors, Verdict, WebRules};
 use crate::config::Config;
-use crate::http::{Fields, HeadScan, HttpAnswer, Refusal, RequestHead};
+use crate::http::{Fields, HttpAnswer, Refusal, RequestHead, RequestScan};
 use core::time::Duration;
 
 /// The ways in.
@@ -58,7 +58,7 @@ fn judged(rules: &WebRules, way: Way, head: &RequestHead<'_>) -> String {
 
 /// Reads a head that arrives in pieces, and judges it.
 fn asked(rules: &WebRules, way: Way, pieces: &[&str]) -> String {
-    let (mut scan, mut whole) = (HeadScan::new(), Vec::new());
+    let (mut scan, mut whole) = (RequestScan::new(), Vec::new());
     for piece in pieces {
         scan.take(piece.as_bytes());
         whole.extend_from_slice(piece.as_bytes());
@@ -71,7 +71,7 @@ fn asked(rules: &WebRules, way: Way, pieces: &[&str]) -> String {
         let (name, value) = line.split_once(':').expect("a header line");
         fields.line(name, value.as_bytes());
     }
-    fields.compare_lengths(scan.lengths());
+    fields.compare_lengths(scan.take_lengths().unwrap_or(0));
     if first[2] == "HTTP/1.1" {
         fields.require_host();
     }

@@ -2,9 +2,9 @@
 //! failures, reports and connections.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::mem;
-use core::ops::DerefMut;
 use core::time::Duration;
 
 use serde::Serialize;
@@ -239,12 +239,33 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         self.tell(|table| table.on_report.clone(), peer, report);
     }
 
-    /// Tells the interceptors and the function of [`on_opened`](Self::on_opened) of a new connection.
+    /// Tells the interceptors of a new connection, and the function of [`on_opened`](Self::on_opened). If the
+    /// connection is one of several exchanges of one connection, interceptors are told of that one, at its first
+    /// exchange.
     pub fn opened(&self, peer: &K::Peer) {
         let chain = self.table.read().routes.everywhere();
         if let Some(chain) = chain {
-            K::attributes(peer).deref_mut().insert(Seen(chain.clone()));
-            chain.opened(K::connection(peer));
+            let connection = K::connection(peer);
+            let mut attributes = K::attributes(peer);
+            let seen = || Seen {
+                chain: chain.clone(),
+                connection,
+            };
+            let is_new = match attributes.get_mut::<Vec<Seen<K::Request>>>() {
+                Some(all) if all.iter().any(|known| known.chain.is(&chain)) => false,
+                Some(all) => {
+                    all.push(seen());
+                    true
+                }
+                None => {
+                    attributes.insert(Vec::from([seen()]));
+                    true
+                }
+            };
+            drop(attributes);
+            if is_new {
+                chain.opened(connection);
+            }
         }
         self.tell(|table| table.on_opened.clone(), peer, ());
     }
@@ -259,9 +280,10 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
     /// interceptors that were told of its beginning.
     pub fn closed(&self, peer: &K::Peer, why: Closed) {
         self.tell(|table| table.on_closed.clone(), peer, why);
-        let seen = K::attributes(peer).deref_mut().remove::<Seen<K::Request>>();
-        if let Some(Seen(chain)) = seen {
-            chain.closed(K::connection(peer));
+        // Those of several exchanges are told at the end of their connection.
+        if !K::shares_connection(peer) {
+            let seen = K::attributes(peer).remove::<Vec<Seen<K::Request>>>();
+            drop(seen);
         }
     }
 
@@ -326,8 +348,17 @@ where
     }
 }
 
-/// The interceptors that have seen a connection begin.
-struct Seen<R>(Chain<R>);
+/// The interceptors that have seen a connection begin. When it is dropped, they are told of the end.
+struct Seen<R: ?Sized + 'static> {
+    chain: Chain<R>,
+    connection: u32,
+}
+
+impl<R: ?Sized + 'static> Drop for Seen<R> {
+    fn drop(&mut self) {
+        self.chain.closed(self.connection);
+    }
+}
 
 impl<S: Clone + 'static, K: Awaits> Routes<S, K> {
     /// Serves a method that is described by a type. The handler takes its params and a context, and returns a

@@ -61,6 +61,7 @@ impl Target {
                 address: address.to_owned(),
                 path: if path.is_empty() { "/" } else { path }.to_owned(),
                 origins: Vec::new(),
+                token: None,
             })
         };
         let tcp = |rest: &str| Place::Tcp(rest.to_owned());
@@ -131,6 +132,16 @@ impl Target {
                     "--origin needs a target over HTTP or WebSocket",
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Lets in only who shows this token, over HTTP and WebSocket on one port.
+    pub(crate) fn ask_for(&mut self, token: Option<String>) -> Result<(), Failure> {
+        match &mut self.place {
+            Place::Web(web) if web.is_http => web.token = token,
+            _ if token.is_none() => {}
+            _ => return Err(Failure::new("--token needs a target over HTTP")),
         }
         Ok(())
     }

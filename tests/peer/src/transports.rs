@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use antiphon::Closed;
 use antiphon_net::tls::Connector;
-use antiphon_net::{ChildConfig, ClientConfig, ConnectionConfig};
+use antiphon_net::{ChildConfig, ClientConfig, ConnectionConfig, Context, http};
 
 use crate::caller::{Caller, END_TIMEOUT};
 use crate::contract::Contract;
@@ -59,6 +59,9 @@ pub struct Web {
     pub path: String,
     /// The origins that a server lets in, over HTTP with CORS. Empty: only its own, without CORS.
     pub origins: Vec<String>,
+    /// With a token a server over HTTP serves WebSockets and `/health`, too, and lets in who shows it: as a bearer, or
+    /// as the subprotocol `token.TOKEN`.
+    pub token: Option<String>,
 }
 
 impl Web {
@@ -71,6 +74,41 @@ impl Web {
             (false, true) => "wss",
         };
         format!("{scheme}://{}{}", self.address, self.path)
+    }
+
+    /// A server's endpoint for HTTP and WebSocket on one port.
+    fn one_port<S: 'static>(
+        &self,
+        options: ConnectionConfig,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+    ) -> http::Web<S> {
+        let token = self.token.clone();
+        http::Web::new(options, make)
+            .rules(self.rules())
+            .health("/health", || async { true })
+            .authorize(move |context| {
+                let token = token.as_deref().unwrap_or_default();
+                let bearer = context.header("authorization").unwrap_or_default();
+                let offered = context.header("sec-websocket-protocol").unwrap_or_default();
+                let mut offered = offered.split(',').map(str::trim);
+                let is_offered = offered.any(|one| one.strip_prefix("token.") == Some(token));
+                match is_offered || bearer.strip_prefix("Bearer ") == Some(token) {
+                    true => Ok(()),
+                    false => Err(http::Refusal::unauthorized("Bearer")),
+                }
+            })
+    }
+
+    /// Who may come in.
+    fn rules(&self) -> http::WebRules {
+        let mut rules = http::WebRules::new();
+        rules.paths.push(self.path.clone());
+        rules.origins.clone_from(&self.origins);
+        rules.cors = (!self.origins.is_empty()).then(http::Cors::new);
+        if let (Some(_), Some(cors)) = (&self.token, &mut rules.cors) {
+            cors.headers.push("authorization".into());
+        }
+        rules
     }
 
     /// The host alone, as a certificate names it.

@@ -14,7 +14,7 @@ use crate::target::{Target, shown};
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--origin ORIGIN] [--extensions] [--layers] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--origin ORIGIN] [--token TOKEN] [--extensions] [--layers] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -120,6 +120,7 @@ struct Wanted {
     runtime: Runtime,
     limits: Vec<String>,
     origins: Vec<String>,
+    token: Option<String>,
     /// Files, for TLS.
     ca: Option<String>,
     cert: Option<String>,
@@ -143,6 +144,7 @@ impl Wanted {
             "--key" => self.key = Some(read_file_name(word, arguments)?),
             "--limit" => self.limits.push(read_limit(arguments.next())?),
             "--origin" => self.origins.push(read_origin(arguments.next())?),
+            "--token" => self.token = Some(read_token(arguments.next())?),
             "--runtime" => self.runtime = read_runtime(arguments.next())?,
             _ => return Ok(false),
         }
@@ -229,6 +231,7 @@ fn read_endpoint(
     }
     let mut target = Target::read(&words, is_client)?;
     target.let_in(std::mem::take(&mut wanted.origins))?;
+    target.ask_for(wanted.token.take())?;
     let mut config = wanted.preset.unwrap_or_else(dialect::of_contract);
     config.framing = target.framing();
     config.dialect.lenient_responses |= wanted.lenient;
@@ -271,6 +274,11 @@ fn read_limit(text: Option<String>) -> Result<String, Failure> {
 
 fn read_origin(text: Option<String>) -> Result<String, Failure> {
     text.ok_or(Failure::new("--origin needs an origin; see --help"))
+}
+
+fn read_token(text: Option<String>) -> Result<String, Failure> {
+    text.filter(|token| !token.is_empty())
+        .ok_or(Failure::new("--token needs a token; see --help"))
 }
 
 fn read_runtime(name: Option<String>) -> Result<Runtime, Failure> {
@@ -362,6 +370,8 @@ mod tests {
             "server tcp://h:1 --limit max_open_calls",
             "server https://h:1/",
             "server http://h:1/ --origin",
+            "server http://h:1/ --token",
+            "--token t server ws://h:1/",
             "--origin http://a server tcp://h:1",
             "server https://h:1/ --cert only",
             "client wss://h:1/ --ca /dev/null",

@@ -112,6 +112,7 @@ impl Transport {
             Self::Http | Self::Https | Self::Ws | Self::Wss => Place::Web(Web {
                 is_http: matches!(self, Self::Http | Self::Https),
                 is_tls: self.is_tls(),
+                token: None,
                 address,
                 path: PATH.to_owned(),
                 origins: Vec::new(),

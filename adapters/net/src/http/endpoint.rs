@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
+use antiphon::http::{Fields, HttpAnswer, Refusal, RequestHead, SessionUse, Verdict, is_result};
 #[cfg(feature = "websocket")]
 use antiphon::session::Handshake;
 use antiphon::session::Report;
@@ -25,15 +25,15 @@ use hyper::{Request, Response, StatusCode, Version};
 use super::body::{Carried, Carrier, WebBody};
 use super::options::HttpConfig;
 use super::phases::OnConnection;
-use super::web::{Door, Web, contained};
+use super::web::{Door, Sessions, Web, contained};
 use crate::server::Ending;
 #[cfg(feature = "websocket")]
 use crate::server::serve_until;
 #[cfg(feature = "websocket")]
 use antiphon_shell::drive_accepted;
 use antiphon_shell::{
-    ConnectionConfig, Context, Exchange, Io, Lost, Output, Service, SharedRuntime, Task, caught,
-    exchange_peer, until,
+    ConnectionConfig, Context, Exchange, Headers, Io, Lost, Output, ReplyHeaders, Service,
+    SharedRuntime, Task, caught, exchange_peer, until,
 };
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocketConfig;
@@ -88,8 +88,18 @@ struct Answered {
     /// The whole answer, or the head of one whose body is a stream.
     head: HttpAnswer,
     events: Option<WebBody>,
+    /// What handlers have added.
+    headers: Headers,
     /// What is known of the WebSocket that follows, if one does.
     opened: Option<Context>,
+}
+
+impl Answered {
+    fn response<B: From<Vec<u8>>>(self) -> (Response<B>, Option<WebBody>, Option<Context>) {
+        let mut response = response(self.head);
+        self.headers.append_to(response.headers_mut());
+        (response, self.events, self.opened)
+    }
 }
 
 impl From<HttpAnswer> for Answered {
@@ -97,6 +107,7 @@ impl From<HttpAnswer> for Answered {
         Self {
             head,
             events: None,
+            headers: Headers::new(),
             opened: None,
         }
     }
@@ -216,8 +227,8 @@ impl<S: Service> Endpoint<S> {
         };
         let (context, body) = (self.complete(&Context::new(), &parts), ready(body));
         let carrier = None::<OnConnection>;
-        let answered = self.answer_parts(context, &parts, 0, carrier, body);
-        response(answered.await.head)
+        let answered = self.answer_parts(context, &parts, 0, carrier, body).await;
+        answered.response().0
     }
 
     /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
@@ -249,21 +260,68 @@ impl<S: Service> Endpoint<S> {
                 Err(refused) => return Entry::Answer(refused),
             };
             context.subprotocol = subprotocol.map(Into::into);
-            return match door.authorize(context).await {
+            return match self.authorize(context).await {
                 Ok(()) => Entry::Upgrade(answer),
                 Err(refusal) => refused(refusal),
             };
         }
         let _ = can_upgrade;
+        // The end of a session.
+        let ends = head.method == "DELETE" && door.sessions.is_some();
         let too_large = match rules.judge(&connection.config, head) {
+            Verdict::Answer(answer) if ends && answer.status == 405 => None,
             Verdict::Answer(answer) => return Entry::Answer(answer),
             Verdict::TooLarge(bytes) => Some(bytes),
             Verdict::Serve => None,
         };
-        match door.authorize(context).await {
+        match self.authorize(context).await {
+            Ok(()) if ends => Entry::Answer(match self.session(context) {
+                Ok((sessions, id)) => {
+                    caught(|| sessions.end(id, context));
+                    rules.reply(head, None)
+                }
+                Err(refusal) => rules.refused(head, refusal),
+            }),
             Ok(()) => Entry::Message(too_large),
             Err(refusal) => refused(refusal),
         }
+    }
+
+    async fn authorize(&self, context: &mut Context) -> Result<(), Refusal> {
+        let timeout = self.options().rules.check_timeout;
+        let judged = self.shared.door.authorize(context, self.runtime(), timeout);
+        judged.await
+    }
+
+    /// The session of the request.
+    fn session<'a>(&'a self, context: &'a Context) -> Result<(&'a dyn Sessions, &'a str), Refusal> {
+        let sessions = self.shared.door.sessions.as_deref();
+        let named = sessions.zip(context.header("mcp-session-id"));
+        let (sessions, id) = named.ok_or_else(|| Refusal::new(400, "no session is named"))?;
+        match caught(|| sessions.is_open(id, context)) {
+            Some(true) => Ok((sessions, id)),
+            _ => Err(Refusal::new(404, "there is no such session")),
+        }
+    }
+
+    /// Checks what the headers say about a message. Returns whether it begins a session.
+    fn judge_message(
+        &self,
+        head: &RequestHead<'_>,
+        context: &Context,
+        body: &[u8],
+    ) -> Result<bool, HttpAnswer> {
+        let (rules, has_sessions) = (&self.options().rules, self.shared.door.sessions.is_some());
+        if rules.mcp.is_some() {
+            let headers: Vec<_> = context.headers.iter().collect();
+            rules.judge_message(head, &headers, body)?;
+        }
+        let needed = has_sessions.then(|| rules.session(head, body));
+        if needed == Some(SessionUse::Needed) {
+            let named = self.session(context);
+            named.map_err(|refusal| rules.refused(head, refusal))?;
+        }
+        Ok(needed == Some(SessionUse::Begins))
     }
 
     /// Passes the service a report that belongs to no exchange.
@@ -280,11 +338,20 @@ impl<S: Service> Endpoint<S> {
         body: Body<B>,
     ) -> Answered {
         let HttpConfig { connection, rules } = self.options();
-        let (input, is_whole) = match &body {
-            Body::Whole(body) => (Input::message(body.as_ref()), true),
-            Body::TooLarge(bytes) => (Input::oversize(*bytes), false),
+        let is_whole = matches!(body, Body::Whole(_));
+        let (input, judged) = match &body {
+            Body::Whole(body) => {
+                let body = body.as_ref();
+                let judged = self.judge_message(head, &context, body);
+                (Input::message(body), judged)
+            }
+            Body::TooLarge(bytes) => (Input::oversize(*bytes), Ok(false)),
             Body::Late => return rules.timed_out(head).into(),
             Body::Broken => return rules.broken(head).into(),
+        };
+        let begins_session = match judged {
+            Ok(begins) => begins,
+            Err(refused) => return refused.into(),
         };
         let SharedEndpoint { make, runtime, .. } = &*self.shared;
         let Some(service) = caught(|| make(&context)) else {
@@ -296,23 +363,31 @@ impl<S: Service> Endpoint<S> {
             false => &self.shared.exchange,
         };
         let peer = exchange_peer(options, context, runtime);
+        let replied = peer.clone();
         let exchange = Exchange::begin(peer, service, input, runtime.timer());
         drop(body);
         let mut carried = Carried::new(exchange, carrier, runtime, rules, streams);
-        let answer = match poll_fn(|cx| carried.poll_output(cx)).await {
-            Output::Reply(Ok(reply)) if is_whole => rules.reply(head, reply),
-            Output::Reply(Ok(reply)) => rules.too_large(head, reply),
-            Output::Reply(Err(Lost::NoCapacity)) => rules.no_capacity(head),
-            Output::Reply(Err(Lost::Unanswered)) => rules.unanswered(&connection.config, head),
-            first => {
-                return Answered {
-                    head: rules.stream(head),
-                    events: Some(WebBody::stream(carried, self, first)),
-                    opened: None,
-                };
+        let mut answered = match poll_fn(|cx| carried.poll_output(cx)).await {
+            Output::Reply(Ok(reply)) if is_whole => rules.reply(head, reply).into(),
+            Output::Reply(Ok(reply)) => rules.too_large(head, reply).into(),
+            Output::Reply(Err(Lost::NoCapacity)) => rules.no_capacity(head).into(),
+            Output::Reply(Err(Lost::Unanswered)) => {
+                rules.unanswered(&connection.config, head).into()
             }
+            first => Answered {
+                events: Some(WebBody::stream(carried, self, first)),
+                ..rules.stream(head).into()
+            },
         };
-        answer.into()
+        answered.headers = ReplyHeaders::take(&replied);
+        if let Some(sessions) = &self.shared.door.sessions
+            && begins_session
+            && (answered.events.is_some() || is_result(&answered.head.body))
+            && let Some(Some(id)) = caught(|| sessions.begin(replied.context()))
+        {
+            answered.headers.push("mcp-session-id", id.as_bytes());
+        }
+        answered
     }
 
     /// Adds to what the transport knows what a request and the program know.
@@ -348,12 +423,7 @@ impl<S: Service> Endpoint<S> {
             body.unwrap_or(Body::Late)
         };
         let answered = self.answer_parts(context, parts, lengths, Some(carrier), body);
-        let Answered {
-            head,
-            events,
-            opened,
-        } = answered.await;
-        let whole = response::<WebBody>(head);
+        let (whole, events, opened) = answered.await.response::<WebBody>();
         (whole.map(|whole| events.unwrap_or(whole)), opened)
     }
 

@@ -50,4 +50,4 @@ pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;
 pub use options::HttpConfig;
 pub use service::WebService;
-pub use web::Web;
+pub use web::{Sessions, Web};

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon::http::HeadScan;
+use antiphon::http::RequestScan;
 
 use super::body::Carrier;
 use super::io::{Watch, after};
@@ -51,8 +51,8 @@ struct PhaseState {
     /// Whether the server drains.
     is_draining: bool,
     end: EndOfInput,
-    /// Counts the `Content-Length` lines of a head, because hyper drops some of them.
-    scan: HeadScan,
+    /// Counts the `Content-Length` lines of each head, because hyper drops some of them.
+    scan: RequestScan,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +102,7 @@ impl Phases {
             is_reset: false,
             is_draining: false,
             end: EndOfInput::NotHidden,
-            scan: HeadScan::new(),
+            scan: RequestScan::new(),
         };
         let HttpConfig { connection, rules } = options;
         let timeouts = &connection.config.timeouts;
@@ -138,12 +138,12 @@ impl Phases {
         state.is_reset |= is_reset;
     }
 
-    /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in
-    /// it. Bytes of it that were read while the request before it was served are not counted.
+    /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in it. If its end
+    /// was not found where hyper has found it, these are too many, so that the request is refused.
     pub(super) fn serving(&self) -> u32 {
         let mut state = self.state.lock();
         state.phase = Phase::Serving;
-        std::mem::replace(&mut state.scan, HeadScan::new()).lengths()
+        state.scan.take_lengths().unwrap_or(u32::MAX)
     }
 
     /// Notes that the head of a stream of events has been made.
@@ -301,11 +301,8 @@ impl Watch for WatchedStream {
         // The next request may arrive before the last reply is written; it begins a head too.
         if matches!(state.phase, Phase::Waiting | Phase::Replying) {
             state.begin(Phase::Head, now);
-            state.scan = HeadScan::new();
         }
-        if state.phase == Phase::Head {
-            state.scan.take(&buf[..n]);
-        }
+        state.scan.take(&buf[..n]);
         Poll::Ready(Ok(n))
     }
 

@@ -13,19 +13,25 @@
 //! Up to `authorize` nothing but the head has been read, and no code of a service has run.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::mem::take;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use antiphon::http::{HttpAnswer, Refusal, RequestHead, WebRules};
 #[cfg(feature = "websocket")]
 use antiphon::websocket::WebSocketRules;
+use async_channel::{Receiver, bounded};
 use blocking::unblock;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, select};
 use hyper::http::request::Parts;
 
-use antiphon_shell::{ConnectionConfig, Context, block_on, caught, debug_fields};
+use antiphon_shell::{
+    ConnectionConfig, Context, SharedRuntime, block_on, caught, debug_fields, until,
+};
 
 /// One web endpoint, for [`TcpServer::start_web`](crate::TcpServer::start_web): a POST is a message, a GET may
 /// open a WebSocket, and pages for health and metrics are there, too.
@@ -61,6 +67,21 @@ pub struct Web<S> {
     make: Make<S>,
 }
 
+/// The sessions of the Model Context Protocol, up to its revision 2025-11-25: a store for [`Web::sessions`]. The
+/// endpoint reads and writes `Mcp-Session-Id`, and answers 400 if it is missing, and 404 if the session is unknown.
+/// Each function is called after the check of [`Web::authorize`], whose value is in the context. None may block.
+pub trait Sessions: Send + Sync + 'static {
+    /// Begins a session, when `initialize` was answered with a result. The id has to be visible ASCII, and not to be
+    /// guessed. Without an id, this client has no session.
+    fn begin(&self, context: &Context) -> Option<String>;
+
+    /// Whether there is such a session, and whether this client may use it.
+    fn is_open(&self, id: &str, context: &Context) -> bool;
+
+    /// Ends a session, because its client has asked for that by DELETE.
+    fn end(&self, id: &str, context: &Context);
+}
+
 /// Makes services.
 type Make<S> = Arc<dyn Fn(&Context) -> S + Send + Sync>;
 
@@ -69,6 +90,7 @@ type Make<S> = Arc<dyn Fn(&Context) -> S + Send + Sync>;
 pub(super) struct Door {
     authorize: Option<Arc<Authorize>>,
     context_from: Option<Arc<Complete>>,
+    pub(super) sessions: Option<Arc<dyn Sessions>>,
     pages: Vec<(String, Arc<Page>)>,
 }
 
@@ -122,7 +144,8 @@ impl<S> Web<S> {
     /// Has `check` decide who may come in, after the rules: before a WebSocket is opened, and before anything of a
     /// body is read, or asked for with `100 Continue`. Handlers get its value as an
     /// [`Extension`](crate::Extension), `make` and interceptors as [`Context::extension`]. Pages and preflights
-    /// are not checked. On tasks it must not block; on threads it runs on a thread of its own.
+    /// are not checked. On tasks it must not block; on threads it runs on a thread of its own. A check that takes
+    /// longer than the rules' [`check_timeout`](WebRules::check_timeout) lets nobody in: 503.
     #[must_use]
     pub fn authorize<T: Send + Sync + 'static>(
         self,
@@ -202,6 +225,13 @@ impl<S> Web<S> {
         self
     }
 
+    /// Has `sessions` decide which sessions of the Model Context Protocol there are, up to its revision 2025-11-25.
+    #[must_use]
+    pub fn sessions(mut self, sessions: impl Sessions) -> Self {
+        self.door.sessions = Some(Arc::new(sessions));
+        self
+    }
+
     /// What makes the services: for adapters whose services are of another kind.
     pub fn make(&self) -> impl Fn(&Context) -> S + Clone + Send + Sync + use<S> {
         let make = Arc::clone(&self.make);
@@ -214,7 +244,13 @@ impl<S> Web<S> {
         self.door.authorize = self.door.authorize.map(|check| -> Arc<Authorize> {
             Arc::new(move |context| {
                 let judged = check(context);
-                Box::pin(unblock(|| block_on(judged)))
+                // The thread is given back when nobody waits for the verdict any more.
+                let (waiting, gone) = bounded::<Infallible>(1);
+                let judged = unblock(move || block_on(until_gone(judged, gone)));
+                Box::pin(async {
+                    let _waiting = waiting;
+                    judged.await
+                })
             })
         });
         self
@@ -236,17 +272,32 @@ impl Door {
     }
 
     /// Asks the program whether the request may come in. If its check panics, it may not.
-    pub(super) async fn authorize(&self, context: &mut Context) -> Result<(), Refusal> {
+    pub(super) async fn authorize(
+        &self,
+        context: &mut Context,
+        runtime: &SharedRuntime,
+        timeout: Duration,
+    ) -> Result<(), Refusal> {
         let Some(authorize) = &self.authorize else {
             return Ok(());
         };
         let shared = Arc::new(take(context));
         let seen = Arc::clone(&shared);
-        let judged = contained(|| authorize(seen)).await;
+        let judged = contained(|| authorize(seen));
+        let judged = until(&**runtime, runtime.now() + timeout, judged).await;
+        let judged = judged.ok_or_else(|| Refusal::new(503, "the check takes too long"))?;
         let value = judged.unwrap_or_else(|| Err(Refusal::new(500, "the check has failed")))?;
         *context = Arc::unwrap_or_clone(shared);
         context.set_extension(value);
         Ok(())
+    }
+}
+
+/// Waits for a verdict as long as somebody else does.
+async fn until_gone(judged: BoxFuture<'static, Judged>, gone: Receiver<Infallible>) -> Judged {
+    match select(judged, pin!(gone.recv())).await {
+        Either::Left((judged, _)) => judged,
+        Either::Right(_) => Err(Refusal::new(503, "nobody waits for the check")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use antiphon::{ErrorObject, FromCall, Internal, OwnedError, OwnedId};
 
+use crate::context::Headers;
 use crate::peer::Peer;
 use crate::serve::cancellation::Cancellation;
 use crate::serve::request::Request;
@@ -40,5 +41,69 @@ impl<S, T: Clone + 'static> FromCall<Request, S> for Extension<T> {
         let left = request.attribute::<T>().cloned().map(Self);
         let missing = || format!("no interceptor has left a {}", std::any::type_name::<T>());
         left.ok_or_else(missing).internal()
+    }
+}
+
+/// The headers that the HTTP reply is to have, as an argument of a handler; interceptors and raw methods make it of a
+/// request. Those that are added after the head of a streamed reply was sent are dropped, and so are all of them
+/// where there is no HTTP reply.
+///
+/// ```
+/// use antiphon::OwnedError;
+/// use antiphon_shell::{ReplyHeaders, Router};
+/// let router = Router::new().method("login", [], |headers: ReplyHeaders| {
+///     headers.push("set-cookie", b"session=s3cret; HttpOnly");
+///     Ok::<_, OwnedError>("welcome")
+/// });
+/// # let _: Router = router;
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReplyHeaders(Peer);
+
+/// The headers in the attributes of an exchange.
+struct Replied(Headers);
+
+/// The headers that say where a reply ends and what its body is. They are not the program's.
+const OF_BODY: [&str; 6] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl ReplyHeaders {
+    /// The headers of the reply to a request; requests of one batch share them.
+    pub fn of(request: &Request) -> Self {
+        Self(request.peer())
+    }
+
+    /// Adds a header, as [`Headers::push`] does. What describes the connection or the body is not added.
+    pub fn push(&self, name: &str, value: &[u8]) {
+        if OF_BODY.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            return;
+        }
+        let mut attributes = self.0.session().attributes();
+        match attributes.get_mut::<Replied>() {
+            Some(Replied(headers)) => headers.push(name, value),
+            None => {
+                let mut headers = Headers::new();
+                headers.push(name, value);
+                attributes.insert(Replied(headers));
+            }
+        }
+    }
+
+    /// Takes the headers that handlers have added: for adapters.
+    pub fn take(peer: &Peer) -> Headers {
+        let replied = peer.session().attributes().remove::<Replied>();
+        replied.map(|Replied(headers)| headers).unwrap_or_default()
+    }
+}
+
+impl<S> FromCall<Request, S> for ReplyHeaders {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        Ok(Self::of(request))
     }
 }

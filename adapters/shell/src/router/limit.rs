@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use antiphon::address_key;
 use antiphon::service::{
     Bucket, CallEnd, Cx, Decision, Failure, Interceptor, KeyedBuckets, Prices, Reply, RoutedRequest,
 };
+use antiphon::{Instant, address_key};
 
 use crate::debug_fields;
 use crate::lock::Lock;
@@ -32,6 +32,49 @@ pub struct RateLimit {
 enum Limit {
     Buckets(Buckets),
     Keyed(Keyed),
+}
+
+/// The bucket of a call.
+enum Place {
+    Bucket(Arc<Lock<Bucket>>),
+    Key(String),
+}
+
+impl Limit {
+    /// The buckets by the address from which calls come.
+    fn per_address(full: Bucket) -> Self {
+        Self::per_key(full, |request| {
+            let address = request.responder.session().context().peer_addr?;
+            Some(address_key(address.ip()).to_string())
+        })
+    }
+
+    fn per_key(
+        full: Bucket,
+        key: impl Fn(&Request) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Keyed(Keyed {
+            buckets: Lock::new(KeyedBuckets::new(full)),
+            key: Box::new(key),
+        })
+    }
+
+    /// The bucket of a request; `None` if it has no key, and is not limited.
+    fn of(&self, request: &Request) -> Option<Place> {
+        match self {
+            Self::Buckets(buckets) => Some(Place::Bucket(buckets.of(request))),
+            Self::Keyed(Keyed { key, .. }) => key(request).map(Place::Key),
+        }
+    }
+
+    /// Changes a bucket that [`of`](Self::of) has returned.
+    fn with<T>(&self, place: &Place, now: Instant, run: impl FnOnce(&mut Bucket) -> T) -> T {
+        match (self, place) {
+            (Self::Keyed(keyed), Place::Key(key)) => run(keyed.buckets.lock().of(key, now)),
+            (_, Place::Bucket(bucket)) => run(&mut bucket.lock()),
+            (Self::Buckets(buckets), Place::Key(_)) => run(&mut buckets.full.clone()),
+        }
+    }
 }
 
 /// Buckets by the keys that a function returns.
@@ -68,10 +111,10 @@ impl RateLimit {
     /// address, or from the /64 network of an IPv6 one ([`address_key`]). Calls whose address is not known are not
     /// limited.
     pub fn per_address(rate: u32, burst: u32) -> Self {
-        Self::per_key(rate, burst, |request| {
-            let address = request.responder.session().context().peer_addr?;
-            Some(address_key(address.ip()).to_string())
-        })
+        let full = Bucket::per_second(rate.into(), burst.into());
+        Self {
+            limit: Limit::per_address(full),
+        }
     }
 
     /// Allows `rate` calls per second for each key, and bursts of `burst` calls after a pause: for each token of
@@ -92,23 +135,16 @@ impl RateLimit {
     ) -> Self {
         let full = Bucket::per_second(rate.into(), burst.into());
         Self {
-            limit: Limit::Keyed(Keyed {
-                buckets: Lock::new(KeyedBuckets::new(full)),
-                key: Box::new(key),
-            }),
+            limit: Limit::per_key(full, key),
         }
     }
 }
 
 impl Interceptor<Request> for RateLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
-        let passes = match &self.limit {
-            Limit::Buckets(buckets) => buckets.of(request).lock().take(cx.began()),
-            Limit::Keyed(Keyed { buckets, key }) => {
-                key(request).is_none_or(|key| buckets.lock().take(&key, cx.began()))
-            }
-        };
-        match passes {
+        let (place, now) = (self.limit.of(request), cx.began());
+        let passes = |place| self.limit.with(&place, now, |bucket| bucket.take(now));
+        match place.is_none_or(passes) {
             true => Decision::Continue,
             false => refusal(request),
         }
@@ -136,18 +172,19 @@ impl Interceptor<Request> for RateLimit {
 /// ```
 #[derive(Debug)]
 pub struct CostLimit {
-    buckets: Buckets,
+    /// Distinguishes this limit from others.
+    number: u64,
+    limit: Limit,
     prices: Prices,
 }
 
 impl CostLimit {
-    /// Lets the calls of all connections together cost `rate` units a second, and bursts of calls `burst`
-    /// units after a pause.
+    /// Lets the calls of all connections together cost `rate` units a second, and bursts of calls `burst` units
+    /// after a pause.
     pub fn per_server(rate: u64, burst: u64) -> Self {
-        Self {
-            buckets: Buckets::one(Bucket::per_second(rate, burst)),
-            prices: Prices::new(),
-        }
+        Self::of(Limit::Buckets(Buckets::one(Bucket::per_second(
+            rate, burst,
+        ))))
     }
 
     /// Lets the calls of each connection cost `rate` units a second, and bursts of calls `burst` units after
@@ -155,8 +192,31 @@ impl CostLimit {
     /// the connections, use [`per_server`](Self::per_server); the first call there is reported as
     /// [`Report::Failed`](antiphon::session::Report::Failed), and served.
     pub fn per_connection(rate: u64, burst: u64) -> Self {
+        Self::of(Limit::Buckets(Buckets::many(Bucket::per_second(
+            rate, burst,
+        ))))
+    }
+
+    /// Lets the calls from each address cost `rate` units a second, and bursts of calls `burst` units after a
+    /// pause. Addresses as in [`RateLimit::per_address`].
+    pub fn per_address(rate: u64, burst: u64) -> Self {
+        Self::of(Limit::per_address(Bucket::per_second(rate, burst)))
+    }
+
+    /// Lets the calls with each key cost `rate` units a second, and bursts of calls `burst` units after a pause.
+    /// Keys as in [`RateLimit::per_key`].
+    pub fn per_key(
+        rate: u64,
+        burst: u64,
+        key: impl Fn(&Request) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(Limit::per_key(Bucket::per_second(rate, burst), key))
+    }
+
+    fn of(limit: Limit) -> Self {
         Self {
-            buckets: Buckets::many(Bucket::per_second(rate, burst)),
+            number: next_number(),
+            limit,
             prices: Prices::new(),
         }
     }
@@ -184,28 +244,33 @@ impl CostLimit {
         let Some(Charged(all)) = cx.attributes().get() else {
             return;
         };
-        let mut own = all.iter().filter(|own| own.limit == self.buckets.number);
-        if let Some(own) = own.next() {
+        let own = all.iter().find(|(limit, _)| *limit == self.number);
+        if let Some((_, place)) = own {
             let sent = if request.is_notification() { 0 } else { bytes };
-            let cost = self.prices.of_answer(sent, duration);
-            own.bucket.lock().charge(request.now(), cost);
+            let (cost, now) = (self.prices.of_answer(sent, duration), request.now());
+            self.limit
+                .with(place, now, |bucket| bucket.charge(now, cost));
         }
     }
 }
 
 impl Interceptor<Request> for CostLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
-        let (bucket, now) = (self.buckets.of(request), request.now());
-        let mut units = bucket.lock();
-        if units.is_empty(now) {
+        let Some(place) = self.limit.of(request) else {
+            return Decision::Continue;
+        };
+        let (cost, now) = (self.prices.of_call(request.origin().bytes), request.now());
+        let is_charged = self.limit.with(&place, now, |bucket| {
+            let has_units = !bucket.is_empty(now);
+            if has_units {
+                bucket.charge(now, cost);
+            }
+            has_units
+        });
+        if !is_charged {
             return refusal(request);
         }
-        units.charge(now, self.prices.of_call(request.origin().bytes));
-        drop(units);
-        let own = Own {
-            limit: self.buckets.number,
-            bucket,
-        };
+        let own = (self.number, place);
         match cx.attributes_mut().get_mut() {
             Some(Charged(all)) => all.push(own),
             None => cx.attributes_mut().insert(Charged(vec![own])),
@@ -251,9 +316,15 @@ struct Own {
     bucket: Arc<Lock<Bucket>>,
 }
 
-/// The buckets to which a call is charged when it ends, one for each limit. They are stored with the call,
+/// The buckets to which a call is charged when it ends, by the numbers of their limits. They are stored with the call,
 /// because the code that answers may hold the lock of the connection's attributes.
-struct Charged(Vec<Own>);
+struct Charged(Vec<(u64, Place)>);
+
+/// A number that no other limit has.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 impl Buckets {
     fn one(full: Bucket) -> Self {
@@ -264,9 +335,8 @@ impl Buckets {
     }
 
     fn many(full: Bucket) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: next_number(),
             full,
             shared: None,
             is_reported: AtomicBool::new(false),

@@ -25,7 +25,7 @@ mod streams;
 use antiphon::service::Routes;
 
 pub use context::RequestContext;
-pub use extract::Extension;
+pub use extract::{Extension, ReplyHeaders};
 pub use flows::FlowRoutes;
 pub use limit::{CostLimit, RateLimit};
 pub use shell::{OnThreads, Tasks};

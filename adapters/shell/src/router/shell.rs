@@ -46,7 +46,13 @@ impl<const WAITS: bool> Adapter for On<WAITS> {
     }
 
     fn attributes(peer: &Peer) -> impl DerefMut<Target = Attributes> {
-        peer.session().attributes()
+        let session = peer.session();
+        let shared = session.context().limits();
+        shared.unwrap_or_else(|| session.attributes())
+    }
+
+    fn shares_connection(peer: &Peer) -> bool {
+        peer.session().options().config.exchange && peer.context().shares_limits()
     }
 
     fn of_notification(notification: Notification) -> Request {

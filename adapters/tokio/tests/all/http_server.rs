@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Echo, Raw, Served, call, post};
-use antiphon::{Config, http::WebRules};
+use antiphon::{Config, McpRevision, http::WebRules};
 use antiphon_tokio::http::{Cors, HttpConfig, endpoint};
 use antiphon_tokio::{Answer, ConnectionConfig, OwnedError, Peer, Service};
 use hyper::body::Bytes;
@@ -154,7 +154,7 @@ async fn an_exchange_knows_nothing_of_the_one_before_it() {
 // HTP-02
 #[tokio::test(start_paused = true)]
 async fn statuses_follow_the_rules() {
-    let served = serve(options().with_rules(WebRules::mcp()));
+    let served = serve(options().with_rules(WebRules::mcp(McpRevision::V2025_11_25)));
     let reply = served
         .connect(4096)
         .post(r#"{"jsonrpc":"2.0","method":"log"}"#)

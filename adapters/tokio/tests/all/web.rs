@@ -1,16 +1,17 @@
 //! A web endpoint: who is let in, what handlers know of that, and what is left when a client has gone.
 #![cfg(all(feature = "http", feature = "websocket"))]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Echo, Served, call, post};
-use antiphon::Config;
-use antiphon_tokio::http::{Endpoint, Refusal, Web};
+use antiphon::{Config, McpRevision};
+use antiphon_tokio::http::{Endpoint, Refusal, Sessions, Web, WebRules};
+use antiphon_tokio::service::Interceptor;
 use antiphon_tokio::{
-    ClientConfig, Context, Extension, OwnedError, Peer, Router, Service, TcpServer, connect,
-    current,
+    ClientConfig, Context, CostLimit, Extension, OwnedError, Peer, RateLimit, ReplyHeaders,
+    Request, Router, Service, TcpServer, connect, current,
 };
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, timeout};
@@ -163,4 +164,299 @@ async fn a_thousand_upgrades_at_once_leave_nothing_behind() {
     timeout(Duration::from_secs(60), ended)
         .await
         .expect("all end");
+}
+
+/// Counts the connections that begin and that end, by their numbers.
+#[derive(Clone, Debug, Default)]
+struct Connections(Arc<Mutex<(Vec<u32>, Vec<u32>)>>);
+
+impl Interceptor<Request> for Connections {
+    fn opened(&self, connection: u32) {
+        self.0.lock().unwrap().0.push(connection);
+    }
+
+    fn closed(&self, connection: u32) {
+        self.0.lock().unwrap().1.push(connection);
+    }
+}
+
+impl Connections {
+    /// How many have begun and ended.
+    fn counts(&self) -> (usize, usize) {
+        let all = self.0.lock().unwrap();
+        (all.0.len(), all.1.len())
+    }
+
+    async fn reaches(&self, wanted: (usize, usize)) {
+        let reached = async {
+            while self.counts() != wanted {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let reached = timeout(Duration::from_secs(60), reached).await;
+        assert!(reached.is_ok(), "{:?}, not {wanted:?}", self.counts());
+    }
+}
+
+fn adding() -> Router {
+    Router::new().method("n", [], || Ok::<_, OwnedError>(1))
+}
+
+// web.md §2
+// USE-42 OBS-03
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_counted_once_whatever_goes_over_it() {
+    let seen = Connections::default();
+    let router = adding().intercept(seen.clone());
+    let served = served(Web::new(Config::new(), router.into_make_service()));
+    let (mut one, mut other) = (served.connect(4096), served.connect(4096));
+    assert_eq!(seen.counts(), (0, 0));
+    for _ in 0..3 {
+        assert_eq!(one.post(&call("n", 1)).await.status, 200);
+        assert_eq!(seen.counts(), (1, 0));
+    }
+    assert_eq!(other.post(&call("n", 1)).await.status, 200);
+    assert_eq!(seen.counts(), (2, 0));
+    // A WebSocket on it is the connection that it was.
+    other.send(format!("{UPGRADE}\r\n")).await.unwrap();
+    assert_eq!(other.reply().await.unwrap().status, 101);
+    assert_eq!(seen.counts(), (2, 0));
+    drop(one);
+    seen.reaches((2, 1)).await;
+    drop(other);
+    seen.reaches((2, 2)).await;
+    let all = seen.0.lock().unwrap().clone();
+    assert_ne!(all.0[0], all.0[1]);
+    assert_eq!(all.0, all.1);
+    // One that only opens a WebSocket is counted, too.
+    let mut raw = served.connect(4096);
+    raw.send(format!("{UPGRADE}\r\n")).await.unwrap();
+    assert_eq!(raw.reply().await.unwrap().status, 101);
+    seen.reaches((3, 2)).await;
+    drop(raw);
+    seen.reaches((3, 3)).await;
+}
+
+const LIMITED: &str = "Rate limit exceeded";
+
+// web.md §2
+// USE-42 SEC-09 SEC-10
+#[tokio::test(start_paused = true)]
+async fn rates_and_budgets_of_a_key_hold_over_http_and_websocket() {
+    let user = |request: &Request| request.attribute().map(|User(name)| name.clone());
+    let mut prices = antiphon_tokio::service::Prices::new();
+    (
+        prices.per_byte_in,
+        prices.per_byte_out,
+        prices.per_millisecond,
+    ) = (0, 1, 0);
+    for router in [
+        adding().intercept(RateLimit::per_key(1, 2, user)),
+        // The answer `1` has one byte.
+        adding().intercept(CostLimit::per_key(1, 2, user).with_prices(prices)),
+    ] {
+        let web = Web::new(Config::new(), router.into_make_service()).authorize(check);
+        let served = served(web);
+        let ask = async |name: &str| {
+            let mut raw = served.connect(4096);
+            let token = format!("authorization: Bearer {name}\r\n");
+            raw.send(post("/", &token, &call("n", 1))).await.unwrap();
+            raw.reply().await.unwrap().body
+        };
+        for _ in 0..2 {
+            assert!(ask("Ada").await.contains("\"result\":1"));
+        }
+        assert!(ask("Ada").await.contains(LIMITED));
+        assert!(ask("Bob").await.contains("\"result\":1"));
+        tokio::time::sleep(Duration::from_millis(1001)).await;
+        assert!(ask("Ada").await.contains("\"result\":1"));
+        assert!(ask("Ada").await.contains(LIMITED));
+    }
+}
+
+// USE-42
+#[tokio::test]
+async fn a_budget_of_an_address_holds_for_all_its_connections() {
+    let mut prices = antiphon_tokio::service::Prices::new();
+    (
+        prices.per_byte_in,
+        prices.per_byte_out,
+        prices.per_millisecond,
+    ) = (0, 1, 0);
+    let limit = CostLimit::per_address(1, 2).with_prices(prices);
+    let web = Web::new(Config::new(), adding().intercept(limit).into_make_service());
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let at = server.local_addr();
+    let running = server.start_web(web);
+    let mut seen = Vec::new();
+    for scheme in ["http", "ws", "http"] {
+        let client = connect(&format!("{scheme}://{at}/"), Config::new(), ())
+            .await
+            .unwrap();
+        seen.push(client.call::<u8>("n", ()).await.is_ok());
+    }
+    assert_eq!(seen, [true, true, false]);
+    running.stop();
+}
+
+// web.md §2
+// USE-13
+#[tokio::test(start_paused = true)]
+async fn a_check_that_hangs_is_answered_503_in_time() {
+    for (rules, wanted) in [(10, 10), (2, 2)] {
+        let (gone, mut went) = unbounded_channel();
+        let mut limits = WebRules::new();
+        limits.check_timeout = Duration::from_secs(rules);
+        let web = Web::new(Config::new(), |_| Echo::new().0)
+            .rules(limits)
+            .authorize_async(move |_| {
+                let gone = Gone(gone.clone());
+                async move {
+                    let _gone = gone;
+                    std::future::pending::<Result<(), Refusal>>().await
+                }
+            });
+        let served = served(web);
+        for request in [post("/", "", &call("echo", 1)), format!("{UPGRADE}\r\n")] {
+            let (mut raw, begun) = (served.connect(4096), Instant::now());
+            raw.send(&request).await.unwrap();
+            let reply = timeout(HOUR, raw.reply()).await.expect("in time").unwrap();
+            assert_eq!(
+                (reply.status, &*reply.body),
+                (503, "the check takes too long\n")
+            );
+            assert_eq!(begun.elapsed().as_secs(), wanted);
+            went.try_recv().expect("its future is dropped");
+        }
+    }
+}
+
+// web.md §2
+// USE-13
+#[tokio::test(start_paused = true)]
+async fn handlers_add_headers_to_their_reply() {
+    let router = Router::new()
+        .method("login", [], |headers: ReplyHeaders| {
+            headers.push("Set-Cookie", b"a=1; HttpOnly");
+            headers.push("Set-Cookie", b"b=2\r\nevil: 1");
+            headers.push("Content-Length", b"7");
+            headers.push("transfer-encoding", b"chunked");
+            Ok::<_, OwnedError>(1)
+        })
+        .method("n", [], || Ok::<_, OwnedError>(2));
+    let served = served(Web::new(Config::new(), router.into_make_service()));
+    let mut raw = served.connect(4096);
+    let reply = raw.post(&call("login", 1)).await;
+    let cookies: Vec<_> = reply
+        .head
+        .lines()
+        .filter(|line| line.to_lowercase().starts_with("set-cookie:"))
+        .collect();
+    assert_eq!(
+        cookies,
+        ["set-cookie: a=1; HttpOnly", "set-cookie: b=2??evil: 1"]
+    );
+    assert_eq!(reply.body, r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+    assert_eq!(raw.post(&call("n", 1)).await.header("set-cookie"), None);
+    // Both calls of a batch have one reply.
+    let both = format!("[{},{}]", call("n", 1), call("login", 2));
+    assert!(raw.post(&both).await.header("set-cookie").is_some());
+}
+
+/// Sessions `one`, … of clients by the name in their token.
+#[derive(Default)]
+struct Store(Mutex<Vec<(String, String)>>);
+
+impl Store {
+    fn key(id: &str, context: &Context) -> (String, String) {
+        let User(name) = context.extension().expect("the check has let them in");
+        (id.into(), name.clone())
+    }
+}
+
+impl Sessions for Store {
+    fn begin(&self, context: &Context) -> Option<String> {
+        let mut all = self.0.lock().unwrap();
+        let id = format!("s-{}", all.len());
+        all.push(Self::key(&id, context));
+        Some(id)
+    }
+
+    fn is_open(&self, id: &str, context: &Context) -> bool {
+        self.0.lock().unwrap().contains(&Self::key(id, context))
+    }
+
+    fn end(&self, id: &str, context: &Context) {
+        self.0
+            .lock()
+            .unwrap()
+            .retain(|known| *known != Self::key(id, context));
+    }
+}
+
+// web.md §3
+// HTP-01 USE-12
+#[tokio::test(start_paused = true)]
+async fn sessions_of_mcp_begin_with_initialize_and_end_with_delete() {
+    let router = adding().method("initialize", [], || Ok::<_, OwnedError>("hello"));
+    let revision = McpRevision::V2025_11_25;
+    let web = Web::new(Config::mcp(revision), router.into_make_service())
+        .rules(WebRules::mcp(revision))
+        .authorize(check)
+        .sessions(Store::default());
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    let mut ask = async |name: &str, session: &str, method: &str| {
+        let mut lines = format!("authorization: Bearer {name}\r\n");
+        if !session.is_empty() {
+            lines += &format!("mcp-session-id: {session}\r\n");
+        }
+        let request = match method {
+            "DELETE" => format!("DELETE / HTTP/1.1\r\nhost: x\r\n{lines}\r\n"),
+            _ => post("/", &lines, &call(method, 1)),
+        };
+        raw.send(request).await.unwrap();
+        let reply = raw.reply().await.unwrap();
+        let session = reply.header("mcp-session-id").map(String::from);
+        (reply.status, session)
+    };
+    assert_eq!(ask("Ada", "", "n").await, (400, None));
+    assert_eq!(
+        ask("Ada", "", "initialize").await,
+        (200, Some("s-0".into()))
+    );
+    assert_eq!(ask("Ada", "s-0", "n").await, (200, None));
+    assert_eq!(ask("Ada", "s-1", "n").await, (404, None));
+    // It is of one client.
+    assert_eq!(ask("Bob", "s-0", "n").await, (404, None));
+    assert_eq!(ask("Bob", "s-0", "DELETE").await, (404, None));
+    assert_eq!(ask("Ada", "", "DELETE").await, (400, None));
+    assert_eq!(ask("Ada", "s-0", "DELETE").await, (202, None));
+    assert_eq!(ask("Ada", "s-0", "n").await, (404, None));
+}
+
+// web.md §3
+// HTP-01
+#[tokio::test(start_paused = true)]
+async fn a_server_of_2026_07_28_refuses_headers_that_do_not_repeat_the_message() {
+    let revision = McpRevision::V2026_07_28;
+    let web = Web::new(Config::mcp(revision), adding().into_make_service())
+        .rules(WebRules::mcp(revision));
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    let version = "mcp-protocol-version: 2026-07-28\r\n";
+    for (method, asked, status, code) in [
+        ("n", "n", 200, "\"result\":1"),
+        ("n", "m", 400, "-32020"),
+        ("m", "m", 404, "-32601"),
+    ] {
+        let lines = format!("{version}Mcp-Method: {method}\r\n");
+        raw.send(post("/", &lines, &call(asked, 1))).await.unwrap();
+        let reply = raw.reply().await.unwrap();
+        assert_eq!(reply.status, status, "{reply:?}");
+        assert!(reply.body.contains(code), "{reply:?}");
+    }
+    let twice = format!("{version}mcp-method: n\r\nmcp-method: n\r\n");
+    raw.send(post("/", &twice, &call("n", 1))).await.unwrap();
+    assert_eq!(raw.reply().await.unwrap().status, 400);
 }

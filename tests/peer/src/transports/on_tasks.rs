@@ -55,6 +55,10 @@ macro_rules! transports {
                     server = server.with_secure(tls::Acceptor::new(tls.server()?));
                 }
                 let address = server.local_addr().to_string();
+                if web.is_http && web.token.is_some() {
+                    let one = web.one_port(options, move |_| service.clone());
+                    return Ok((address, server.start_web(one)));
+                }
                 if web.is_http {
                     let mut options = HttpConfig::from(options);
                     options.rules.paths.push(web.path.clone());

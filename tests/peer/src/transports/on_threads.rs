@@ -46,6 +46,10 @@ fn listen_web(
         server = server.with_tls(tls.server()?);
     }
     let address = server.local_addr()?.to_string();
+    if web.is_http && web.token.is_some() {
+        let running = server.start_web(web.one_port(options, move |_| service.clone()))?;
+        return Ok((address, Running::Threads(running)));
+    }
     if web.is_http {
         let mut options = HttpConfig::from(options);
         options.rules.paths.push(web.path.clone());

@@ -9,6 +9,7 @@ mod extensions;
 mod failures;
 mod handlers;
 mod handles;
+mod hard_door;
 mod headers;
 mod http_client;
 mod http_replies;
