@@ -286,7 +286,7 @@ pub enum ReplyError {
     },
     /// The status is a success, but the body is no answer.
     NoAnswer(BrokenReply),
-    /// The body is larger than `max_message_bytes`.
+    /// The body, or an event of it, is larger than `max_message_bytes`.
     TooLarge {
         /// The limit, in bytes.
         max_bytes: usize,

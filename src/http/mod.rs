@@ -14,6 +14,7 @@ mod exchange;
 mod fields;
 mod opening;
 mod serverless;
+mod sse_reader;
 mod statuses;
 #[cfg(test)]
 mod tests;
@@ -24,5 +25,6 @@ pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redir
 pub use fields::{Fields, HeadScan, RequestHead, Upgrade};
 pub use opening::{Opening, opening};
 pub use serverless::handle;
+pub use sse_reader::{SseEvent, SseReader};
 pub use statuses::{StatusScope, Statuses};
 pub use web::{Cors, MEDIA_TYPE, Verdict, WebRules};
