@@ -11,6 +11,7 @@ mod flows;
 mod handlers;
 mod health;
 mod http_client;
+mod http_events;
 mod http_examples;
 mod http_server;
 mod inbox;
