@@ -197,8 +197,9 @@ impl ClientConfig {
     }
 
     /// Sets which calls are sent again, and after how long. Over one connection: calls whose error has one
-    /// of its [`codes`](Retry::codes). Over HTTP, too: calls of which no byte was sent, and
-    /// [idempotent](crate::Call::idempotent) calls that were lost; but not after a fault that lasts, such as
+    /// of its [`codes`](Retry::codes). Over HTTP, too: calls of which no byte was sent; calls whose reply has
+    /// status 429, or one of its [`statuses`](Retry::statuses); and [idempotent](crate::Call::idempotent) calls
+    /// that were lost, or whose reply has status 503. They wait for as long as a `Retry-After` says. But not after a fault that lasts, such as
     /// a name that does not exist. So does `reconnect`, by default with [`Retry::new`]. Notifications and
     /// batches are not sent again.
     #[must_use]

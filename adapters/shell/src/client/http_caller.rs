@@ -16,6 +16,7 @@ use crate::client::config::{ClientConfig, OnReply};
 use crate::client::listening::Listening;
 use crate::context::Headers;
 use crate::http::error::HttpError;
+use crate::http::reply::Advice;
 use crate::http::request::{HttpRequest, HttpResponse};
 use crate::http::url::HttpUrl;
 use crate::lock::Lock;
@@ -43,6 +44,8 @@ pub(crate) struct Started {
     pub(crate) request: HttpRequest,
     /// `None` after the reply was read. A call of a batch has its name in the batch as its tag.
     exchange: Option<Box<ClientExchange<Option<CallId>>>>,
+    /// Gets what the reply says about sending the call again.
+    pub(crate) advice: Option<Arc<Lock<Advice>>>,
     /// The call, if its events are read; `exchange` then only says what a reply is that is no stream of events.
     listening: Option<Listening>,
     redirects: u32,
@@ -109,6 +112,9 @@ impl Started {
         &mut self,
         response: HttpResponse,
     ) -> Result<Option<Collector>, HttpError> {
+        if let Some(advice) = &self.advice {
+            *advice.lock() = Advice::of(response.status, &response.headers);
+        }
         if let Some(on_reply) = &self.on_reply {
             on_reply(&response.head());
         }
@@ -322,6 +328,7 @@ impl HttpCaller {
             on_reply: self.on_reply.clone(),
             request,
             exchange: Some(exchange),
+            advice: None,
             listening: None,
             redirects: 0,
         };

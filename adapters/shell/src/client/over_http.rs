@@ -87,14 +87,16 @@ impl OverHttp {
         }
         let (caller, timeout) = (&self.caller, call.timeout);
         if call.events.is_some() {
-            let headers = mem::take(&mut call.headers);
+            let (headers, advice) = (mem::take(&mut call.headers), call.advice.take());
             let mut started = caller.listen(call, &self.runtime).await?;
+            started.advice = advice;
             started.add_headers(&headers);
             self.exchange(&mut started, timeout).await?;
             return started.end().await;
         }
         let params = call.params?;
         let (id, mut started) = caller.call(call.id.as_ref(), &call.method, params.all())?;
+        started.advice = call.advice;
         started.add_headers(&call.headers);
         let mut outcomes = self.exchange(&mut started, timeout).await?;
         // The request had only this call. Without an outcome the reply has not answered it.

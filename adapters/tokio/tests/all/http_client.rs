@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 #[path = "../../../shell/src/tests/http_mock.rs"]
-mod http_mock;
+pub(crate) mod http_mock;
 use http_mock::HttpMock;
 
 pub(crate) const URL: &str = "http://test/rpc";

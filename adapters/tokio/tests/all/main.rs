@@ -13,6 +13,7 @@ mod health;
 mod http_client;
 mod http_events;
 mod http_examples;
+mod http_retries;
 mod http_server;
 mod inbox;
 mod interceptors;
