@@ -313,6 +313,7 @@ impl<C: Exchange> Leased<C> {
         let has_events = text(CONTENT_TYPE).is_some_and(SseReader::is_named_by);
         let (response, mut incoming) = begin(response);
         if has_events {
+            let runtime = self.stages.runtime.clone();
             // The connection can be used again if the whole body was read, and ends if this is dropped before.
             let pieces = stream::poll_fn(move |cx| {
                 let (leased, frame) = (&self, ready!(Pin::new(&mut incoming).poll_frame(cx)));
@@ -323,7 +324,7 @@ impl<C: Exchange> Leased<C> {
                 let data = |frame: hyper::body::Frame<Bytes>| frame.into_data().unwrap_or_default();
                 Poll::Ready(frame.map(|frame| frame.map(data)))
             });
-            return Ok(Some(response.with_pieces(pieces)));
+            return Ok(Some(response.with_pieces(pieces).drained_on(&runtime)));
         }
         let response = read(response, incoming, max_bytes).await?;
         if !closes {

@@ -19,9 +19,13 @@ use super::reply::HttpReply;
 use super::url::HttpUrl;
 use crate::context::Headers;
 use crate::debug_fields;
+use crate::runtime::{SharedRuntime, until};
 
 /// How much a blocking reader is asked for at a time.
 const MAX_PIECE_BYTES: usize = 8 << 10;
+
+/// How long the end of a body is awaited after the answer.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many turns of the task the end of a body may take that has come with an answer.
 const MAX_TURNS: usize = 8;
@@ -98,6 +102,9 @@ pub struct HttpResponse {
     /// The body; empty if there is none. What comes later is in the pieces.
     pub body: Vec<u8>,
     pieces: Pieces,
+    /// Whether taking a piece blocks the thread.
+    blocks: bool,
+    drained_on: Option<SharedRuntime>,
 }
 
 /// The part of a body that is still to come.
@@ -115,6 +122,8 @@ impl HttpResponse {
             headers: Headers::new(),
             body: body.into(),
             pieces: Pieces::default(),
+            blocks: false,
+            drained_on: None,
         }
     }
 
@@ -148,7 +157,18 @@ impl HttpResponse {
             read.map(|_| Some(piece).filter(|piece| !piece.is_empty()))
                 .transpose()
         };
-        self.with_pieces(stream::iter(std::iter::from_fn(read)))
+        let blocks = true;
+        let pieces = stream::iter(std::iter::from_fn(read));
+        let response = self.with_pieces(pieces);
+        Self { blocks, ..response }
+    }
+
+    /// Has `runtime` read the end of a body in pieces, if it comes within a second after the answer, so that an
+    /// adapter can use the connection again.
+    #[must_use]
+    pub fn drained_on(mut self, runtime: &SharedRuntime) -> Self {
+        self.drained_on = Some(runtime.clone());
+        self
     }
 
     /// Waits for the next piece of the body; `None` after the last one.
@@ -160,22 +180,31 @@ impl HttpResponse {
         piece.transpose().map_err(HttpError::Lost)
     }
 
-    /// Takes the end of the body, if it has come with the answer: then the connection can be used again. What
-    /// reads the connection may have to run before.
+    /// Takes the end of the body, of which nothing more is needed: then the connection can be used again. What
+    /// reads the connection may have to run before. If the end has not come by then, it is awaited apart.
     pub(crate) async fn take_end(mut self) {
         let mut turns = MAX_TURNS;
-        let taken = poll_fn(|cx| {
+        let has_ended = poll_fn(|cx| {
             turns -= 1;
             let Some(pieces) = self.pieces.0.as_mut().filter(|_| turns > 0) else {
-                return Poll::Ready(());
+                return Poll::Ready(false);
             };
             if let Poll::Ready(None | Some(Err(_))) = pieces.as_mut().poll_next(cx) {
-                return Poll::Ready(());
+                return Poll::Ready(true);
             }
             cx.waker().wake_by_ref();
             Poll::Pending
         });
-        taken.await;
+        if self.blocks || has_ended.await {
+            return;
+        }
+        if let Some(runtime) = self.drained_on.take() {
+            let on = runtime.clone();
+            on.spawn(Box::pin(async move {
+                let rest = self.collect(MAX_PIECE_BYTES);
+                let _ = until(&*runtime, runtime.now() + END_TIMEOUT, rest).await;
+            }));
+        }
     }
 
     /// Reads the body to its end.

@@ -111,16 +111,21 @@ async fn progress_comes_before_the_answer_of_one_reply() {
     assert_eq!(steps.recv().await, Some(4));
     assert_eq!(steps.recv().await, None);
     // The body has ended, so the connection is used again, for a call whose events are not read.
-    let calling = tokio::spawn(async move { client.call::<u32>("add", &[1]).await });
+    let other = client.clone();
+    let calling = tokio::spawn(async move { other.call::<u32>("add", &[1]).await });
     let asked = request(&mut server).await;
     assert!(asked.body.contains(r#""id":2"#), "{}", asked.body);
     let answered = HEAD.to_owned() + &event(ping) + &event(&result(2)) + END;
     for byte in answered.as_bytes() {
-        // After the answer the client reads no more.
-        let _ = server.send([*byte]).await;
+        server.send([*byte]).await.unwrap();
         tokio::task::yield_now().await;
     }
     assert_eq!(calling.await.unwrap().unwrap(), 2);
+    // The end of the body came after the answer, and the connection is used again all the same.
+    let calling = tokio::spawn(async move { client.call::<u32>("add", &[1]).await });
+    request(&mut server).await;
+    server.send(response(200, "", &result(3))).await.unwrap();
+    assert_eq!(calling.await.unwrap().unwrap(), 3);
     assert!(accepted.try_recv().is_err(), "one connection is enough");
 }
 

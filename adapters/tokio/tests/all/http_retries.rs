@@ -41,13 +41,19 @@ async fn call(
 ) -> (String, usize, u128) {
     let (begun, before) = (Instant::now(), mock.sent().len());
     mock.reply(200, &result(u32::try_from(before).unwrap() + 2));
-    let call = client.call::<u32>("pay", ()).timeout(Duration::from_secs(100));
+    let call = client
+        .call::<u32>("pay", ())
+        .timeout(Duration::from_secs(100));
     let ended = match is_idempotent {
         true => call.idempotent().await,
         false => call.await,
     };
     let ended = ended.map_or_else(|error| error.to_string(), |_| "ok".to_owned());
-    (ended, mock.sent().len() - before, begun.elapsed().as_millis())
+    (
+        ended,
+        mock.sent().len() - before,
+        begun.elapsed().as_millis(),
+    )
 }
 
 // HTP-07 CON-06
@@ -58,7 +64,14 @@ async fn a_refused_call_is_sent_again_when_the_server_says() {
     for (status, headers, body, is_idempotent, sent, took) in [
         (429, &[][..], "slow down", false, 2, 100),
         (429, &[("retry-after", "7")], "slow down", false, 2, 7000),
-        (429, &[("Retry-After", later), ("Date", date)], "", false, 2, 3000),
+        (
+            429,
+            &[("Retry-After", later), ("Date", date)],
+            "",
+            false,
+            2,
+            3000,
+        ),
         // Sooner than it would have been sent anyway.
         (429, &[("retry-after", "0")], "", false, 2, 100),
         // With an answer, too: the status says that the call was not run.
@@ -69,7 +82,14 @@ async fn a_refused_call_is_sent_again_when_the_server_says() {
         (503, &[], "", true, 2, 100),
         // It asks for too much: more than 60 s, or than the call has.
         (429, &[("retry-after", "61")], "", false, 1, 0),
-        (429, &[("retry-after", "99999999999999999999")], "", true, 1, 0),
+        (
+            429,
+            &[("retry-after", "99999999999999999999")],
+            "",
+            true,
+            1,
+            0,
+        ),
         // Other failures may come after the call was run.
         (500, &[("retry-after", "1")], "", true, 1, 0),
         (502, &[("retry-after", "1")], "", true, 1, 0),
@@ -99,7 +119,11 @@ async fn statuses_and_codes_that_mean_a_call_was_not_run_are_data() {
     for code in Retry::ETHEREUM_LIMITS {
         let client = client(|retry| *retry = retry.clone().when_code(&Retry::ETHEREUM_LIMITS));
         reply(&client.1, 200, &[("retry-after", "2")], &error(code, 1));
-        assert_eq!(call(&client, false).await, ("ok".to_owned(), 2, 2000), "{code}");
+        assert_eq!(
+            call(&client, false).await,
+            ("ok".to_owned(), 2, 2000),
+            "{code}"
+        );
     }
     let client = client(|retry| retry.statuses.push(503));
     reply(&client.1, 503, &[], "");
