@@ -34,7 +34,7 @@ use crate::runtime::SharedRuntime;
 #[non_exhaustive]
 pub struct ClientConfig {
     /// The protocol, and the limits of each connection. Over HTTP the protocol's `max_message_bytes` is
-    /// also the size of the largest reply that is read, and its `write_timeout` the longest time in which
+    /// also the size of the largest reply that is read, or of the largest event of one, and its `write_timeout` the longest time in which
     /// the server may take nothing of a request; of the limits only `call_timeout` and `retry` are used.
     pub connection: ConnectionConfig,
     /// How long one attempt to connect may take, with the handshakes of TLS and WebSocket. Default 10 s.

@@ -64,7 +64,9 @@ fn run() -> Result<String, Box<dyn Error>> {
         let id = reply.headers.get("mcp-session-id").map(str::to_owned);
         *seen.lock().expect("nobody panics under it") = id;
     }))?;
-    let _: OwnedJson = hello.call("initialize", Json::parse_str(INITIALIZE)?).wait()?;
+    let _: OwnedJson = hello
+        .call("initialize", Json::parse_str(INITIALIZE)?)
+        .wait()?;
     let mut options = options().with_header("mcp-protocol-version", "2025-11-25");
     options.max_http_connections = 1;
     if let Some(id) = session.lock().expect("nobody panics under it").take() {
