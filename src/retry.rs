@@ -113,6 +113,15 @@ pub struct Retry {
     /// Error codes after which a call is sent again, even if it is not idempotent: they must mean
     /// that it was not run. Default none.
     pub codes: Vec<i64>,
+    /// Statuses of HTTP, besides 429 (Too Many Requests), after which a call is sent again, even if it is not
+    /// idempotent: they must mean that it was not run. Default none. A 503 does not mean that, because a proxy
+    /// may send it for a server that was lost while it ran the call: after it only idempotent calls are sent
+    /// again.
+    pub statuses: Vec<u16>,
+    /// The longest time that a server may ask for by `Retry-After`. A call is not sent earlier than the server
+    /// asks; if it asks for more, or for more than the call's timeout leaves, the call fails at once. Default
+    /// 60 s.
+    pub max_retry_after: Duration,
     /// The first delay. A client that reconnects sends a call whose connection was lost again
     /// without a delay, as soon as there is another connection. Default 100 ms.
     pub initial_delay: Duration,
@@ -134,6 +143,8 @@ impl Retry {
         Self {
             max_resends: DEFAULT_MAX_RESENDS,
             codes: Vec::new(),
+            statuses: Vec::new(),
+            max_retry_after: Duration::from_secs(60),
             initial_delay: Duration::from_millis(100),
             multiplier: 2.0,
             max_delay: Duration::from_secs(10),
@@ -147,17 +158,34 @@ impl Retry {
     /// [`Mcp`](ErrorProfile::Mcp) it adds none: the codes of such servers may also mean that a call
     /// was run in part.
     #[must_use]
-    pub fn when_busy(mut self, profile: ErrorProfile) -> Self {
+    pub fn when_busy(self, profile: ErrorProfile) -> Self {
         if matches!(profile, ErrorProfile::Lsp | ErrorProfile::Mcp) {
             return self;
         }
-        for error in [
+        let errors = [
             profile.busy(),
             profile.rate_limited(),
             profile.unavailable(),
-        ] {
-            if !self.codes.contains(&error.code()) {
-                self.codes.push(error.code());
+        ];
+        self.when_code(&errors.map(|error| error.code()))
+    }
+
+    /// The codes by which providers of Ethereum nodes report that a rate limit is reached: −32005 of EIP-1474, and
+    /// those of single providers, as alloy knows them. Elsewhere they may mean something else.
+    pub const ETHEREUM_LIMITS: [i64; 7] = [-32005, 429, -32007, -32012, -32016, -32055, 1008];
+
+    /// Adds error codes.
+    ///
+    /// ```
+    /// use antiphon::Retry;
+    /// let retry = Retry::new().when_code(&Retry::ETHEREUM_LIMITS);
+    /// assert!(retry.codes.contains(&-32005));
+    /// ```
+    #[must_use]
+    pub fn when_code(mut self, codes: &[i64]) -> Self {
+        for code in codes {
+            if !self.codes.contains(code) {
+                self.codes.push(*code);
             }
         }
         self
@@ -221,6 +249,26 @@ impl<'r> Retries<'r> {
                 Resend::Never => None,
             },
         }
+    }
+
+    /// Returns after how long a call is sent again whose reply had this status of HTTP, and no result; `None` for
+    /// never.
+    pub fn judge_status(
+        &mut self,
+        status: u16,
+        is_idempotent: bool,
+        entropy: u64,
+    ) -> Option<Duration> {
+        let is_refused = status == 429 || self.retry.statuses.contains(&status);
+        let may_resend = is_refused || (status == 503 && is_idempotent);
+        (may_resend && self.resends.take()).then(|| self.next_delay(entropy))
+    }
+
+    /// Returns the later of a delay and the time that the server asks for by `Retry-After`; `None` if it asks for
+    /// more than is allowed.
+    pub fn delay_after(&self, delay: Duration, retry_after: Option<Duration>) -> Option<Duration> {
+        let asked = retry_after.unwrap_or_default();
+        (asked <= self.retry.max_retry_after).then(|| delay.max(asked))
     }
 
     /// Returns the next delay, for a client that does not wait for a new connection, as over HTTP.

@@ -26,6 +26,7 @@ mod rendering;
 mod run;
 pub mod server;
 pub mod sessions;
+pub mod sse_reader;
 pub mod values;
 
 /// Whether a fault is planted in each target, to show that the target finds it. It is planted between the
@@ -44,7 +45,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     target("json", json::run, 651),
     target("frames", frames::run, 248),
     target("client", client::run, 1179),
@@ -56,6 +57,7 @@ pub const TARGETS: [Target; 11] = [
     target("conversations", conversations::run, 307),
     target("values", values::run, 883),
     target("sessions", sessions::run, 570),
+    target("sse_reader", sse_reader::run, 54),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

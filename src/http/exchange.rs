@@ -155,6 +155,37 @@ impl<T> ClientExchange<T> {
         Ok(())
     }
 
+    /// Takes the data of one event of a reply that is a stream of events, and returns whether all calls of the
+    /// request have ended, so that nothing more needs to be read. Other messages than answers to them are
+    /// ignored.
+    ///
+    /// ```
+    /// use antiphon::{Config, http::ClientExchange};
+    /// let mut exchange = ClientExchange::new(Config::new());
+    /// exchange.call("add", &(1, 2), ())?;
+    /// let mut answers = 0;
+    /// let step = br#"{"jsonrpc":"2.0","method":"step"}"#;
+    /// assert!(!exchange.receive_event(step, |_| answers += 1));
+    /// let answer = br#"{"jsonrpc":"2.0","result":3,"id":1}"#;
+    /// assert!(exchange.receive_event(answer, |_| answers += 1) && answers == 1);
+    /// # Ok::<(), antiphon::SendError>(())
+    /// ```
+    pub fn receive_event(
+        &mut self,
+        data: &[u8],
+        mut settle: impl FnMut(ResponseRef<'_, T>),
+    ) -> bool {
+        let mut input = Input::message(data);
+        while let Some(event) = self.conn.poll_event(&mut input) {
+            if let Event::Response(response) = event {
+                settle(response);
+            }
+        }
+        // Nothing can be sent any more, such as the answer to a request of the server.
+        self.conn.take_transmit(&mut Vec::new());
+        self.conn.calls_open() == 0
+    }
+
     /// Ends the request without a reply: it could not be sent, or no reply will answer it. `settle`
     /// is called with the outcome of every open call: [`Aborted`](Outcome::Aborted), because the
     /// server may have acted; or [`Unsent`](Outcome::Unsent) if no byte of the request was sent,
@@ -286,7 +317,7 @@ pub enum ReplyError {
     },
     /// The status is a success, but the body is no answer.
     NoAnswer(BrokenReply),
-    /// The body is larger than `max_message_bytes`.
+    /// The body, or an event of it, is larger than `max_message_bytes`.
     TooLarge {
         /// The limit, in bytes.
         max_bytes: usize,

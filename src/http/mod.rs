@@ -16,6 +16,7 @@ mod mcp;
 mod opening;
 mod scan;
 mod serverless;
+mod sse_reader;
 mod sse_writer;
 mod statuses;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use mcp::{McpParam, McpRules, SessionUse};
 pub use opening::{Opening, opening};
 pub use scan::RequestScan;
 pub use serverless::handle;
+pub use sse_reader::{OwnedSseEvent, SseReader};
 pub use sse_writer::{EVENT_STREAM, FieldBreak, SseEvent, write_comment};
 pub use statuses::{StatusScope, Statuses, is_result};
 pub use web::{Cors, MEDIA_TYPE, OnClose, Verdict, WebRules};

@@ -1,11 +1,13 @@
 """Peers of the Model Context Protocol, over stdio: as clients of `mcp`, as servers of our client."""
 
+import socket
+
 from checklist import TEXT, but, client_sees, same, shown
 from libraries import NODE, PEERS_HERE
 from raw_client import Client
 from record import between
 from suite import MCP, MODULES, PEER, PROFILE, PYTHON, TARGET, Skip, case, node_env, rust
-from wire import run_once
+from wire import Process, run_once
 
 TIMEOUT = 30
 EXAMPLE = TARGET / PROFILE / "examples" / "mcp_server"
@@ -170,6 +172,39 @@ def everything_typed():
 @case("MCP Python SDK as server of the typed client", ("pypi:mcp",))
 def python_typed():
     return checks([TYPED, PYTHON, PEERS_HERE / "mcp_server.py"])
+
+
+# -- HTTP: answers that are streams of events, with progress before the answer
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+OVER_HTTP = TARGET / PROFILE / "mcp_http"
+
+for runtime in ("blocking", "tokio", "smol"):
+    # USE-14 TST-16
+    @case(f"server-everything of the HTTP client on {runtime}",
+          ("npm:@modelcontextprotocol/server-everything",))
+    def everything_http(runtime=runtime):
+        script = MODULES / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+        port = free_port()
+        server = Process([NODE, script, "streamableHttp"], env={"PORT": str(port)})
+        server.stderr_line(r"listening on port (\d+)")
+        return checks([OVER_HTTP, runtime, f"http://127.0.0.1:{port}/mcp",
+                       "trigger-long-running-operation", '{"duration":1,"steps":4}'])
+
+    # USE-14 TST-16
+    @case(f"MCP Python SDK as server of the HTTP client on {runtime}", ("pypi:mcp",))
+    def python_http(runtime=runtime):
+        server = Process([PYTHON, PEERS_HERE / "mcp_http_server.py"])
+        port = server.stderr_line(r"running on http://127.0.0.1:(\d+)").group(1)
+        return checks([OVER_HTTP, runtime, f"http://127.0.0.1:{port}/mcp", "steps",
+                       '{"steps":4,"seconds":0.25}'])
 
 
 # -- ends

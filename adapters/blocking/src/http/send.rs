@@ -9,7 +9,8 @@ use antiphon_net::http::{HttpError, HttpRequest, HttpResponse};
 /// Sends a client's requests with any HTTP client that a program already has: see
 /// [`with_send`](super::with_send). With most clients an implementation takes a dozen lines: post
 /// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
-/// redirect, accept any status, and refuse a body of more than `request.max_reply_bytes` bytes.
+/// redirect, accept any status, and give the body [as a reader](HttpResponse::with_reader), or refuse one of more
+/// than `request.max_reply_bytes` bytes. Send `request.accept` as `Accept`, too.
 ///
 /// Never send a request a second time by yourself, and return [`HttpError::Connect`] or
 /// [`HttpError::Unsent`] only if no byte of it was sent: the client may send the call again then. A

@@ -6,6 +6,7 @@ mod endings;
 mod flow;
 mod flows;
 mod http;
+mod http_events;
 mod inbox;
 #[path = "../../../metrics/tests/all/measured.rs"]
 mod measured;

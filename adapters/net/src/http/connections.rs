@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use antiphon::http::SseReader;
 use async_lock::{Semaphore, SemaphoreGuardArc};
 use bytes::Bytes;
+use futures_util::stream;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
@@ -281,12 +283,14 @@ struct Leased<C: Exchange> {
 
 /// A connection as the pool returns it; its type has no name.
 trait Exchange:
-    Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>
+    Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>> + Send + 'static
 {
 }
 
-impl<C: Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>> Exchange
-    for C
+impl<C> Exchange for C where
+    C: Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>
+        + Send
+        + 'static
 {
 }
 
@@ -305,12 +309,28 @@ impl<C: Exchange> Leased<C> {
         let said = text(KEEP_ALIVE).and_then(idle_time_from);
         let is_close = |option: &str| option.trim().eq_ignore_ascii_case("close");
         let closes = text(CONNECTION).is_some_and(|text| text.split(',').any(is_close));
-        let read = read(response, max_bytes).await?;
+        let span = said.map_or(idle_timeout, |span| span.min(idle_timeout));
+        let has_events = text(CONTENT_TYPE).is_some_and(SseReader::is_named_by);
+        let (response, mut incoming) = begin(response);
+        if has_events {
+            let runtime = self.stages.runtime.clone();
+            // The connection can be used again if the whole body was read, and ends if this is dropped before.
+            let pieces = stream::poll_fn(move |cx| {
+                let (leased, frame) = (&self, ready!(Pin::new(&mut incoming).poll_frame(cx)));
+                if frame.is_none() && !closes {
+                    leased.stages.become_idle(span);
+                }
+                // Trailers are not used.
+                let data = |frame: hyper::body::Frame<Bytes>| frame.into_data().unwrap_or_default();
+                Poll::Ready(frame.map(|frame| frame.map(data)))
+            });
+            return Ok(Some(response.with_pieces(pieces).drained_on(&runtime)));
+        }
+        let response = read(response, incoming, max_bytes).await?;
         if !closes {
-            let span = said.map_or(idle_timeout, |span| span.min(idle_timeout));
             self.stages.become_idle(span);
         }
-        Ok(Some(read))
+        Ok(Some(response))
     }
 }
 
@@ -348,8 +368,8 @@ fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
     let content_type = HeaderValue::from_static(asked.content_type);
     let headers = request.headers_mut();
     headers.insert(HOST, host.map_err(|_| HttpError::Url("it names no host"))?);
-    headers.insert(CONTENT_TYPE, content_type.clone());
-    headers.insert(ACCEPT, content_type);
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(ACCEPT, HeaderValue::from_static(asked.accept));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let own = header_map(&asked.headers)?;
     for name in own.keys() {
@@ -374,12 +394,21 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
     Ok(map)
 }
 
-async fn read(response: Response<Incoming>, max_bytes: usize) -> Result<HttpResponse, HttpError> {
-    let (parts, mut incoming) = response.into_parts();
+/// Takes the head of a response.
+fn begin(response: Response<Incoming>) -> (HttpResponse, Incoming) {
+    let (parts, incoming) = response.into_parts();
     let location = parts.headers.get(LOCATION);
     let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
     response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
     response.headers = parts.headers.into();
+    (response, incoming)
+}
+
+async fn read(
+    mut response: HttpResponse,
+    mut incoming: Incoming,
+    max_bytes: usize,
+) -> Result<HttpResponse, HttpError> {
     let declared = incoming.size_hint().lower();
     if declared > max_bytes as u64 {
         return Err(response.too_large(max_bytes));

@@ -40,7 +40,7 @@ const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 /// carries.
 pub(super) struct Stages {
     state: Lock<StageState>,
-    runtime: SharedRuntime,
+    pub(super) runtime: SharedRuntime,
 }
 
 struct StageState {

@@ -8,6 +8,8 @@ use antiphon::{OwnedId, SendError};
 
 use crate::call::passed::PassedFlows;
 use crate::call::route::CallEvents;
+use crate::http::reply::Advice;
+use crate::lock::Lock;
 use crate::text::Text;
 
 /// The content of a call.
@@ -24,6 +26,8 @@ pub(crate) struct CallRequest<'c> {
     pub(crate) events: Option<Arc<CallEvents>>,
     /// The flows in the params.
     pub(crate) flows: PassedFlows,
+    /// Gets what the reply says about sending the call again, over HTTP.
+    pub(crate) advice: Option<Arc<Lock<Advice>>>,
     /// Headers for the call's request, over HTTP.
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -43,6 +47,7 @@ impl<'c> CallRequest<'c> {
             is_again: false,
             events: None,
             flows: PassedFlows::default(),
+            advice: None,
             headers: Vec::new(),
         }
     }

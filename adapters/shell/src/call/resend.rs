@@ -1,8 +1,11 @@
 //! Calls that are sent again, within their timeout: because no byte of them was sent, because their caller
 //! said that running them twice does no harm, or because the peer answered that it has not run them.
 
+use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::http::ReplyError;
 use antiphon::{Instant, OwnedOutcome, Retries, Retry, SendError};
 
 use crate::call::call_error::CallError;
@@ -12,6 +15,8 @@ use crate::call::transmit::{Sending, Transmit};
 use crate::entropy::Entropy;
 use crate::fault::is_permanent;
 use crate::http::error::HttpError;
+use crate::http::reply::Advice;
+use crate::lock::Lock;
 use crate::runtime::Runtime;
 use crate::text::Text;
 
@@ -40,6 +45,7 @@ async fn send_again(way: &dyn Transmit, call: CallRequest<'_>, retry: &Retry) ->
         .map_or(Instant::FAR_FUTURE, |span| started + span);
     let (mut retries, entropy) = (Retries::new(retry), Entropy::new(retry.seed));
     let mut is_again = false;
+    let told = Arc::new(Lock::new(Advice::default()));
     // How the last attempt ended of which bytes were sent. Once it is in doubt whether the peer has run the
     // call, it stays so.
     let mut sent: Option<Ended> = None;
@@ -52,10 +58,12 @@ async fn send_again(way: &dyn Transmit, call: CallRequest<'_>, retry: &Retry) ->
         attempt.events.clone_from(&call.events);
         attempt.headers.clone_from(&call.headers);
         attempt.is_again = is_again;
+        attempt.advice = Some(Arc::clone(&told));
         let ended = way.send(attempt).end().await;
+        let advice = mem::take(&mut *told.lock());
         let is_idempotent = call.is_idempotent;
         let delay = match way.reconnects() || is_answered(&ended) {
-            true => judge(&mut retries, &ended, is_idempotent, entropy.next()),
+            true => judge(&mut retries, &ended, advice, is_idempotent, entropy.next()),
             false => None,
         };
         if !wait_to_resend(runtime, delay, deadline).await {
@@ -79,10 +87,18 @@ async fn send_again(way: &dyn Transmit, call: CallRequest<'_>, retry: &Retry) ->
 fn judge(
     retries: &mut Retries<'_>,
     ended: &Ended,
+    advice: Advice,
     is_idempotent: bool,
     entropy: u64,
 ) -> Option<Duration> {
-    match ended {
+    let delay = match ended {
+        // The code is looked at first, then the status of the reply.
+        Ok(outcome @ OwnedOutcome::Err(_)) => retries
+            .judge(outcome, is_idempotent, entropy)
+            .or_else(|| retries.judge_status(advice.status, is_idempotent, entropy)),
+        Err(CallError::Http(HttpError::Reply(ReplyError::Status { status, .. }, _))) => {
+            retries.judge_status(*status, is_idempotent, entropy)
+        }
         Ok(outcome) => retries.judge(outcome, is_idempotent, entropy),
         // The connection ended after it had been chosen and before the call was sent.
         Err(CallError::Rejected(SendError::Closed)) => Some(Duration::ZERO),
@@ -96,7 +112,8 @@ fn judge(
             .judge(&OwnedOutcome::Aborted, is_idempotent, entropy)
             .map(|_| retries.next_delay(entropy)),
         Err(_) => None,
-    }
+    };
+    retries.delay_after(delay?, advice.retry_after)
 }
 
 fn is_answered(ended: &Ended) -> bool {
@@ -138,6 +155,7 @@ mod tests {
 
     use super::judge;
     use crate::call::call_error::CallError;
+    use crate::http::reply::Advice;
 
     // CON-04
     #[test]
@@ -151,8 +169,9 @@ mod tests {
         ] {
             let retry = Retry::new();
             let mut retries = Retries::new(&retry);
-            let mut is_again =
-                |is_idempotent| judge(&mut retries, &ended, is_idempotent, 0).is_some();
+            let mut is_again = |is_idempotent| {
+                judge(&mut retries, &ended, Advice::default(), is_idempotent, 0).is_some()
+            };
             assert_eq!(is_again(false), plain, "{ended:?}");
             assert_eq!(is_again(true), idempotent, "{ended:?}");
         }
@@ -160,7 +179,8 @@ mod tests {
         let mut retry = Retry::new();
         retry.max_resends = 2;
         let mut retries = Retries::new(&retry);
-        let mut is_again = |outcome| judge(&mut retries, &Ok(outcome), true, 0).is_some();
+        let mut is_again =
+            |outcome| judge(&mut retries, &Ok(outcome), Advice::default(), true, 0).is_some();
         let again = [(); 4].map(|()| is_again(OwnedOutcome::Aborted));
         assert_eq!(again, [true, true, false, false]);
         assert!(is_again(OwnedOutcome::Unsent), "it was not sent");

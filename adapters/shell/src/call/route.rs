@@ -126,6 +126,14 @@ impl CallEvents {
         })
     }
 
+    /// The method whose answer is the id of the stream, if one is: then the events follow the answer.
+    pub(crate) fn subscribe_method(&self) -> Option<&'static str> {
+        match self.wanted {
+            Wanted::Progress => None,
+            Wanted::Stream(style) => style.subscribe_method(),
+        }
+    }
+
     /// Opens a route on the connection on which the call is sent now, and adds its token to the params if a
     /// request of its style has one. The route must be
     /// [attached](antiphon::session::Session::attach_route) to the call.

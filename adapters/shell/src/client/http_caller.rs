@@ -1,21 +1,28 @@
 //! The calls of one HTTP client: their requests, their ids, and their outcomes.
 
+use std::future::poll_fn;
+use std::io;
+use std::mem;
 use std::sync::Arc;
+use std::task::Poll;
 
-use antiphon::http::{ClientExchange, ReplyError, redirect};
-use antiphon::{CallId, Collector, Config, OwnedId, Payload, SendError};
+use antiphon::http::{ClientExchange, ReplyError, SseReader, redirect};
+use antiphon::{CallId, Collector, Config, OwnedId, OwnedOutcome, Payload, SendError};
 
 use crate::call::batch::Entries;
 use crate::call::call_error::CallError;
-use crate::call::call_request::put_headers;
+use crate::call::call_request::{CallRequest, put_headers};
 use crate::client::config::{ClientConfig, OnReply};
+use crate::client::listening::Listening;
 use crate::context::Headers;
-use crate::http::body_text::first_bytes;
 use crate::http::error::HttpError;
-use crate::http::reply::HttpReply;
+use crate::http::reply::Advice;
 use crate::http::request::{HttpRequest, HttpResponse};
 use crate::http::url::HttpUrl;
 use crate::lock::Lock;
+use crate::options::ConnectionConfig;
+use crate::runtime::SharedRuntime;
+use crate::session::Session;
 
 /// Returns a content coding other than `identity`: the client does not accept any, and cannot read
 /// JSON in it (RFC 9110 clause 8.4).
@@ -37,7 +44,32 @@ pub(crate) struct Started {
     pub(crate) request: HttpRequest,
     /// `None` after the reply was read. A call of a batch has its name in the batch as its tag.
     exchange: Option<Box<ClientExchange<Option<CallId>>>>,
+    /// Gets what the reply says about sending the call again.
+    pub(crate) advice: Option<Arc<Lock<Advice>>>,
+    /// The call, if its events are read; `exchange` then only says what a reply is that is no stream of events.
+    listening: Option<Listening>,
     redirects: u32,
+}
+
+/// The media types of replies, that of answers first.
+const ACCEPT: &str = "application/json, text/event-stream";
+
+/// How many events of a stream, and how many bytes of them, are taken without a pause. Less than a reader may
+/// leave waiting.
+const MAX_EVENTS: usize = 16;
+const MAX_EVENT_BYTES: usize = 64 << 10;
+
+/// Lets the reader of a call's events run.
+async fn pause() {
+    let mut has_paused = false;
+    poll_fn(|cx| match mem::replace(&mut has_paused, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// How many characters of a coding's name are kept for an error.
@@ -56,31 +88,88 @@ impl Started {
         self.redirects == 0 && self.request.progress.is_unsent()
     }
 
+    /// The session of a call whose events are read.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        self.listening
+            .as_ref()
+            .map(|call| Arc::clone(call.session()))
+    }
+
+    /// The outcome of a call whose events are read.
+    pub(crate) async fn end(self) -> Result<OwnedOutcome, CallError> {
+        match self.listening {
+            Some(listening) => listening.end().await,
+            None => Err(CallError::Missing),
+        }
+    }
+
     /// Takes the response, and returns the outcomes. Returns `None` after a redirect:
     /// [`request`](Self::request) then has the new URL, and must be sent again.
     ///
     /// # Errors
     /// The response is not a valid answer.
-    pub(crate) fn receive(
+    pub(crate) async fn receive(
         &mut self,
-        response: &HttpResponse,
+        response: HttpResponse,
     ) -> Result<Option<Collector>, HttpError> {
-        let reply = || HttpReply {
-            status: response.status,
-            headers: response.headers.clone(),
-            text: String::new(),
-        };
+        if let Some(advice) = &self.advice {
+            *advice.lock() = Advice::of(response.status, &response.headers);
+        }
         if let Some(on_reply) = &self.on_reply {
-            on_reply(&reply());
+            on_reply(&response.head());
         }
         if let Some(coding) = coding_of(&response.headers) {
             // The name is chosen by the peer, and may have any length.
             let coding = coding.chars().take(MAX_CODING_CHARS).collect();
-            return Err(HttpError::Coding(coding, reply()));
+            return Err(HttpError::Coding(coding, response.head()));
         }
-        self.read(response).map_err(|error| {
-            let text = first_bytes(&response.body);
-            HttpError::Reply(error, HttpReply { text, ..reply() })
+        if response.has_events() {
+            return self.read_events(response).await.map(Some);
+        }
+        let response = response.collect(self.request.max_reply_bytes).await?;
+        self.read(&response)
+            .map_err(|error| response.refused(error))
+    }
+
+    /// Reads events until the calls have been answered. It pauses now and then: the reader of the call's events
+    /// takes them meanwhile, and one that does not poll stops the reading of the stream.
+    async fn read_events(&mut self, mut response: HttpResponse) -> Result<Collector, HttpError> {
+        let mut outcomes = Collector::new();
+        let mut reader = SseReader::new(self.request.max_reply_bytes);
+        let mut piece = mem::take(&mut response.body);
+        loop {
+            let (mut input, mut events, mut bytes) = (&piece[..], 0, 0);
+            while let Some(event) = reader.read(&mut input).map_err(|e| response.refused(e))? {
+                if event.is_message() && self.take_event(&event.data, &mut outcomes) {
+                    response.take_end().await;
+                    return Ok(outcomes);
+                }
+                (events, bytes) = (events + 1, bytes + event.data.len());
+                if events >= MAX_EVENTS || bytes >= MAX_EVENT_BYTES {
+                    (events, bytes) = (0, 0);
+                    pause().await;
+                }
+            }
+            if events > 0 {
+                pause().await;
+            }
+            let why = "the stream of events ended without an answer";
+            let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, why);
+            let next = response.next_piece().await?;
+            piece = next.ok_or_else(|| HttpError::Lost(ended()))?;
+        }
+    }
+
+    /// Takes one message of a stream of events. Returns whether all calls have ended.
+    fn take_event(&mut self, data: &[u8], outcomes: &mut Collector) -> bool {
+        if let Some(listening) = &self.listening {
+            return listening.receive(data);
+        }
+        self.exchange.as_mut().is_none_or(|exchange| {
+            exchange.receive_event(data, |response| {
+                let name = response.tag.unwrap_or(response.call);
+                outcomes.put_copy(name, response.outcome);
+            })
         })
     }
 
@@ -102,6 +191,12 @@ impl Started {
         let Some(mut exchange) = self.exchange.take() else {
             return Ok(Some(outcomes));
         };
+        let is_success = (200..300).contains(&response.status);
+        if let Some(listening) = &self.listening {
+            if listening.receive(&response.body) && is_success {
+                return Ok(Some(outcomes));
+            }
+        }
         exchange.receive(response.status, &response.body, |response| {
             let name = response.tag.unwrap_or(response.call);
             outcomes.put_copy(name, response.outcome);
@@ -114,7 +209,7 @@ impl Started {
 /// itself.
 pub(crate) struct HttpCaller {
     url: HttpUrl,
-    config: Config,
+    options: ConnectionConfig,
     headers: Arc<Vec<(String, String)>>,
     on_reply: Option<Arc<OnReply>>,
     next_call: Lock<u64>,
@@ -130,7 +225,7 @@ impl HttpCaller {
     pub(crate) fn new(url: HttpUrl, options: &ClientConfig) -> Self {
         Self {
             url,
-            config: options.connection.config,
+            options: options.connection.clone(),
             headers: Arc::new(options.headers.clone()),
             on_reply: options.on_reply.clone(),
             next_call: Lock::new(options.connection.config.first_call),
@@ -138,7 +233,7 @@ impl HttpCaller {
     }
 
     pub(crate) fn config(&self) -> &Config {
-        &self.config
+        &self.options.config
     }
 
     /// Begins a call, whose id is `id` if the caller chose one.
@@ -155,6 +250,25 @@ impl HttpCaller {
             None => exchange.call(method, params, None),
             Some(id) => exchange.call_with_id(id.as_id(), method, params, None),
         })
+    }
+
+    /// Begins a call whose events are read.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) async fn listen(
+        &self,
+        call: CallRequest<'_>,
+        runtime: &SharedRuntime,
+    ) -> Result<Started, CallError> {
+        // Both are the only call of an exchange, with one id.
+        let (number, mut started) = self.call(call.id.as_ref(), &call.method, ())?;
+        let mut options = self.options.clone();
+        options.config = options.config.for_client_exchange();
+        options.config.first_call = number.number();
+        let (listening, body) = Listening::begin(options, call, runtime).await?;
+        (started.request.body, started.listening) = (Arc::new(body), Some(listening));
+        Ok(started)
     }
 
     /// Begins a notification.
@@ -193,7 +307,7 @@ impl HttpCaller {
     ) -> Result<(R, Started), CallError> {
         // If a `Serialize` panics, `next_call` has not changed.
         let mut next_call = self.next_call.lock();
-        let mut config = self.config;
+        let mut config = self.options.config;
         config.first_call = *next_call;
         // An exchange is large, so it is boxed before it is moved.
         let mut exchange = Box::new(ClientExchange::new(config));
@@ -203,9 +317,10 @@ impl HttpCaller {
         let request = HttpRequest {
             url: self.url.clone(),
             content_type: antiphon::http::MEDIA_TYPE,
+            accept: ACCEPT,
             headers: Arc::clone(&self.headers),
             body: Arc::new(exchange.take_body()),
-            max_reply_bytes: self.config.limits.max_message_bytes,
+            max_reply_bytes: self.options.config.limits.max_message_bytes,
             timeout: None,
             progress: Arc::default(),
         };
@@ -213,6 +328,8 @@ impl HttpCaller {
             on_reply: self.on_reply.clone(),
             request,
             exchange: Some(exchange),
+            advice: None,
+            listening: None,
             redirects: 0,
         };
         Ok((filled, started))

@@ -8,6 +8,7 @@
 pub(crate) mod config;
 pub(crate) mod connect_error;
 pub(crate) mod http_caller;
+mod listening;
 mod over_http;
 pub(crate) mod reconnecting;
 pub(crate) mod roster;

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +13,13 @@ use antiphon::service::Chain;
 use antiphon::{Collector, Config, Instant, OwnedOutcome, Retry, SendError};
 
 use super::http_caller::{HttpCaller, Started};
+use super::listening::deadline;
 use crate::call::batch::Entries;
 use crate::call::call_error::CallError;
 use crate::call::call_request::CallRequest;
 use crate::call::intercepted::Interception;
 use crate::call::pending::{PendingBatch, PendingCall};
+use crate::call::route::CallEvents;
 use crate::call::transmit::{Sending, Transmit};
 use crate::client::config::ClientConfig;
 use crate::http::error::HttpError;
@@ -75,16 +79,26 @@ impl OverHttp {
         self.send.lock().is_none()
     }
 
-    async fn call_once(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
-        if call.events.is_some() || !call.flows.is_empty() {
-            // Nothing comes before the reply, which ends the call.
+    async fn call_once(&self, mut call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
+        let follows_answer = |events: &CallEvents| events.subscribe_method().is_some();
+        if call.events.as_deref().is_some_and(follows_answer) || !call.flows.is_empty() {
+            // Nothing comes after the answer, which ends the exchange.
             return Err(SendError::NoPush.into());
         }
+        let (caller, timeout) = (&self.caller, call.timeout);
+        if call.events.is_some() {
+            let (headers, advice) = (mem::take(&mut call.headers), call.advice.take());
+            let mut started = caller.listen(call, &self.runtime).await?;
+            started.advice = advice;
+            started.add_headers(&headers);
+            self.exchange(&mut started, timeout).await?;
+            return started.end().await;
+        }
         let params = call.params?;
-        let (id, caller) = (call.id.as_ref(), &self.caller);
-        let (id, mut started) = caller.call(id, &call.method, params.all())?;
+        let (id, mut started) = caller.call(call.id.as_ref(), &call.method, params.all())?;
+        started.advice = call.advice;
         started.add_headers(&call.headers);
-        let mut outcomes = self.exchange(started, call.timeout).await?;
+        let mut outcomes = self.exchange(&mut started, timeout).await?;
         // The request had only this call. Without an outcome the reply has not answered it.
         outcomes.take(id).ok_or(CallError::Missing)
     }
@@ -93,32 +107,43 @@ impl OverHttp {
         let (params, caller) = (call.params?, &self.caller);
         let mut started = caller.notify(&call.method, params.all())?;
         started.add_headers(&call.headers);
-        self.exchange(started, call.timeout).await?;
+        self.exchange(&mut started, call.timeout).await?;
         Ok(())
     }
 
     /// Sends a request, follows redirects, and returns the outcomes in the reply.
     async fn exchange(
         &self,
-        mut started: Started,
+        started: &mut Started,
         timeout: Option<Duration>,
     ) -> Result<Collector, CallError> {
         let send = self.send.lock().clone();
         let send = send.ok_or(CallError::Http(HttpError::Closed))?;
         let runtime = &*self.runtime;
-        let due = timeout.map_or(Instant::FAR_FUTURE, |span| runtime.now() + span);
-        let exchanged = async {
+        let mut due = timeout.map_or(Instant::FAR_FUTURE, |span| runtime.now() + span);
+        let (at, session) = (due, started.session());
+        let ended = {
+            let mut exchanged = pin!(async {
+                loop {
+                    let left = at.saturating_since(runtime.now());
+                    started.request.timeout = timeout.map(|_| left);
+                    let response = send.send(&started.request).await?;
+                    // `None` is a redirect: `started.request` now has the new URL, and is sent again.
+                    if let Some(outcomes) = started.receive(response).await? {
+                        return Ok(outcomes);
+                    }
+                }
+            });
             loop {
-                let left = due.saturating_since(runtime.now());
-                started.request.timeout = timeout.map(|_| left);
-                let response = send.send(&started.request).await?;
-                // `None` is a redirect: `started.request` now has the new URL, and is sent again.
-                if let Some(outcomes) = started.receive(&response)? {
-                    return Ok(outcomes);
+                let ended = until(runtime, due, exchanged.as_mut()).await;
+                // Events of the call may have moved its deadline.
+                match session.as_deref().and_then(deadline) {
+                    Some(later) if ended.is_none() => due = later,
+                    _ => break ended,
                 }
             }
         };
-        match until(runtime, due, exchanged).await {
+        match ended {
             Some(exchanged) => exchanged.map_err(CallError::of_http),
             None if started.is_unsent() => {
                 let why = "there was no connection in time";
@@ -164,7 +189,7 @@ impl Transmit for OverHttp {
         Sending::Other(Box::pin(async move {
             let mut started = self.caller.batch(&batch)?;
             started.add_headers(&batch.take_headers());
-            self.exchange(started, timeout).await
+            self.exchange(&mut started, timeout).await
         }))
     }
 

@@ -22,7 +22,7 @@ pub enum HttpError {
     /// waited for a connection.
     Unsent(io::Error),
     /// Bytes of the request were sent, and the connection ended, in whatever way, before the whole reply
-    /// came. The server may or may not have acted: a reset does not show that it has read nothing.
+    /// came, or a reply that is a stream of events ended without the answer. The server may or may not have acted: a reset does not show that it has read nothing.
     Lost(io::Error),
     /// No reply came in time. The server may still be working. The call then ends as
     /// [`CallError::TimedOut`](crate::CallError::TimedOut).

@@ -20,10 +20,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 #[path = "../../../shell/src/tests/http_mock.rs"]
-mod http_mock;
+pub(crate) mod http_mock;
 use http_mock::HttpMock;
 
-const URL: &str = "http://test/rpc";
+pub(crate) const URL: &str = "http://test/rpc";
 
 impl HttpSend for HttpMock {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
@@ -48,29 +48,31 @@ fn connector() -> (
 }
 
 /// A client, and the raw ends of its connections.
-async fn raw_client(options: impl Into<ClientConfig>) -> (Client, UnboundedReceiver<Link>) {
+pub(crate) async fn raw_client(
+    options: impl Into<ClientConfig>,
+) -> (Client, UnboundedReceiver<Link>) {
     let (dial, accepted) = connector();
     let client = connect(Target::http(URL, dial), options, ()).await;
     (client.expect("a client"), accepted)
 }
 
 /// The server's end of the next connection.
-async fn accept(accepted: &mut UnboundedReceiver<Link>) -> Raw {
+pub(crate) async fn accept(accepted: &mut UnboundedReceiver<Link>) -> Raw {
     Raw::new(accepted.recv().await.expect("a connection").io)
 }
 
-fn response(status: u16, headers: &str, body: &str) -> String {
+pub(crate) fn response(status: u16, headers: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}")
 }
 
 /// An answer whose result is its id.
-fn result(id: u32) -> String {
+pub(crate) fn result(id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#)
 }
 
 /// The error of HTTP that a call ended with.
-fn http_error(error: CallError) -> HttpError {
+pub(crate) fn http_error(error: CallError) -> HttpError {
     match error {
         CallError::Http(error) => error,
         other => panic!("{other:?}"),

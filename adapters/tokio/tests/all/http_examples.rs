@@ -2,7 +2,7 @@
 #![cfg(feature = "http")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -476,4 +476,56 @@ fn a_handler_behind_axum_did_not_know_the_address_of_its_client() {
     let server = Server::start("http_axum", &["0"]);
     let (_, _, answer) = server.post(r#"{"jsonrpc":"2.0","method":"whoami","id":1}"#);
     assert_eq!(answer, r#"{"jsonrpc":"2.0","result":"127.0.0.1","id":1}"#);
+}
+
+// USE-14 HTP-05
+#[test]
+fn the_programs_own_client_takes_events_as_they_come() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let mut client = example("http_reqwest");
+    client
+        .args([&url, "work"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut client = client.spawn().expect("it starts");
+    let (mut stream, _) = listener.accept().expect("a connection");
+    stream.set_read_timeout(Some(LONG)).expect("a socket");
+    let mut asked = String::new();
+    let mut lines = BufReader::new(stream.try_clone().expect("a socket"));
+    while !asked.ends_with('}') {
+        let mut byte = [0];
+        lines.read_exact(&mut byte).expect("a request");
+        asked.push(byte[0].into());
+    }
+    assert!(
+        asked.contains("accept: application/json, text/event-stream"),
+        "{asked}"
+    );
+    let (_, token) = asked
+        .split_once("\"progressToken\":")
+        .expect("it asks for progress");
+    let token = token.split(['}', ',']).next().expect("a token");
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let params = format!(r#"{{"progressToken":{token},"progress":7}}"#);
+    let step =
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
+    write!(stream, "{head}data: {step}\n\n").expect("the client reads");
+    // The answer is sent only when the step was heard.
+    let mut told = BufReader::new(client.stderr.take().expect("a pipe")).lines();
+    let told = told.next().expect("a line").expect("text");
+    assert!(
+        told.starts_with("progress {") && told.contains(":7"),
+        "{told}"
+    );
+    write!(
+        stream,
+        "data: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":42}}\n\n"
+    )
+    .expect("the client reads");
+    let output = client.wait_with_output().expect("it ends");
+    assert!(
+        output.status.success() && output.stdout == b"42\n",
+        "{output:?}"
+    );
 }
