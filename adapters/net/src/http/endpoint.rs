@@ -16,14 +16,14 @@ use antiphon::session::Handshake;
 use antiphon::session::Report;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::Body as HttpBody;
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
 
+use super::body::WebBody;
 use super::options::HttpConfig;
-use super::phases::Phases;
 use super::web::{Door, Web, contained};
 use crate::server::Ending;
 #[cfg(feature = "websocket")]
@@ -188,8 +188,8 @@ impl<S: Service> Endpoint<S> {
             true => Body::TooLarge(whole.len() as u64),
             false => Body::Whole(whole),
         };
-        let (context, body) = (Context::new(), ready(body));
-        let (answer, _) = self.answer_parts(&context, &parts, 0, false, body).await;
+        let (context, body) = (self.complete(&Context::new(), &parts), ready(body));
+        let (answer, _) = self.answer_parts(context, &parts, 0, false, body).await;
         response(answer)
     }
 
@@ -272,30 +272,39 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    /// Answers a request whose head hyper has read. `context` is what the transport knows;
-    /// `lengths` is the number of `Content-Length` lines in the head. If a WebSocket follows the answer, also
-    /// returns what is known of it.
-    pub(super) async fn serve(
+    /// Adds to what the transport knows what a request and the program know.
+    pub(super) fn complete(&self, context: &Context, parts: &Parts) -> Context {
+        let (target, mut context) = (target_of(parts), context.clone());
+        context.target = Some(target.into());
+        context.headers = parts.headers.clone().into();
+        self.shared.door.complete(parts, &mut context);
+        context
+    }
+
+    /// Answers a request whose head has been read, and whose context is complete. `lengths` is the number of
+    /// `Content-Length` lines in the head, `has_ended` says whether no more of a body can come. If a WebSocket follows
+    /// the answer, also returns what is known of it.
+    pub(super) async fn serve<B: HttpBody<Data = Bytes>>(
         &self,
-        context: &Context,
-        request: Request<Incoming>,
+        context: Context,
+        parts: &Parts,
+        incoming: B,
         lengths: u32,
-        phases: &Phases,
-    ) -> (Response<Full<Bytes>>, Option<Context>) {
-        let (parts, incoming) = request.into_parts();
+        has_ended: impl Fn() -> bool,
+    ) -> (Response<WebBody>, Option<Context>) {
         let HttpConfig { connection, rules } = self.options();
         let body = async {
             let mut body = pin!(read(incoming, connection.config.limits.max_message_bytes));
             let body = poll_fn(|cx| match body.as_mut().poll(cx) {
                 // All input was read up to its end, so the rest of the body never comes.
-                Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
+                Poll::Pending if has_ended() => Poll::Ready(Body::Broken),
                 polled => polled,
             });
             let (runtime, timeout) = (&**self.runtime(), rules.body_timeout);
             let body = until(runtime, runtime.now() + timeout, body).await;
             body.unwrap_or(Body::Late)
         };
-        let answered = self.answer_parts(context, &parts, lengths, true, body);
+        let answered = self.answer_parts(context, parts, lengths, true, body);
         let (answer, opened) = answered.await;
         (response(answer), opened)
     }
@@ -304,21 +313,16 @@ impl<S: Service> Endpoint<S> {
     /// `is_ours`.
     async fn answer_parts<B: AsRef<[u8]>>(
         &self,
-        context: &Context,
+        mut context: Context,
         parts: &Parts,
         lengths: u32,
         is_ours: bool,
         body: impl Future<Output = Body<B>>,
     ) -> (HttpAnswer, Option<Context>) {
-        let target = parts.uri.path_and_query();
-        let target = target.map_or("", |target| target.as_str());
-        let (mut fields, mut context) = (Fields::new(), context.clone());
+        let (target, mut fields) = (target_of(parts), Fields::new());
         for (name, value) in &parts.headers {
             fields.line(name.as_str(), value.as_bytes());
         }
-        context.target = Some(target.into());
-        context.headers = parts.headers.clone().into();
-        self.shared.door.complete(parts, &mut context);
         fields.compare_lengths(lengths);
         match parts.version {
             Version::HTTP_11 => fields.require_host(),
@@ -364,6 +368,12 @@ impl<S: Service> Endpoint<S> {
         let _ = (io, context, ending);
         None
     }
+}
+
+/// The path and query asked for.
+fn target_of(parts: &Parts) -> &str {
+    let target = parts.uri.path_and_query();
+    target.map_or("", |target| target.as_str())
 }
 
 /// Takes the data of the handshake out of the context. The session puts them back when it opens.
@@ -417,8 +427,8 @@ enum Body<B> {
 }
 
 /// Reads a whole body, and never holds more of it than has arrived.
-async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
-    let mut whole = Vec::new();
+async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<u8>> {
+    let (mut body, mut whole) = (pin!(body), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
             return Body::Broken;

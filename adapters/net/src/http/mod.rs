@@ -9,8 +9,10 @@
 //! | **server** | |
 //! | `web` | what is served on one port, and who may come in |
 //! | `endpoint` | one request: judged, and answered by a page or a service |
+//! | `body` | the body of an answer |
 //! | `server` | one connection of a server |
 //! | `phases` | how far a request on it is, and how long that may last |
+//! | `service` | the endpoint for servers of others, as a tower service |
 //! | **client** | |
 //! | `connections` | the client's own connections, and which may be used again |
 //! | `stages` | how far a request on one of them is, and whether it may be sent again |
@@ -27,6 +29,7 @@
 //!   server   network ─▶ hyper ─▶ server ─▶ endpoint ─▶ exchange ─▶ service
 //! ```
 
+mod body;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
 pub(crate) mod connections;
@@ -35,13 +38,16 @@ mod io;
 mod options;
 mod phases;
 mod server;
+mod service;
 mod stages;
 mod web;
 
 pub use antiphon::http::*;
 pub use antiphon_shell::http::*;
+pub use body::WebBody;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{endpoint, with_send};
 pub use endpoint::Endpoint;
 pub use options::HttpConfig;
+pub use service::WebService;
 pub use web::Web;

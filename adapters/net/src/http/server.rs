@@ -102,7 +102,11 @@ async fn serve_requests<S: Service>(
             let answer = match is_refused {
                 true => response(endpoint.options().rules.too_many_connections()),
                 false => {
-                    let (answer, opened) = endpoint.serve(context, request, lengths, phases).await;
+                    let (parts, body) = request.into_parts();
+                    let context = endpoint.complete(context, &parts);
+                    let has_ended = || phases.has_ended();
+                    let answered = endpoint.serve(context, &parts, body, lengths, has_ended);
+                    let (answer, opened) = answered.await;
                     *upgraded.lock() = opened;
                     answer
                 }

@@ -13,7 +13,7 @@ use antiphon_shell::Lock;
 
 /// The connections of a server, and the task that listens.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     listening: Arc<EndSignal>,
     inside: Lock<Inside>,
 }
@@ -39,8 +39,22 @@ impl Connections {
         }
     }
 
+    /// Those of a server that listens elsewhere.
+    #[cfg(feature = "http")]
+    pub(crate) fn unheard(limits: ConnectionLimits) -> Arc<Self> {
+        let connections = Arc::new(Self::new(limits));
+        drop(connections.listen());
+        connections
+    }
+
+    /// Whether they have been told to end. A connection that enters after that has to ask, because it is not told.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_ending(&self) -> bool {
+        self.listening.beyond(End::No).is_some()
+    }
+
     /// The number of open connections.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.inside.lock().open.len()
     }
 
@@ -50,7 +64,7 @@ impl Connections {
     }
 
     /// Accepts a connection, if the limit allows it. It counts until the `Entered` is dropped.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         self: &Arc<Self>,
         number: u32,
         address: Option<IpAddr>,
@@ -64,7 +78,7 @@ impl Connections {
     }
 
     /// Tells all connections, and the task that listens, to end.
-    pub(super) fn tell(&self, end: End) {
+    pub(crate) fn tell(&self, end: End) {
         self.listening.tell(end);
         let inside = self.inside.lock();
         let open: Vec<_> = inside
@@ -106,7 +120,7 @@ impl Connections {
 }
 
 /// An accepted connection, by its number. Dropping it frees its slot.
-pub(super) struct Entered(Arc<Connections>, u32);
+pub(crate) struct Entered(Arc<Connections>, u32);
 
 impl Drop for Entered {
     fn drop(&mut self) {

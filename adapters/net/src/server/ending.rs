@@ -41,7 +41,7 @@ impl EndSignal {
         }
     }
 
-    fn beyond(&self, known: End) -> Option<End> {
+    pub(super) fn beyond(&self, known: End) -> Option<End> {
         let end = match self.end.load(Ordering::SeqCst) {
             0 => End::No,
             1 => End::Drain,

@@ -36,5 +36,6 @@ mod support;
 mod timer;
 mod tokens;
 mod topics;
+mod tower_service;
 mod tracing;
 mod web;

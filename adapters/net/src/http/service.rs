@@ -1,0 +1,211 @@
+//! A web endpoint for servers of others: axum, hyper, and what else serves tower services.
+//!
+//! ```text
+//!   request ─▶ counted ─▶ Endpoint::serve ─▶ answer
+//!                                         └▶ 101: the server hands its stream over, which is a connection from now on
+//! ```
+//!
+//! The server has the sockets, so its own settings hold for connections, heads and slow readers. Everything from a
+//! complete head on is ours.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
+
+use antiphon::http::HttpAnswer;
+use antiphon::session::Report;
+use antiphon::{ConnectionLimits, address_key};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::body::Body;
+use hyper::rt::{Read, ReadBuf, Write};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Request, Response};
+
+use super::body::WebBody;
+use super::endpoint::{Endpoint, response};
+use super::web::Web;
+use crate::server::{Connections, End, Ending, Entered, Running};
+use antiphon_shell::{Context, Io, Service, SharedRuntime, Task, debug_fields};
+
+/// A web endpoint as a tower service: a route of axum, or what hyper calls for each request. Clones are the same
+/// service.
+///
+/// All rules of the [`Web`] hold: origins and hosts, checks, the size and the time of a body, WebSockets with their
+/// pings and close codes. Layers may be around it: for CORS, compression, traces or time limits. WebSockets need a
+/// server that hands its streams over, as axum does and hyper with `with_upgrades`; elsewhere they are answered 501.
+///
+/// A framework that nests the service under a path removes that from the request, and so the endpoint's paths are
+/// those behind it: leave [`WebRules::paths`](antiphon::http::WebRules::paths) empty there. Addresses of clients come
+/// from [`Web::context_from`].
+pub struct WebService<S> {
+    endpoint: Endpoint<S>,
+    connections: Arc<Connections>,
+}
+
+impl<S: Service> Web<S> {
+    /// Makes a tower service of the endpoint, on the runtime of the calling task: see [`WebService`].
+    ///
+    /// # Panics
+    /// There is no runtime here: see [`current`](crate::current).
+    #[cfg(any(feature = "tokio", feature = "async-io"))]
+    #[track_caller]
+    pub fn into_service(self) -> WebService<S> {
+        self.into_service_on(crate::runtime::current())
+    }
+
+    /// Makes a tower service of the endpoint, on a runtime.
+    pub fn into_service_on(self, runtime: impl Into<SharedRuntime>) -> WebService<S> {
+        WebService {
+            endpoint: Endpoint::of(self, runtime),
+            connections: Connections::unheard(ConnectionLimits::new()),
+        }
+    }
+}
+
+impl<S: Service> WebService<S> {
+    /// Sets how many WebSockets and requests that are being answered may be there at the same time, in all and from
+    /// one address. Further requests are answered 503, and reported to the service. Connections without a request are
+    /// the server's matter. Set it before the service is cloned. Default 10 240 in all.
+    #[must_use]
+    pub fn limits(mut self, limits: ConnectionLimits) -> Self {
+        self.connections = Connections::unheard(limits);
+        self
+    }
+
+    /// The number of WebSockets, and of requests that are being answered.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Answers further requests 503, lets running ones finish, and closes the WebSockets that are left after `grace`;
+    /// these then have 5 s to write queued output. Returns whether all had ended before `grace` was over. The server
+    /// itself goes on, and is to be stopped too. Dropping the future closes all at once.
+    pub async fn shutdown(&self, grace: Duration) -> bool {
+        self.connections.tell(End::Drain);
+        let connections = Arc::clone(&self.connections);
+        let running = Running::of(connections, self.endpoint.runtime());
+        running.shutdown(grace).await
+    }
+}
+
+/// Answers a request; a WebSocket goes on in a task of its own.
+async fn answered<S: Service, B: Body<Data = Bytes>>(
+    service: WebService<S>,
+    request: Request<B>,
+) -> Response<WebBody> {
+    let WebService {
+        endpoint,
+        connections,
+    } = service;
+    let leaving = || {
+        let answer = HttpAnswer::text(503, "the server is shutting down\n");
+        response(answer.with_header("connection", "close"))
+    };
+    let (mut parts, body) = request.into_parts();
+    let upgrade = parts.extensions.remove::<OnUpgrade>();
+    let mut context = Context::new();
+    context.draw_number();
+    context.is_accepted = true;
+    let context = endpoint.complete(&context, &parts);
+    let address = context.peer_addr.map(|address| address_key(address.ip()));
+    let (entered, mut ending) = match connections.enter(context.connection, address) {
+        Ok(entered) => entered,
+        Err(why) => {
+            endpoint.report(&context, Report::LimitReached(why));
+            return response(endpoint.options().rules.too_many_connections());
+        }
+    };
+    if connections.is_ending() {
+        return leaving();
+    }
+    let serving = endpoint.serve(context, &parts, body, 0, || false);
+    match (ending.unless(End::Drain, serving).await, upgrade) {
+        (None, _) => leaving(),
+        (Some((answer, None)), _) => answer,
+        (Some((_, Some(_))), None) => {
+            response(HttpAnswer::text(501, "this server hands no stream over\n"))
+        }
+        (Some((answer, Some(context))), Some(upgrade)) => {
+            let runtime = Arc::clone(endpoint.runtime());
+            runtime.spawn(upgraded(endpoint, upgrade, context, entered, ending));
+            answer
+        }
+    }
+}
+
+/// Returns the task of a WebSocket. The server hands its stream over once it has written the answer; if it does not
+/// write it, nothing runs.
+fn upgraded<S: Service>(
+    endpoint: Endpoint<S>,
+    upgrade: OnUpgrade,
+    context: Context,
+    entered: Entered,
+    mut ending: Ending,
+) -> Task {
+    Box::pin(async move {
+        let _entered = entered;
+        if let Some(Ok(stream)) = ending.unless(End::Now, upgrade).await {
+            let io = Box::new(UpgradedIo(stream));
+            if let Some(task) = endpoint.upgraded(io, context, ending) {
+                task.await;
+            }
+        }
+    })
+}
+
+impl<S, B> tower_service::Service<Request<B>> for WebService<S>
+where
+    S: Service,
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<WebBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<WebBody>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let answered = answered(self.clone(), request);
+        Box::pin(async { Ok(answered.await) })
+    }
+}
+
+impl<S> Clone for WebService<S> {
+    fn clone(&self) -> Self {
+        Self {
+            endpoint: self.endpoint.clone(),
+            connections: Arc::clone(&self.connections),
+        }
+    }
+}
+
+debug_fields!(impl[S] WebService<S> as "WebService" { endpoint });
+
+/// A stream that a server has handed over.
+struct UpgradedIo(Upgraded);
+
+impl Io for UpgradedIo {
+    fn poll_read(&mut self, cx: &mut TaskContext<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut read = ReadBuf::new(buf);
+        ready!(Pin::new(&mut self.0).poll_read(cx, read.unfilled()))?;
+        Poll::Ready(Ok(read.filled().len()))
+    }
+
+    fn poll_write(&mut self, cx: &mut TaskContext<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

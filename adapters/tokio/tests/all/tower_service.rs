@@ -1,0 +1,638 @@
+//! A web endpoint as a tower service: under axum and plain hyper, with the layers of tower-http around it, and with all
+//! its own rules.
+#![cfg(all(feature = "http", feature = "websocket"))]
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use antiphon::{Config, ConnectionLimits};
+use antiphon_tokio::http::{Refusal, Web, WebRules, WebService};
+use antiphon_tokio::{Context, connect};
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderName, Method, Request, StatusCode, Version};
+use axum::routing::get;
+use http_body_util::BodyExt;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::timeout;
+use tower::{Service, ServiceBuilder, ServiceExt};
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::CorsLayer;
+use tower_http::timeout::TimeoutLayer;
+use tower_http::trace::TraceLayer;
+
+use crate::support::{Echo, call};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the layer for time limits allows.
+const BRIEF: Duration = Duration::from_millis(300);
+
+const OPENED: u8 = 0x81;
+const CLOSED: u8 = 0x88;
+
+/// An endpoint, and what has been seen of its service.
+struct Seen {
+    made: Arc<AtomicUsize>,
+    told: UnboundedReceiver<String>,
+}
+
+impl Seen {
+    fn made(&self) -> usize {
+        self.made.load(SeqCst)
+    }
+
+    async fn told(&mut self) -> String {
+        let told = timeout(PATIENCE, self.told.recv()).await;
+        told.expect("in time").expect("the service is there")
+    }
+}
+
+fn endpoint() -> (Web<Echo>, Seen) {
+    let (echo, told) = Echo::new();
+    let made = Arc::<AtomicUsize>::default();
+    let seen = Arc::clone(&made);
+    let make = move |_: &Context| {
+        made.fetch_add(1, SeqCst);
+        echo.clone()
+    };
+    let mut rules = WebRules::new();
+    rules.origins.push("https://app.example".into());
+    let web = Web::new(Config::new(), make).rules(rules);
+    (web, Seen { made: seen, told })
+}
+
+/// Serves routes with axum.
+async fn on_axum(routes: axum::Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    address
+}
+
+/// Serves a tower service with hyper alone.
+async fn on_hyper<S, B>(service: S, hands_over: bool) -> SocketAddr
+where
+    S: Service<Request<hyper::body::Incoming>, Response = hyper::Response<B>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: hyper::body::Body<Data: Send, Error: Into<axum::BoxError>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = TowerToHyperService::new(service.clone());
+            let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            if hands_over {
+                tokio::spawn(serving.with_upgrades());
+            } else {
+                tokio::spawn(serving);
+            }
+        }
+    });
+    address
+}
+
+/// A client that sends bytes and reads answers and frames.
+struct Wire(TcpStream);
+
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+impl Wire {
+    async fn to(address: SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    async fn read(&mut self, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        let all = timeout(PATIENCE, self.0.read_exact(&mut read)).await;
+        all.expect("in time").expect("as much as was announced");
+        read
+    }
+
+    async fn reply(&mut self) -> Reply {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(self.read(1).await);
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let of = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+        let status = head[9..12].parse().unwrap();
+        let mut body = Vec::new();
+        if let Some(length) = of("content-length: ") {
+            body = self.read(length.parse().unwrap()).await;
+        } else if of("transfer-encoding: chunked").is_some() {
+            loop {
+                let mut line = Vec::new();
+                while !line.ends_with(b"\r\n") {
+                    line.extend(self.read(1).await);
+                }
+                let line = String::from_utf8(line).unwrap();
+                let length = usize::from_str_radix(line.trim(), 16).unwrap();
+                body.extend(self.read(length).await);
+                self.read(2).await;
+                if length == 0 {
+                    break;
+                }
+            }
+        }
+        Reply { status, head, body }
+    }
+
+    async fn ask(&mut self, request: &str) -> Reply {
+        self.send(request).await;
+        self.reply().await
+    }
+
+    async fn frame(&mut self) -> (u8, Vec<u8>) {
+        let start = self.read(2).await;
+        let length = match start[1] {
+            126 => u16::from_be_bytes(self.read(2).await.try_into().unwrap()).into(),
+            short => usize::from(short),
+        };
+        (start[0], self.read(length).await)
+    }
+
+    /// Calls over a WebSocket.
+    async fn call(&mut self, method: &str) -> String {
+        self.send_frame(OPENED, call(method, 1).as_bytes()).await;
+        let (first, message) = self.frame().await;
+        assert_eq!(first, OPENED);
+        String::from_utf8(message).unwrap()
+    }
+
+    async fn send_frame(&mut self, first: u8, payload: &[u8]) {
+        let length = u8::try_from(payload.len()).unwrap();
+        assert!(length < 126, "a short frame");
+        // The mask is zero.
+        let frame = [&[first, 0x80 | length, 0, 0, 0, 0][..], payload].concat();
+        self.send(frame).await;
+    }
+
+    /// Whether the other side has ended the stream.
+    async fn is_over(&mut self) -> bool {
+        let read = timeout(PATIENCE, self.0.read(&mut [0])).await;
+        matches!(read.expect("in time"), Ok(0) | Err(_))
+    }
+}
+
+fn post(path: &str, lines: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\n{lines}content-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn upgrade(path: &str, lines: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
+    )
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+
+const ECHOED: &str = r#"{"jsonrpc":"2.0","result":"nothing","id":1}"#;
+
+/// Opens a WebSocket.
+async fn opened(address: SocketAddr, path: &str, lines: &str) -> Wire {
+    let mut wire = Wire::to(address).await;
+    let reply = wire.ask(&upgrade(path, lines)).await;
+    assert_eq!(reply.status, 101, "{reply:?}");
+    wire
+}
+
+/// Waits until it is so.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waited = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, waited).await.expect(what);
+}
+
+/// The layers of tower-http that people use. The first counts the requests that it sees.
+macro_rules! layers {
+    ($traced:expr) => {{
+        let traced = Arc::clone($traced);
+        let count = move |_: &Request<_>, _: &tracing::Span| {
+            traced.fetch_add(1, SeqCst);
+        };
+        let cors = CorsLayer::new()
+            .allow_origin(tower_http::cors::Any)
+            .allow_methods([Method::POST])
+            .allow_headers([HeaderName::from_static("content-type")]);
+        ServiceBuilder::new()
+            .layer(TraceLayer::new_for_http().on_request(count))
+            .layer(cors)
+            .layer(CompressionLayer::new())
+            .layer(TimeoutLayer::with_status_code(
+                StatusCode::GATEWAY_TIMEOUT,
+                BRIEF,
+            ))
+    }};
+}
+
+/// The ways to put layers around the service, each with the path under which it is then.
+async fn everywhere(rpc: WebService<Echo>, traced: &Arc<AtomicUsize>) -> [(SocketAddr, &str); 3] {
+    let nested = axum::Router::new()
+        .route("/orders", get(|| async { "[]" }))
+        .nest_service("/rpc", rpc.clone())
+        .layer(layers!(traced));
+    let around = layers!(traced).service(rpc.clone());
+    let around = axum::Router::new()
+        .route("/orders", get(|| async { "[]" }))
+        .nest_service("/rpc", around);
+    let bare = layers!(traced).service(rpc);
+    [
+        (on_axum(nested).await, "/rpc"),
+        (on_axum(around).await, "/rpc"),
+        (on_hyper(bare, true).await, "/"),
+    ]
+}
+
+// web.md §5
+// USE-12 HTP-09
+#[tokio::test]
+async fn the_layers_of_tower_http_go_around_it_by_nest_and_by_a_service_builder() {
+    let (web, mut seen) = endpoint();
+    let (rpc, traced) = (web.into_service(), Arc::default());
+    for (address, path) in everywhere(rpc.clone(), &traced).await {
+        let (before, mut wire) = (traced.load(SeqCst), Wire::to(address).await);
+        let reply = wire.ask(&post(path, JSON, &call("echo", 1))).await;
+        assert_eq!((reply.status, reply.text()), (200, ECHOED), "{reply:?}");
+        // Compression is the layer's, and so is the permission of an origin.
+        let lines = format!("{JSON}accept-encoding: gzip\r\norigin: https://app.example\r\n");
+        let reply = wire.ask(&post(path, &lines, &call("large", 1))).await;
+        assert!(
+            reply.head.contains("content-encoding: gzip\r\n"),
+            "{reply:?}"
+        );
+        assert!(
+            reply.head.contains("access-control-allow-origin: *\r\n"),
+            "{reply:?}"
+        );
+        assert!(
+            reply.body.len() < 10_000,
+            "200 000 bytes were not compressed"
+        );
+        // A preflight is answered by the layer.
+        let asked = format!(
+            "OPTIONS {path} HTTP/1.1\r\nhost: localhost\r\norigin: https://app.example\r\naccess-control-request-method: POST\r\n\r\n"
+        );
+        let reply = wire.ask(&asked).await;
+        assert!(
+            reply
+                .head
+                .contains("access-control-allow-headers: content-type\r\n")
+        );
+        // A handler that takes longer than the layer allows is cancelled.
+        let reply = wire.ask(&post(path, JSON, &call("wait", 1))).await;
+        assert_eq!(reply.status, 504, "{reply:?}");
+        assert_eq!(seen.told().await, "waiting");
+        assert_eq!(seen.told().await, "given up");
+        assert_eq!(seen.told().await, "Local(TransportFailed)");
+        // The same connection becomes a WebSocket, on which that time has no meaning.
+        let reply = wire.ask(&upgrade(path, "accept-encoding: gzip\r\n")).await;
+        assert_eq!(reply.status, 101, "{reply:?}");
+        let accepted = "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n";
+        assert!(reply.head.contains(accepted), "{reply:?}");
+        assert_eq!(wire.call("echo").await, ECHOED);
+        tokio::time::sleep(2 * BRIEF).await;
+        assert_eq!(wire.call("echo").await, ECHOED);
+        assert_eq!(rpc.connections(), 1);
+        // Ping, pong, and the code with which the client closes.
+        wire.send_frame(0x89, b"?").await;
+        assert_eq!(wire.frame().await, (0x8a, b"?".to_vec()));
+        wire.send_frame(CLOSED, &1000_u16.to_be_bytes()).await;
+        let (first, code) = wire.frame().await;
+        assert_eq!((first, &code[..2]), (CLOSED, &1000_u16.to_be_bytes()[..]));
+        assert!(wire.is_over().await);
+        until("all has ended", || rpc.connections() == 0).await;
+        assert_eq!(traced.load(SeqCst) - before, 5, "{address}");
+        if path == "/rpc" {
+            let reply = Wire::to(address).await;
+            let reply = { reply }
+                .ask("GET /orders HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                .await;
+            assert_eq!((reply.status, reply.text()), (200, "[]"));
+        }
+    }
+}
+
+// web.md §5
+// USE-07 USE-13 SEC-08
+#[tokio::test]
+async fn an_evil_page_is_refused_behind_layers_as_everywhere() {
+    let (web, seen) = endpoint();
+    let rpc = web.into_service();
+    for (address, path) in everywhere(rpc, &Arc::default()).await {
+        let mut wire = Wire::to(address).await;
+        let evil = "origin: https://evil.example\r\n";
+        let listed = "origin: https://app.example\r\n";
+        let text = "content-type: text/plain\r\n";
+        for (status, request) in [
+            (403, post(path, &[evil, text].concat(), &call("context", 1))),
+            (403, post(path, &[evil, JSON].concat(), &call("context", 1))),
+            (
+                415,
+                post(path, &[listed, text].concat(), &call("context", 1)),
+            ),
+            (
+                415,
+                post(path, "sec-fetch-site: same-origin\r\n", &call("context", 1)),
+            ),
+            (403, upgrade(path, evil)),
+            (
+                405,
+                format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+            ),
+        ] {
+            assert_eq!(wire.ask(&request).await.status, status, "{request}");
+        }
+        // A name that another site has given this machine.
+        let rebound = post(path, &[evil, JSON].concat(), &call("context", 1));
+        let rebound = rebound.replace("host: localhost", "host: evil.example");
+        assert_eq!(wire.ask(&rebound).await.status, 403);
+        assert_eq!(seen.made(), 0);
+        let own = post(path, &[listed, JSON].concat(), &call("echo", 1));
+        assert_eq!(wire.ask(&own).await.status, 200);
+        seen.made.store(0, SeqCst);
+    }
+}
+
+/// Lets in who has a token.
+fn check(context: &Context) -> Result<(), Refusal> {
+    match context.header("authorization") {
+        Some(_) => Ok(()),
+        None => Err(Refusal::unauthorized("Bearer").retry_after(Duration::from_secs(7))),
+    }
+}
+
+// web.md §5
+// USE-13
+#[tokio::test]
+async fn who_has_no_token_makes_nothing_run_and_nothing_be_read() {
+    let (web, seen) = endpoint();
+    let rpc = web.authorize(check).into_service();
+    for (address, path) in everywhere(rpc, &Arc::default()).await {
+        let mut wire = Wire::to(address).await;
+        for request in [upgrade(path, ""), post(path, JSON, &call("echo", 1))] {
+            let reply = wire.ask(&request).await;
+            assert_eq!(reply.status, 401, "{reply:?}");
+            for line in ["www-authenticate: bearer\r\n", "retry-after: 7\r\n"] {
+                assert!(reply.head.contains(line), "{reply:?}");
+            }
+        }
+        // A gigabyte is not asked for. Its 401 is the first line, so no 100 came before.
+        let big = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 1000000\r\nexpect: 100-continue\r\n\r\n"
+        );
+        assert_eq!(wire.ask(&big).await.status, 401);
+        assert_eq!(seen.made(), 0);
+        let token = "authorization: Bearer x\r\n";
+        let mut wire = Wire::to(address).await;
+        let lines = format!("{JSON}{token}expect: 100-continue\r\n");
+        let (head, body) = (post(path, &lines, &call("echo", 1)), call("echo", 1));
+        let head = head.strip_suffix(&body).unwrap();
+        assert_eq!(wire.ask(head).await.status, 100);
+        assert_eq!(wire.ask(&body).await.text(), ECHOED);
+        assert_eq!(
+            opened(address, path, token).await.call("echo").await,
+            ECHOED
+        );
+        seen.made.store(0, SeqCst);
+    }
+}
+
+// SRV-14 SEC-10
+#[tokio::test]
+async fn a_body_that_is_large_or_slow_is_not_waited_for() {
+    let (web, seen) = endpoint();
+    let mut rules = WebRules::new();
+    rules.body_timeout = BRIEF;
+    let rpc = web.rules(rules).into_service();
+    let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
+    let head = |lines: &str| format!("POST /rpc HTTP/1.1\r\nhost: localhost\r\n{JSON}{lines}\r\n");
+    let mut wire = Wire::to(address).await;
+    let reply = wire.ask(&head("content-length: 2000000000\r\n")).await;
+    assert_eq!(reply.status, 413, "{reply:?}");
+    assert!(reply.text().contains("-32004"), "{reply:?}");
+    assert!(wire.is_over().await);
+    let mut wire = Wire::to(address).await;
+    wire.send(head("transfer-encoding: chunked\r\n")).await;
+    let chunk = format!("{:x}\r\n{}\r\n", 60_000, "x".repeat(60_000));
+    let sending = async {
+        for _ in 0..20 {
+            // The server may have closed.
+            let _ = wire.0.write_all(chunk.as_bytes()).await;
+        }
+    };
+    timeout(PATIENCE, sending)
+        .await
+        .expect("it reads or closes");
+    assert_eq!(wire.reply().await.status, 413);
+    seen.made.store(0, SeqCst);
+    let mut wire = Wire::to(address).await;
+    let begun = [&head("content-length: 100\r\n"), "{"].concat();
+    let reply = wire.ask(&begun).await;
+    assert_eq!(reply.status, 408, "{reply:?}");
+    assert!(reply.head.contains("connection: close\r\n"), "{reply:?}");
+    assert!(wire.is_over().await);
+    assert_eq!((seen.made(), rpc.connections()), (0, 0));
+}
+
+// web.md §2
+// WSK-09 USE-12
+#[tokio::test]
+async fn a_shutdown_lets_requests_finish_and_tells_websockets_that_the_server_leaves() {
+    let (web, mut seen) = endpoint();
+    let rpc = web.into_service();
+    let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
+    let mut idle = opened(address, "/rpc", "").await;
+    let mut busy = opened(address, "/rpc", "").await;
+    busy.send_frame(OPENED, call("wait", 1).as_bytes()).await;
+    assert_eq!(seen.told().await, "waiting");
+    let mut late = Wire::to(address).await;
+    late.send(post("/rpc", JSON, &call("wait", 1))).await;
+    assert_eq!(seen.told().await, "waiting");
+    until("three are there", || rpc.connections() == 3).await;
+    let (ending, grace) = (rpc.clone(), Duration::from_millis(700));
+    let ended = tokio::spawn(async move { ending.shutdown(grace).await });
+    let told = |frame: (u8, Vec<u8>)| (frame.0, frame.1[..2].to_vec());
+    let leaves = (CLOSED, 1001_u16.to_be_bytes().to_vec());
+    assert_eq!(told(idle.frame().await), leaves);
+    // From now on nothing begins.
+    for request in [post("/rpc", JSON, &call("echo", 1)), upgrade("/rpc", "")] {
+        let mut wire = Wire::to(address).await;
+        let reply = wire.ask(&request).await;
+        assert_eq!(reply.status, 503, "{reply:?}");
+        assert!(wire.is_over().await);
+    }
+    // What is still running after the grace is cut.
+    assert_eq!(late.reply().await.status, 503);
+    let mut last = busy.frame().await;
+    if last.0 == OPENED {
+        last = busy.frame().await;
+    }
+    assert_eq!(told(last), leaves);
+    assert!(!ended.await.unwrap(), "two were cut");
+    assert_eq!(rpc.connections(), 0);
+    assert!(rpc.shutdown(grace).await, "nothing was left");
+}
+
+// web.md §2
+// SEC-10 SRV-14
+#[tokio::test]
+async fn requests_and_websockets_are_counted_for_an_address_that_a_proxy_names() {
+    let (web, _seen) = endpoint();
+    let mut limits = ConnectionLimits::new();
+    (limits.max_connections, limits.max_per_key) = (3, 2);
+    let web = web.context_from(|parts, context| {
+        let named = parts.headers.get("x-forwarded-for");
+        let named = named.and_then(|value| value.to_str().ok()?.parse::<IpAddr>().ok());
+        context.peer_addr = named.map(|ip| SocketAddr::new(ip, 0));
+    });
+    let rpc = web.into_service().limits(limits);
+    let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
+    let [one, two, three] =
+        ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|from| format!("x-forwarded-for: {from}\r\n"));
+    let first = opened(address, "/rpc", &one).await;
+    let mut second = opened(address, "/rpc", &one).await;
+    let asks = async |lines: &str| {
+        let request = post("/rpc", &[JSON, lines].concat(), &call("context", 1));
+        Wire::to(address).await.ask(&request).await
+    };
+    assert_eq!(asks(&one).await.status, 503, "the third of one address");
+    let reply = asks(&two).await;
+    assert!(reply.text().contains(r#""10.0.0.2""#), "{reply:?}");
+    assert!(second.call("context").await.contains(r#""10.0.0.1""#));
+    let _third = opened(address, "/rpc", &two).await;
+    let refused = asks(&three).await;
+    assert_eq!(refused.status, 503, "the fourth in all");
+    assert!(refused.head.contains("connection: close\r\n"));
+    let mut wire = Wire::to(address).await;
+    assert_eq!(wire.ask(&upgrade("/rpc", &three)).await.status, 503);
+    drop(first);
+    until("one has gone", || rpc.connections() == 2).await;
+    assert_eq!(asks(&one).await.status, 200);
+}
+
+// web.md §2
+// USE-12
+#[tokio::test]
+async fn a_handler_knows_the_address_that_axum_tells() {
+    let (web, _seen) = endpoint();
+    let rpc = web.context_from(|parts, context| {
+        let client = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        context.peer_addr = client.map(|ConnectInfo(address)| *address);
+    });
+    let routes = axum::Router::new().nest_service("/rpc", rpc.into_service());
+    let address = on_axum(routes).await;
+    for scheme in ["http", "ws"] {
+        let url = format!("{scheme}://{address}/rpc");
+        let client = connect(&url, Config::new(), ()).await.unwrap();
+        type Told = (u32, String, (), (), String, ());
+        let (_, target, _, _, from, _) = client.call::<Told>("context", ()).await.unwrap();
+        // The path is what is left behind the one under which it is nested.
+        assert_eq!((&*target, &*from), ("/", "127.0.0.1"));
+    }
+}
+
+// web.md §5
+// USE-13
+#[tokio::test]
+async fn a_websocket_whose_answer_was_never_sent_made_a_service() {
+    let (web, seen) = endpoint();
+    let slow = web
+        .clone()
+        .authorize_async(|_| std::future::pending::<Result<(), _>>());
+    let rpc = web.into_service();
+    // A server that hands no stream over, and a layer that gives up before our answer.
+    let waits = ServiceBuilder::new()
+        .layer(TimeoutLayer::with_status_code(
+            StatusCode::GATEWAY_TIMEOUT,
+            BRIEF,
+        ))
+        .service(slow.into_service());
+    for (address, status) in [
+        (on_hyper(rpc.clone(), false).await, 101),
+        (on_hyper(waits, true).await, 504),
+    ] {
+        let mut wire = Wire::to(address).await;
+        assert_eq!(wire.ask(&upgrade("/", "")).await.status, status);
+        let _ = wire
+            .0
+            .write_all(&[OPENED, 0x82, 0, 0, 0, 0, b'{', b'}'])
+            .await;
+        until("it is given up", || rpc.connections() == 0).await;
+    }
+    assert_eq!(seen.made(), 0);
+}
+
+/// Asks without a server.
+async fn asked<B>(rpc: &WebService<Echo>, request: Request<B>) -> (StatusCode, String)
+where
+    B: hyper::body::Body<Data = hyper::body::Bytes, Error: Debug> + Send + 'static,
+{
+    let answer = rpc.clone().oneshot(request).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (parts.status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+// USE-12 USE-35
+#[tokio::test]
+async fn a_request_of_another_server_and_of_http_2_is_judged_by_its_authority() {
+    let (web, seen) = endpoint();
+    let rpc = web.into_service();
+    for (origin, status) in [
+        ("https://localhost", StatusCode::OK),
+        ("https://evil.example", StatusCode::FORBIDDEN),
+    ] {
+        let request = Request::post("https://localhost/x")
+            .version(Version::HTTP_2)
+            .header("origin", origin)
+            .header("content-type", "application/json");
+        let request = request.body(call("echo", 1)).unwrap();
+        assert_eq!(asked(&rpc, request).await.0, status);
+    }
+    assert_eq!(seen.made(), 1);
+    // A server that hands no stream over has no WebSockets.
+    let mut request = Request::get("/").version(Version::HTTP_11);
+    for line in upgrade("/", "").lines().skip(1) {
+        if let Some((name, value)) = line.split_once(": ") {
+            request = request.header(name, value);
+        }
+    }
+    let (status, why) = asked(&rpc, request.body(String::new()).unwrap()).await;
+    assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{why}");
+    assert_eq!((seen.made(), rpc.connections()), (1, 0));
+}
