@@ -407,7 +407,67 @@ fn a_framework_needs_a_few_lines() {
         // The rules for HTTP requests hold here, too.
         assert_eq!(server.send("POST", "text/plain", "{}").0, 415, "{name}");
         assert_eq!(server.send("GET", "application/json", "").0, 405, "{name}");
+        let (status, _) = opened(&server);
+        assert_eq!(status, 101, "{name}");
     }
+    // The application's own routes are beside it.
+    let mut server = Server::start("http_axum", &["0"]);
+    server.url = server.url.replace("/rpc", "/orders");
+    assert_eq!(server.send("GET", "text/plain", "").2, "[]");
+}
+
+// EXA-10 HTP-09
+#[test]
+fn a_serverless_function_needs_a_few_lines() {
+    let mut function = example("http_function");
+    function.arg(r#"{"jsonrpc":"2.0","method":"ping","id":1}"#);
+    let answer = "200 OK\n{\"jsonrpc\":\"2.0\",\"result\":\"pong\",\"id\":1}";
+    assert_eq!(run(function), answer);
+    for name in ["http_axum", "http_hyper", "http_function"] {
+        let path = format!("{}/examples/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("an example");
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+        let lines = text.lines().filter(is_code).count();
+        assert!(lines <= 40, "{name} has {lines} lines");
+    }
+}
+
+// USE-12 WSK-09
+#[cfg(unix)]
+#[test]
+fn an_application_that_is_stopped_tells_its_websockets_that_it_leaves() {
+    let mut server = Server::start("http_axum", &["0"]);
+    let (_, mut websocket) = opened(&server);
+    let id = server.child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status();
+    assert!(sent.expect("kill").success());
+    let mut frame = [0; 4];
+    websocket.read_exact(&mut frame).expect("a close frame");
+    // A close frame with the code 1001.
+    assert_eq!((frame[0], &frame[2..]), (0x88, &1001_u16.to_be_bytes()[..]));
+    drop(websocket);
+    assert!(server.child.wait().expect("it ends").success());
+}
+
+/// Asks for a WebSocket. Returns the status and the stream.
+fn opened(server: &Server) -> (u16, TcpStream) {
+    let rest = server.url.strip_prefix("http://").expect("an http URL");
+    let (address, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(LONG)).expect("a deadline");
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    .expect("it reads");
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("text");
+    (head[9..12].parse().expect("a status"), stream)
 }
 
 // HTP-09

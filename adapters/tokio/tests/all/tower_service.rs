@@ -575,16 +575,17 @@ async fn a_websocket_whose_answer_was_never_sent_made_a_service() {
         .clone()
         .authorize_async(|_| std::future::pending::<Result<(), _>>());
     let rpc = web.into_service();
+    let slow = slow.into_service();
     // A server that hands no stream over, and a layer that gives up before our answer.
     let waits = ServiceBuilder::new()
         .layer(TimeoutLayer::with_status_code(
             StatusCode::GATEWAY_TIMEOUT,
             BRIEF,
         ))
-        .service(slow.into_service());
-    for (address, status) in [
-        (on_hyper(rpc.clone(), false).await, 101),
-        (on_hyper(waits, true).await, 504),
+        .service(slow.clone());
+    for (address, rpc, status) in [
+        (on_hyper(rpc.clone(), false).await, rpc, 101),
+        (on_hyper(waits, true).await, slow, 504),
     ] {
         let mut wire = Wire::to(address).await;
         assert_eq!(wire.ask(&upgrade("/", "")).await.status, status);
