@@ -32,9 +32,10 @@ import wasm_peer  # noqa: E402,F401
 import browser  # noqa: E402,F401
 import openrpc  # noqa: E402,F401
 import prometheus  # noqa: E402,F401
+import frameworks  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 352
+MINIMUM = 353
 
 
 def main(arguments):

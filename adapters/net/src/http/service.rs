@@ -61,7 +61,7 @@ impl<S: Service> Web<S> {
     pub fn into_service_on(self, runtime: impl Into<SharedRuntime>) -> WebService<S> {
         WebService {
             endpoint: Endpoint::of(self, runtime),
-            connections: Connections::unheard(ConnectionLimits::new()),
+            connections: Connections::without_listener(ConnectionLimits::new()),
         }
     }
 }
@@ -72,7 +72,7 @@ impl<S: Service> WebService<S> {
     /// the server's matter. Set it before the service is cloned. Default 10 240 in all.
     #[must_use]
     pub fn limits(mut self, limits: ConnectionLimits) -> Self {
-        self.connections = Connections::unheard(limits);
+        self.connections = Connections::without_listener(limits);
         self
     }
 

@@ -39,9 +39,9 @@ impl Connections {
         }
     }
 
-    /// Those of a server that listens elsewhere.
+    /// Makes those of a server that does not listen itself.
     #[cfg(feature = "http")]
-    pub(crate) fn unheard(limits: ConnectionLimits) -> Arc<Self> {
+    pub(crate) fn without_listener(limits: ConnectionLimits) -> Arc<Self> {
         let connections = Arc::new(Self::new(limits));
         drop(connections.listen());
         connections

@@ -335,6 +335,7 @@ async fn the_layers_of_tower_http_go_around_it_by_nest_and_by_a_service_builder(
         let (first, code) = wire.frame().await;
         assert_eq!((first, &code[..2]), (CLOSED, &1000_u16.to_be_bytes()[..]));
         assert!(wire.is_over().await);
+        drop(wire);
         until("all has ended", || rpc.connections() == 0).await;
         assert_eq!(traced.load(SeqCst) - before, 5, "{address}");
         if path == "/rpc" {
@@ -636,4 +637,47 @@ async fn a_request_of_another_server_and_of_http_2_is_judged_by_its_authority() 
     let (status, why) = asked(&rpc, request.body(String::new()).unwrap()).await;
     assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{why}");
     assert_eq!((seen.made(), rpc.connections()), (1, 0));
+}
+
+// USE-12
+#[tokio::test]
+async fn it_nests_in_the_router_of_tonic() {
+    let (web, _seen) = endpoint();
+    let grpc = tonic::service::Routes::default().into_axum_router();
+    let address = on_axum(grpc.nest_service("/rpc", web.into_service())).await;
+    let mut wire = Wire::to(address).await;
+    let grpc = post(
+        "/a.Service/Method",
+        "content-type: application/grpc\r\n",
+        "",
+    );
+    let reply = wire.ask(&grpc).await;
+    assert!(
+        reply.head.contains("grpc-status: 12\r\n"),
+        "not implemented"
+    );
+    let reply = wire.ask(&post("/rpc", JSON, &call("echo", 1))).await;
+    assert_eq!((reply.status, reply.text()), (200, ECHOED));
+    assert_eq!(opened(address, "/rpc", "").await.call("echo").await, ECHOED);
+}
+
+// web.md §5
+// USE-13
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_handler_behind_a_framework() {
+    let (web, mut seen) = endpoint();
+    let rpc = web.into_service();
+    let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
+    let mut posted = Wire::to(address).await;
+    posted.send(post("/rpc", JSON, &call("wait", 1))).await;
+    assert_eq!(seen.told().await, "waiting");
+    drop(posted);
+    assert_eq!(seen.told().await, "given up");
+    assert_eq!(seen.told().await, "Local(TransportFailed)");
+    let mut open = opened(address, "/rpc", "").await;
+    open.send_frame(OPENED, call("wait", 1).as_bytes()).await;
+    assert_eq!(seen.told().await, "waiting");
+    drop(open);
+    assert_eq!(seen.told().await, "given up");
+    until("all has ended", || rpc.connections() == 0).await;
 }
