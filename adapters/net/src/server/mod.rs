@@ -27,8 +27,8 @@ use antiphon::{ConnectionLimits, LimitReached, address_key};
 
 use crate::link::{Link, Listen};
 use antiphon_shell::{ConnectionConfig, Context, Service, SharedRuntime, Task, until};
-use connections::Listening;
-pub(crate) use connections::{Connections, Entered};
+pub(crate) use connections::Connections;
+use connections::{Entered, Listening};
 pub(crate) use ending::End;
 pub use ending::Ending;
 use protocol::Plain;

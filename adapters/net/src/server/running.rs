@@ -18,21 +18,11 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that is running. Dropping it stops it.
 #[must_use = "dropping it stops the server"]
 pub struct Running {
-    pub(super) connections: Arc<Connections>,
-    pub(super) runtime: SharedRuntime,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) runtime: SharedRuntime,
 }
 
 impl Running {
-    /// Makes the handle that ends these connections.
-    #[cfg(feature = "http")]
-    pub(crate) fn of(connections: Arc<Connections>, runtime: &SharedRuntime) -> Self {
-        let runtime = Arc::clone(runtime);
-        Self {
-            connections,
-            runtime,
-        }
-    }
-
     /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()

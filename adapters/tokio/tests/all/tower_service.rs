@@ -188,11 +188,7 @@ impl Wire {
     }
 
     async fn send_frame(&mut self, first: u8, payload: &[u8]) {
-        let length = u8::try_from(payload.len()).unwrap();
-        assert!(length < 126, "a short frame");
-        // The mask is zero.
-        let frame = [&[first, 0x80 | length, 0, 0, 0, 0][..], payload].concat();
-        self.send(frame).await;
+        self.send(masked(first, payload)).await;
     }
 
     /// Whether the other side has ended the stream.
@@ -207,6 +203,17 @@ fn post(path: &str, lines: &str, body: &str) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\n{lines}content-length: {length}\r\n\r\n{body}"
     )
+}
+
+/// A short frame of a client. Its mask is zero.
+fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    assert!(length < 126, "a short frame");
+    [&[first, 0x80 | length, 0, 0, 0, 0][..], payload].concat()
+}
+
+fn get_of(path: &str, host: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n")
 }
 
 fn upgrade(path: &str, lines: &str) -> String {
@@ -353,8 +360,9 @@ async fn the_layers_of_tower_http_go_around_it_by_nest_and_by_a_service_builder(
 #[tokio::test]
 async fn an_evil_page_is_refused_behind_layers_as_everywhere() {
     let (web, seen) = endpoint();
-    let rpc = web.into_service();
+    let rpc = web.health("/health", async || true).into_service();
     for (address, path) in everywhere(rpc, &Arc::default()).await {
+        let health = format!("{}/health", path.trim_end_matches('/'));
         let mut wire = Wire::to(address).await;
         let evil = "origin: https://evil.example\r\n";
         let listed = "origin: https://app.example\r\n";
@@ -371,10 +379,9 @@ async fn an_evil_page_is_refused_behind_layers_as_everywhere() {
                 post(path, "sec-fetch-site: same-origin\r\n", &call("context", 1)),
             ),
             (403, upgrade(path, evil)),
-            (
-                405,
-                format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
-            ),
+            (405, get_of(path, "localhost")),
+            (200, get_of(&health, "localhost")),
+            (403, get_of(&health, "evil.example")),
         ] {
             assert_eq!(wire.ask(&request).await.status, status, "{request}");
         }
@@ -659,6 +666,13 @@ async fn it_nests_in_the_router_of_tonic() {
     let reply = wire.ask(&post("/rpc", JSON, &call("echo", 1))).await;
     assert_eq!((reply.status, reply.text()), (200, ECHOED));
     assert_eq!(opened(address, "/rpc", "").await.call("echo").await, ECHOED);
+    // A frame may come with the handshake.
+    let mut wire = Wire::to(address).await;
+    let frame = masked(OPENED, call("echo", 1).as_bytes());
+    wire.send([upgrade("/rpc", "").as_bytes(), &frame].concat())
+        .await;
+    assert_eq!(wire.reply().await.status, 101);
+    assert_eq!(wire.frame().await, (OPENED, ECHOED.into()));
 }
 
 // web.md §5
