@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use antiphon::{Config, ConnectionLimits};
 use antiphon_tokio::http::{Refusal, Web, WebRules, WebService};
-use antiphon_tokio::{Context, connect};
+use antiphon_tokio::{Context, OwnedError, Peer, Router, connect};
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, Method, Request, StatusCode, Version};
 use axum::routing::get;
@@ -557,21 +557,32 @@ async fn requests_and_websockets_are_counted_for_an_address_that_a_proxy_names()
 // USE-12
 #[tokio::test]
 async fn a_handler_knows_the_address_that_axum_tells() {
-    let (web, _seen) = endpoint();
+    let known = |peer: Peer| {
+        let context = peer.context();
+        let from = context.peer_addr.map(|address| address.ip());
+        let (number, is_accepted) = (context.connection, context.is_accepted);
+        Ok::<_, OwnedError>((number, context.target.clone(), from, is_accepted))
+    };
+    let methods = Router::new().method("known", [], known);
+    let web = Web::new(Config::new(), methods.into_make_service());
     let rpc = web.context_from(|parts, context| {
         let client = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         context.peer_addr = client.map(|ConnectInfo(address)| *address);
     });
     let routes = axum::Router::new().nest_service("/rpc", rpc.into_service());
     let address = on_axum(routes).await;
-    for scheme in ["http", "ws"] {
+    let mut numbers = Vec::new();
+    for scheme in ["http", "http", "ws", "ws"] {
         let url = format!("{scheme}://{address}/rpc");
         let client = connect(&url, Config::new(), ()).await.unwrap();
-        type Told = (u32, String, (), (), String, ());
-        let (_, target, _, _, from, _) = client.call::<Told>("context", ()).await.unwrap();
+        type Known = (u32, String, String, bool);
+        let (number, target, from, is_accepted) = client.call::<Known>("known", ()).await.unwrap();
         // The path is what is left behind the one under which it is nested.
-        assert_eq!((&*target, &*from), ("/", "127.0.0.1"));
+        assert_eq!((&*target, &*from, is_accepted), ("/", "127.0.0.1", true));
+        numbers.push(number);
     }
+    numbers.dedup();
+    assert!(numbers.len() == 4 && !numbers.contains(&0), "{numbers:?}");
 }
 
 // web.md §5
