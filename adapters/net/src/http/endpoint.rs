@@ -40,8 +40,8 @@ use antiphon_websocket::WebSocketConfig;
 /// A service over HTTP. Clones are the same endpoint.
 ///
 /// A server of this crate uses it as its protocol:
-/// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
-/// requests itself, [`answer_whole`](Self::answer_whole) is the body of a route.
+/// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads requests itself, it is
+/// a [`WebService`](super::WebService), and [`answer_whole`](Self::answer_whole) a serverless function.
 pub struct Endpoint<S> {
     shared: Arc<SharedEndpoint<S>>,
 }

@@ -36,7 +36,8 @@ use antiphon_shell::{Context, Io, Service, SharedRuntime, debug_fields};
 ///
 /// All rules of the [`Web`] hold: origins and hosts, checks, the size and the time of a body, WebSockets with their
 /// pings and close codes. Layers may be around it: for CORS, compression, traces or time limits. WebSockets need a
-/// server that hands its streams over, as axum does and hyper with `with_upgrades`; elsewhere they are answered 501.
+/// server that hands its streams over, as axum does and hyper with `with_upgrades`; elsewhere they are answered 501,
+/// or end at once. [`shutdown`](Self::shutdown) ends those that are open; they do not end with the server.
 ///
 /// A framework that nests the service under a path removes that from the request, and so the endpoint's paths are
 /// those behind it: leave [`WebRules::paths`](antiphon::http::WebRules::paths) empty there. Addresses of clients come
@@ -107,9 +108,10 @@ impl<S: Service> WebService<S> {
         let mut context = Context::new();
         context.draw_number();
         context.is_accepted = true;
+        let number = context.connection;
         let context = endpoint.complete(&context, &parts);
         let address = context.peer_addr.map(|address| address_key(address.ip()));
-        let (entered, mut ending) = match connections.enter(context.connection, address) {
+        let (entered, mut ending) = match connections.enter(number, address) {
             Ok(_) if connections.is_ending() => return leaving(),
             Ok(entered) => entered,
             Err(why) => {

@@ -527,6 +527,8 @@ async fn requests_and_websockets_are_counted_for_an_address_that_a_proxy_names()
         let named = parts.headers.get("x-forwarded-for");
         let named = named.and_then(|value| value.to_str().ok()?.parse::<IpAddr>().ok());
         context.peer_addr = named.map(|ip| SocketAddr::new(ip, 0));
+        // The program's own numbers for its connections need not differ.
+        context.connection = 7;
     });
     let rpc = web.into_service().limits(limits);
     let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
