@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OURS = {"std", "core", "alloc"}
 # Crates that are no dependencies themselves, by the dependency that re-exports or needs them.
 THROUGH = {
-    "serde_core": "serde", "rustls_pki_types": "rustls", "http": "tungstenite", "socket2": "antiphon-net",
+    "serde_core": "serde", "rustls_pki_types": "rustls", "http": "tungstenite", "socket2": "antiphon-net", "http_body": "hyper",
     "antiphon-websocket": "antiphon-net",
 }
 

@@ -29,14 +29,15 @@ use super::body::{Carrier, WebBody};
 use super::endpoint::{Endpoint, response};
 use super::web::Web;
 use crate::server::{Connections, End, Ending, Entered, Running};
-use antiphon_shell::{Context, Io, Service, SharedRuntime, Task, debug_fields};
+use antiphon_shell::{Context, Io, Service, SharedRuntime, debug_fields};
 
 /// A web endpoint as a tower service: a route of axum, or what hyper calls for each request. Clones are the same
 /// service.
 ///
 /// All rules of the [`Web`] hold: origins and hosts, checks, the size and the time of a body, WebSockets with their
 /// pings and close codes. Layers may be around it: for CORS, compression, traces or time limits. WebSockets need a
-/// server that hands its streams over, as axum does and hyper with `with_upgrades`; elsewhere they are answered 501.
+/// server that hands its streams over, as axum does and hyper with `with_upgrades`; elsewhere they are answered 501,
+/// or end at once. [`shutdown`](Self::shutdown) ends those that are open; they do not end with the server.
 ///
 /// A framework that nests the service under a path removes that from the request, and so the endpoint's paths are
 /// those behind it: leave [`WebRules::paths`](antiphon::http::WebRules::paths) empty there. Addresses of clients come
@@ -86,9 +87,64 @@ impl<S: Service> WebService<S> {
     /// itself goes on, and is to be stopped too. Dropping the future closes all at once.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.connections.tell(End::Drain);
-        let connections = Arc::clone(&self.connections);
-        let running = Running::of(connections, self.endpoint.runtime());
+        let running = Running {
+            connections: Arc::clone(&self.connections),
+            runtime: Arc::clone(self.endpoint.runtime()),
+        };
         running.shutdown(grace).await
+    }
+
+    async fn answer<B: Body<Data = Bytes>>(self, request: Request<B>) -> Response<WebBody> {
+        let Self {
+            endpoint,
+            connections,
+        } = self;
+        let leaving = || {
+            let answer = HttpAnswer::text(503, "the server is shutting down\n");
+            response(answer.with_header("connection", "close"))
+        };
+        let (mut parts, body) = request.into_parts();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
+        let mut context = Context::new();
+        context.draw_number();
+        context.is_accepted = true;
+        let number = context.connection;
+        let context = endpoint.complete(&context, &parts);
+        let address = context.peer_addr.map(|address| address_key(address.ip()));
+        let (entered, mut ending) = match connections.enter(number, address) {
+            Ok(_) if connections.is_ending() => return leaving(),
+            Ok(entered) => entered,
+            Err(why) => {
+                endpoint.report(&context, Report::LimitReached(why));
+                return response(endpoint.options().rules.too_many_connections());
+            }
+        };
+        let entered = Arc::new(entered);
+        let carrier = InService {
+            ending: ending.another(),
+            entered: Arc::clone(&entered),
+        };
+        let serving = endpoint.serve(context, &parts, body, 0, carrier);
+        let (answer, context) = match ending.unless(End::Drain, serving).await {
+            None => return leaving(),
+            Some((answer, None)) => return answer,
+            Some((answer, Some(context))) => (answer, context),
+        };
+        let Some(upgrade) = upgrade else {
+            return response(HttpAnswer::text(501, "this server hands no stream over\n"));
+        };
+        let runtime = Arc::clone(endpoint.runtime());
+        runtime.spawn(Box::pin(async move {
+            let _entered = entered;
+            // The server hands its stream over after it has written the answer. If it does not write it, nothing runs.
+            if let Some(Ok(stream)) = ending.unless(End::Now, upgrade).await {
+                let io = Box::new(UpgradedIo(stream));
+                if let Some(task) = endpoint.upgraded(io, context, ending) {
+                    task.await;
+                }
+            }
+        }));
+        answer
     }
 }
 
@@ -128,76 +184,6 @@ impl Carrier for InService {
     fn stream_ended(&self) {}
 }
 
-/// Answers a request; a WebSocket goes on in a task of its own.
-async fn answered<S: Service, B: Body<Data = Bytes>>(
-    service: WebService<S>,
-    request: Request<B>,
-) -> Response<WebBody> {
-    let WebService {
-        endpoint,
-        connections,
-    } = service;
-    let leaving = || {
-        let answer = HttpAnswer::text(503, "the server is shutting down\n");
-        response(answer.with_header("connection", "close"))
-    };
-    let (mut parts, body) = request.into_parts();
-    let upgrade = parts.extensions.remove::<OnUpgrade>();
-    let mut context = Context::new();
-    context.draw_number();
-    context.is_accepted = true;
-    let context = endpoint.complete(&context, &parts);
-    let address = context.peer_addr.map(|address| address_key(address.ip()));
-    let (entered, mut ending) = match connections.enter(context.connection, address) {
-        Ok(entered) => entered,
-        Err(why) => {
-            endpoint.report(&context, Report::LimitReached(why));
-            return response(endpoint.options().rules.too_many_connections());
-        }
-    };
-    if connections.is_ending() {
-        return leaving();
-    }
-    let carrier = InService {
-        ending: ending.another(),
-        entered: Arc::new(entered),
-    };
-    let entered = Arc::clone(&carrier.entered);
-    let serving = endpoint.serve(context, &parts, body, 0, carrier);
-    match (ending.unless(End::Drain, serving).await, upgrade) {
-        (None, _) => leaving(),
-        (Some((answer, None)), _) => answer,
-        (Some((_, Some(_))), None) => {
-            response(HttpAnswer::text(501, "this server hands no stream over\n"))
-        }
-        (Some((answer, Some(context))), Some(upgrade)) => {
-            let runtime = Arc::clone(endpoint.runtime());
-            runtime.spawn(upgraded(endpoint, upgrade, context, entered, ending));
-            answer
-        }
-    }
-}
-
-/// Returns the task of a WebSocket. The server hands its stream over once it has written the answer; if it does not
-/// write it, nothing runs.
-fn upgraded<S: Service>(
-    endpoint: Endpoint<S>,
-    upgrade: OnUpgrade,
-    context: Context,
-    entered: Arc<Entered>,
-    mut ending: Ending,
-) -> Task {
-    Box::pin(async move {
-        let _entered = entered;
-        if let Some(Ok(stream)) = ending.unless(End::Now, upgrade).await {
-            let io = Box::new(UpgradedIo(stream));
-            if let Some(task) = endpoint.upgraded(io, context, ending) {
-                task.await;
-            }
-        }
-    })
-}
-
 impl<S, B> tower_service::Service<Request<B>> for WebService<S>
 where
     S: Service,
@@ -212,8 +198,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let answered = answered(self.clone(), request);
-        Box::pin(async { Ok(answered.await) })
+        let answering = self.clone().answer(request);
+        Box::pin(async { Ok(answering.await) })
     }
 }
 

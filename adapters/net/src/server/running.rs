@@ -18,8 +18,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that is running. Dropping it stops it.
 #[must_use = "dropping it stops the server"]
 pub struct Running {
-    pub(super) connections: Arc<Connections>,
-    pub(super) runtime: SharedRuntime,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) runtime: SharedRuntime,
 }
 
 impl Running {

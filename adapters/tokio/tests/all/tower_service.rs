@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use antiphon::{Config, ConnectionLimits};
 use antiphon_tokio::http::{Refusal, Web, WebRules, WebService};
-use antiphon_tokio::{Context, connect};
+use antiphon_tokio::{Context, OwnedError, Peer, Router, connect};
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, Method, Request, StatusCode, Version};
 use axum::routing::get;
@@ -19,8 +19,8 @@ use http_body_util::BodyExt;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -29,15 +29,11 @@ use tower_http::cors::CorsLayer;
 use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
 
+use crate::support::wire::{CLOSE, PATIENCE, TEXT, Wire, get_of, masked, opened, post, upgrade};
 use crate::support::{Echo, call};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the layer for time limits allows.
 const BRIEF: Duration = Duration::from_millis(300);
-
-const OPENED: u8 = 0x81;
-const CLOSED: u8 = 0x88;
 
 /// An endpoint, and what has been seen of its service.
 struct Seen {
@@ -104,129 +100,9 @@ where
     address
 }
 
-/// A client that sends bytes and reads answers and frames.
-struct Wire(TcpStream);
-
-#[derive(Debug)]
-struct Reply {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Reply {
-    fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-}
-
-impl Wire {
-    async fn to(address: SocketAddr) -> Self {
-        Self(TcpStream::connect(address).await.unwrap())
-    }
-
-    async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.0.write_all(bytes.as_ref()).await.unwrap();
-    }
-
-    async fn read(&mut self, bytes: usize) -> Vec<u8> {
-        let mut read = vec![0; bytes];
-        let all = timeout(PATIENCE, self.0.read_exact(&mut read)).await;
-        all.expect("in time").expect("as much as was announced");
-        read
-    }
-
-    async fn reply(&mut self) -> Reply {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.extend(self.read(1).await);
-        }
-        let head = String::from_utf8(head).unwrap().to_lowercase();
-        let of = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
-        let status = head[9..12].parse().unwrap();
-        let mut body = Vec::new();
-        if let Some(length) = of("content-length: ") {
-            body = self.read(length.parse().unwrap()).await;
-        } else if of("transfer-encoding: chunked").is_some() {
-            loop {
-                let mut line = Vec::new();
-                while !line.ends_with(b"\r\n") {
-                    line.extend(self.read(1).await);
-                }
-                let line = String::from_utf8(line).unwrap();
-                let length = usize::from_str_radix(line.trim(), 16).unwrap();
-                body.extend(self.read(length).await);
-                self.read(2).await;
-                if length == 0 {
-                    break;
-                }
-            }
-        }
-        Reply { status, head, body }
-    }
-
-    async fn ask(&mut self, request: &str) -> Reply {
-        self.send(request).await;
-        self.reply().await
-    }
-
-    async fn frame(&mut self) -> (u8, Vec<u8>) {
-        let start = self.read(2).await;
-        let length = match start[1] {
-            126 => u16::from_be_bytes(self.read(2).await.try_into().unwrap()).into(),
-            short => usize::from(short),
-        };
-        (start[0], self.read(length).await)
-    }
-
-    /// Calls over a WebSocket.
-    async fn call(&mut self, method: &str) -> String {
-        self.send_frame(OPENED, call(method, 1).as_bytes()).await;
-        let (first, message) = self.frame().await;
-        assert_eq!(first, OPENED);
-        String::from_utf8(message).unwrap()
-    }
-
-    async fn send_frame(&mut self, first: u8, payload: &[u8]) {
-        let length = u8::try_from(payload.len()).unwrap();
-        assert!(length < 126, "a short frame");
-        // The mask is zero.
-        let frame = [&[first, 0x80 | length, 0, 0, 0, 0][..], payload].concat();
-        self.send(frame).await;
-    }
-
-    /// Whether the other side has ended the stream.
-    async fn is_over(&mut self) -> bool {
-        let read = timeout(PATIENCE, self.0.read(&mut [0])).await;
-        matches!(read.expect("in time"), Ok(0) | Err(_))
-    }
-}
-
-fn post(path: &str, lines: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\n{lines}content-length: {length}\r\n\r\n{body}"
-    )
-}
-
-fn upgrade(path: &str, lines: &str) -> String {
-    format!(
-        "GET {path} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
-         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
-    )
-}
-
 const JSON: &str = "content-type: application/json\r\n";
 
 const ECHOED: &str = r#"{"jsonrpc":"2.0","result":"nothing","id":1}"#;
-
-/// Opens a WebSocket.
-async fn opened(address: SocketAddr, path: &str, lines: &str) -> Wire {
-    let mut wire = Wire::to(address).await;
-    let reply = wire.ask(&upgrade(path, lines)).await;
-    assert_eq!(reply.status, 101, "{reply:?}");
-    wire
-}
 
 /// Waits until it is so.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -331,9 +207,9 @@ async fn the_layers_of_tower_http_go_around_it_by_nest_and_by_a_service_builder(
         // Ping, pong, and the code with which the client closes.
         wire.send_frame(0x89, b"?").await;
         assert_eq!(wire.frame().await, (0x8a, b"?".to_vec()));
-        wire.send_frame(CLOSED, &1000_u16.to_be_bytes()).await;
+        wire.send_frame(CLOSE, &1000_u16.to_be_bytes()).await;
         let (first, code) = wire.frame().await;
-        assert_eq!((first, &code[..2]), (CLOSED, &1000_u16.to_be_bytes()[..]));
+        assert_eq!((first, &code[..2]), (CLOSE, &1000_u16.to_be_bytes()[..]));
         assert!(wire.is_over().await);
         drop(wire);
         until("all has ended", || rpc.connections() == 0).await;
@@ -353,8 +229,9 @@ async fn the_layers_of_tower_http_go_around_it_by_nest_and_by_a_service_builder(
 #[tokio::test]
 async fn an_evil_page_is_refused_behind_layers_as_everywhere() {
     let (web, seen) = endpoint();
-    let rpc = web.into_service();
+    let rpc = web.health("/health", async || true).into_service();
     for (address, path) in everywhere(rpc, &Arc::default()).await {
+        let health = format!("{}/health", path.trim_end_matches('/'));
         let mut wire = Wire::to(address).await;
         let evil = "origin: https://evil.example\r\n";
         let listed = "origin: https://app.example\r\n";
@@ -371,10 +248,9 @@ async fn an_evil_page_is_refused_behind_layers_as_everywhere() {
                 post(path, "sec-fetch-site: same-origin\r\n", &call("context", 1)),
             ),
             (403, upgrade(path, evil)),
-            (
-                405,
-                format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
-            ),
+            (405, get_of(path, "localhost")),
+            (200, get_of(&health, "localhost")),
+            (403, get_of(&health, "evil.example")),
         ] {
             assert_eq!(wire.ask(&request).await.status, status, "{request}");
         }
@@ -479,7 +355,7 @@ async fn a_shutdown_lets_requests_finish_and_tells_websockets_that_the_server_le
     let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
     let mut idle = opened(address, "/rpc", "").await;
     let mut busy = opened(address, "/rpc", "").await;
-    busy.send_frame(OPENED, call("wait", 1).as_bytes()).await;
+    busy.send_frame(TEXT, call("wait", 1).as_bytes()).await;
     assert_eq!(seen.told().await, "waiting");
     let mut late = Wire::to(address).await;
     late.send(post("/rpc", JSON, &call("wait", 1))).await;
@@ -488,7 +364,7 @@ async fn a_shutdown_lets_requests_finish_and_tells_websockets_that_the_server_le
     let (ending, grace) = (rpc.clone(), Duration::from_millis(700));
     let ended = tokio::spawn(async move { ending.shutdown(grace).await });
     let told = |frame: (u8, Vec<u8>)| (frame.0, frame.1[..2].to_vec());
-    let leaves = (CLOSED, 1001_u16.to_be_bytes().to_vec());
+    let leaves = (CLOSE, 1001_u16.to_be_bytes().to_vec());
     assert_eq!(told(idle.frame().await), leaves);
     // From now on nothing begins.
     for request in [post("/rpc", JSON, &call("echo", 1)), upgrade("/rpc", "")] {
@@ -500,7 +376,7 @@ async fn a_shutdown_lets_requests_finish_and_tells_websockets_that_the_server_le
     // What is still running after the grace is cut.
     assert_eq!(late.reply().await.status, 503);
     let mut last = busy.frame().await;
-    if last.0 == OPENED {
+    if last.0 == TEXT {
         last = busy.frame().await;
     }
     assert_eq!(told(last), leaves);
@@ -520,6 +396,8 @@ async fn requests_and_websockets_are_counted_for_an_address_that_a_proxy_names()
         let named = parts.headers.get("x-forwarded-for");
         let named = named.and_then(|value| value.to_str().ok()?.parse::<IpAddr>().ok());
         context.peer_addr = named.map(|ip| SocketAddr::new(ip, 0));
+        // The program's own numbers for its connections need not differ.
+        context.connection = 7;
     });
     let rpc = web.into_service().limits(limits);
     let address = on_axum(axum::Router::new().nest_service("/rpc", rpc.clone())).await;
@@ -550,21 +428,32 @@ async fn requests_and_websockets_are_counted_for_an_address_that_a_proxy_names()
 // USE-12
 #[tokio::test]
 async fn a_handler_knows_the_address_that_axum_tells() {
-    let (web, _seen) = endpoint();
+    let known = |peer: Peer| {
+        let context = peer.context();
+        let from = context.peer_addr.map(|address| address.ip());
+        let (number, is_accepted) = (context.connection, context.is_accepted);
+        Ok::<_, OwnedError>((number, context.target.clone(), from, is_accepted))
+    };
+    let methods = Router::new().method("known", [], known);
+    let web = Web::new(Config::new(), methods.into_make_service());
     let rpc = web.context_from(|parts, context| {
         let client = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         context.peer_addr = client.map(|ConnectInfo(address)| *address);
     });
     let routes = axum::Router::new().nest_service("/rpc", rpc.into_service());
     let address = on_axum(routes).await;
-    for scheme in ["http", "ws"] {
+    let mut numbers = Vec::new();
+    for scheme in ["http", "http", "ws", "ws"] {
         let url = format!("{scheme}://{address}/rpc");
         let client = connect(&url, Config::new(), ()).await.unwrap();
-        type Told = (u32, String, (), (), String, ());
-        let (_, target, _, _, from, _) = client.call::<Told>("context", ()).await.unwrap();
+        type Known = (u32, String, String, bool);
+        let (number, target, from, is_accepted) = client.call::<Known>("known", ()).await.unwrap();
         // The path is what is left behind the one under which it is nested.
-        assert_eq!((&*target, &*from), ("/", "127.0.0.1"));
+        assert_eq!((&*target, &*from, is_accepted), ("/", "127.0.0.1", true));
+        numbers.push(number);
     }
+    numbers.dedup();
+    assert!(numbers.len() == 4 && !numbers.contains(&0), "{numbers:?}");
 }
 
 // web.md §5
@@ -592,7 +481,7 @@ async fn a_websocket_whose_answer_was_never_sent_made_a_service() {
         assert_eq!(wire.ask(&upgrade("/", "")).await.status, status);
         let _ = wire
             .0
-            .write_all(&[OPENED, 0x82, 0, 0, 0, 0, b'{', b'}'])
+            .write_all(&[TEXT, 0x82, 0, 0, 0, 0, b'{', b'}'])
             .await;
         until("it is given up", || rpc.connections() == 0).await;
     }
@@ -659,6 +548,13 @@ async fn it_nests_in_the_router_of_tonic() {
     let reply = wire.ask(&post("/rpc", JSON, &call("echo", 1))).await;
     assert_eq!((reply.status, reply.text()), (200, ECHOED));
     assert_eq!(opened(address, "/rpc", "").await.call("echo").await, ECHOED);
+    // A frame may come with the handshake.
+    let mut wire = Wire::to(address).await;
+    let frame = masked(TEXT, call("echo", 1).as_bytes());
+    wire.send([upgrade("/rpc", "").as_bytes(), &frame].concat())
+        .await;
+    assert_eq!(wire.reply().await.status, 101);
+    assert_eq!(wire.frame().await, (TEXT, ECHOED.into()));
 }
 
 // web.md §5
@@ -675,7 +571,7 @@ async fn a_client_that_goes_away_ends_its_handler_behind_a_framework() {
     assert_eq!(seen.told().await, "given up");
     assert_eq!(seen.told().await, "Local(TransportFailed)");
     let mut open = opened(address, "/rpc", "").await;
-    open.send_frame(OPENED, call("wait", 1).as_bytes()).await;
+    open.send_frame(TEXT, call("wait", 1).as_bytes()).await;
     assert_eq!(seen.told().await, "waiting");
     drop(open);
     assert_eq!(seen.told().await, "given up");

@@ -5,6 +5,7 @@
 
 pub(crate) mod lines;
 pub(crate) mod raw;
+pub(crate) mod wire;
 
 use std::future::poll_fn;
 use std::io;
