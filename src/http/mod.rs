@@ -21,7 +21,7 @@ mod statuses;
 mod tests;
 mod web;
 
-pub use answer::{HttpAnswer, Refusal};
+pub use answer::{HttpAnswer, MEDIA_TYPE, Refusal};
 pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
 pub use fields::{Fields, RequestHead, Upgrade};
 pub use mcp::{McpParam, McpRules, SessionUse};
@@ -29,4 +29,4 @@ pub use opening::{Opening, opening};
 pub use scan::RequestScan;
 pub use serverless::handle;
 pub use statuses::{StatusScope, Statuses, is_result};
-pub use web::{Cors, MEDIA_TYPE, Verdict, WebRules};
+pub use web::{Cors, Verdict, WebRules};

@@ -245,7 +245,10 @@ fn a_local_router_has_a_rate_for_each_connection_and_one_for_all() {
     }
     router.closed(&one);
     for expected in [PONG, PONG, &busy] {
-        assert_eq!(ask(&mut router, &mut one, later + a_while + second), expected);
+        assert_eq!(
+            ask(&mut router, &mut one, later + a_while + second),
+            expected
+        );
     }
 }
 
