@@ -35,7 +35,7 @@ import openrpc  # noqa: E402,F401
 import prometheus  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 366
+MINIMUM = 369
 
 
 def main(arguments):
