@@ -186,8 +186,8 @@ def leaks(form):
     for _ in range(4):
         wave(port, 2500)
     last = settled(before[0])
-    # What 2500 at once have cost stays with the allocator; 10 000 more leave less than 400 bytes each.
-    assert last[1] < first[1] + 4096, (before, first, last)
+    # What 2500 at once have cost stays with the allocator; 10 000 more leave less than 850 bytes each.
+    assert last[1] < first[1] + 8192, (before, first, last)
     code, out, _ = run_once(["curl", "-sS", "-m", "20", url + "health"], timeout=TIMEOUT)
     same((code, out), (0, b"ok\n"))
     return f"{last[0]} descriptors, {last[1]} KB"
