@@ -5,6 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+/// The media type of requests and replies.
+pub const MEDIA_TYPE: &str = "application/json";
+
 /// A whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

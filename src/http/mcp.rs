@@ -8,9 +8,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::answer::HttpAnswer;
+use super::answer::{HttpAnswer, MEDIA_TYPE};
 use super::fields::RequestHead;
-use super::web::MEDIA_TYPE;
 use crate::codes;
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;

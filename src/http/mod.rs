@@ -23,7 +23,7 @@ mod statuses;
 mod tests;
 mod web;
 
-pub use answer::{HttpAnswer, Refusal};
+pub use answer::{HttpAnswer, MEDIA_TYPE, Refusal};
 pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
 pub use fields::{Fields, RequestHead, Upgrade};
 pub use mcp::{McpParam, McpRules, SessionUse};
@@ -33,4 +33,4 @@ pub use serverless::handle;
 pub use sse_reader::{OwnedSseEvent, SseReader};
 pub use sse_writer::{EVENT_STREAM, FieldBreak, SseEvent, write_comment};
 pub use statuses::{StatusScope, Statuses, is_result};
-pub use web::{Cors, MEDIA_TYPE, OnClose, Verdict, WebRules};
+pub use web::{Cors, OnClose, Verdict, WebRules};

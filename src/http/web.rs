@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::answer::{HttpAnswer, Refusal};
+use super::answer::{HttpAnswer, MEDIA_TYPE, Refusal};
 use super::fields::{RequestHead, Upgrade};
 use super::mcp::{McpRules, SessionUse};
 use super::sse_writer::EVENT_STREAM;
@@ -18,9 +18,6 @@ use crate::answer::unanswered;
 use crate::config::{CancelStyle, Config};
 use crate::origin::{ANY, is_at, is_fixed, lets_in};
 use crate::presets::McpRevision;
-
-/// The media type of requests and replies.
-pub const MEDIA_TYPE: &str = "application/json";
 
 /// The media types that a body may have. A missing one counts as the first, unless a browser sent
 /// the request. A web page cannot make a browser send any of these to another origin without a

@@ -46,6 +46,28 @@ def mcp_sdk_tools():
     return checks([NODE, PEERS_HERE / "mcp_tools_client.cjs", TOOLS])
 
 
+OVER_HTTP = TARGET / PROFILE / "examples" / "mcp_http"
+
+
+def over_http(command):
+    if not OVER_HTTP.exists():
+        raise Skip("not built: cargo build -p antiphon-tokio --features http --example mcp_http")
+    server = Process([OVER_HTTP, "127.0.0.1:0"])
+    return checks([*command, server.stderr_line(r"^listening (\S+)$").group(1)])
+
+
+# TST-16 HTP-01
+@case("MCP TypeScript SDK over HTTP as client of the example mcp_http", MCP_PACKAGE)
+def mcp_sdk_http():
+    return over_http([NODE, PEERS_HERE / "mcp_http_client.cjs"])
+
+
+# TST-16 HTP-01
+@case("MCP Python SDK over HTTP as client of the example mcp_http", ("pypi:mcp",))
+def python_http():
+    return over_http([PYTHON, PEERS_HERE / "mcp_http_client.py"])
+
+
 @case("MCP TypeScript SDK as client of antiphon's mcp through the proxy", MCP_PACKAGE)
 def mcp_sdk_proxy():
     return checks(["env", "ANTIPHON_FRAMING=newline", NODE, PEERS_HERE / "mcp_client.cjs",

@@ -23,16 +23,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Makes the handle that ends these connections.
-    #[cfg(feature = "http")]
-    pub(crate) fn of(connections: Arc<Connections>, runtime: &SharedRuntime) -> Self {
-        let runtime = Arc::clone(runtime);
-        Self {
-            connections,
-            runtime,
-        }
-    }
-
     /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
