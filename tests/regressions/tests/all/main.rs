@@ -12,6 +12,7 @@ mod handles;
 mod headers;
 mod http_client;
 mod http_replies;
+mod http_streams;
 mod language_servers;
 mod nothing_twice;
 mod one_port;
