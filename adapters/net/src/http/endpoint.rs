@@ -305,9 +305,10 @@ impl<S: Service> Endpoint<S> {
             Output::Reply(Err(Lost::NoCapacity)) => rules.no_capacity(head),
             Output::Reply(Err(Lost::Unanswered)) => rules.unanswered(&connection.config, head),
             first => {
+                let unanswered = rules.unanswered(&connection.config, head).body;
                 return Answered {
                     head: rules.stream(head),
-                    events: Some(WebBody::stream(carried, self, first)),
+                    events: Some(WebBody::stream(carried, unanswered, first)),
                     opened: None,
                 };
             }
