@@ -49,8 +49,7 @@ pub struct Config {
     /// server cannot call or notify; for a client, calls that the reply does not answer end as
     /// [`Missing`](crate::Outcome::Missing), and an error without id ends all of them. Default off.
     pub exchange: bool,
-    /// Whether the reply of an exchange may be a stream of events, as over HTTP to a client that reads
-    /// them. Then a server may notify until all requests of the exchange are answered. Default off.
+    /// Whether the reply of an exchange may be a stream: a server may notify until it has answered. Default off.
     pub streams: bool,
     /// The number of the first call. An HTTP client continues from the exchange before, so that ids
     /// do not repeat within a session. Default 1.
@@ -540,13 +539,18 @@ impl Config {
         self
     }
 
-    /// Configures the server's side of one exchange, as over HTTP: whole messages, server role.
-    /// Calls and notifications fail, because HTTP cannot carry them.
+    /// Configures the server's side of one exchange, as over HTTP. Calls and notifications fail.
     pub const fn for_server_exchange(mut self) -> Self {
         self.exchange = true;
         self.role = Role::Server;
         self.framing = Framing::Messages;
         self
+    }
+
+    /// As [`for_server_exchange`](Self::for_server_exchange), but it may notify before it answers.
+    pub const fn for_streaming_exchange(mut self) -> Self {
+        self.streams = true;
+        self.for_server_exchange()
     }
 
     /// Configures the connection for WebSocket: whole messages. A message over the limit is answered
@@ -560,22 +564,12 @@ impl Config {
         self
     }
 
-    /// Configures the server's side of one exchange whose reply may be a stream of events: as
-    /// [`for_server_exchange`](Self::for_server_exchange), but it may notify before it answers.
-    pub const fn for_streaming_exchange(self) -> Self {
-        let mut exchange = self.for_server_exchange();
-        exchange.streams = true;
-        exchange
-    }
-
-    /// Whether this side can send calls, and notifications at any time: not as the server of an HTTP
-    /// exchange.
+    /// Whether this side can call: not as the server of an HTTP exchange.
     pub const fn can_call(&self) -> bool {
         !(self.exchange && matches!(self.role, Role::Server))
     }
 
-    /// Whether this side can send notifications: as the server of an HTTP exchange only if its reply
-    /// may be a [stream](Self::streams), and only before it has answered.
+    /// Whether this side can notify: as such a server only until its answer, in a [stream](Self::streams).
     pub const fn can_notify(&self) -> bool {
         self.streams || self.can_call()
     }

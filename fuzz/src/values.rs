@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use antiphon::codes::{self, ErrorKind};
-use antiphon::http::Statuses;
+use antiphon::http::{SseEvent, Statuses, write_comment};
 use antiphon::{
     Config, Connection, ErrorObject, Event, Framing, Id, Input, Instant, Json, LimitErrors,
     MethodName, OwnedError, OwnedId, OwnedJson, ReadBuffer, Role, SyntaxErrorKind,
@@ -16,7 +16,11 @@ use crate::naive;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    match bytes.byte() % 7 {
+    let kind = bytes.byte();
+    if kind >= 252 {
+        return events(&mut bytes);
+    }
+    match kind % 7 {
         0 => buffer(&mut bytes),
         1 => ids(&mut bytes),
         2 => errors(&mut bytes),
@@ -25,6 +29,22 @@ pub fn run(data: &[u8]) {
         5 => refusals(&mut bytes),
         _ => memory(&mut bytes),
     }
+}
+
+/// Server-sent events keep their data, but for the kind of its line breaks, and their number.
+fn events(bytes: &mut Bytes<'_>) {
+    let text = String::from_utf8_lossy(bytes.rest()).into_owned();
+    let mut stream = Vec::new();
+    for _ in 0..2 {
+        SseEvent::new(text.as_bytes()).write(&mut stream);
+        write_comment(&text, &mut stream);
+    }
+    let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+    let wanted: String = lines.split('\n').map(|line| format!("data: {line}\n")).collect();
+    let stream = String::from_utf8(stream).expect("text");
+    let comment = text.replace(['\n', '\r'], " ");
+    let blank = if comment.is_empty() { "" } else { " " };
+    assert_eq!(stream, format!("{wanted}\n:{blank}{comment}\n\n").repeat(2));
 }
 
 /// A read buffer holds what a vector would, within its bound. The planted fault forgets a byte

@@ -145,3 +145,98 @@ fn line_break(data: &[u8]) -> Option<usize> {
     let at = data[clean..].iter().position(is_break);
     at.map(|at| clean + at)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    use super::{BLOCK_BYTES, FieldBreak, SseEvent, write_comment};
+
+    /// The events of a stream as WHATWG HTML clause 9.2.6 reads them, one line after another: id, name and data.
+    fn read(stream: &str) -> Vec<[String; 3]> {
+        let (mut events, mut now, mut has_data) = (Vec::new(), <[String; 3]>::default(), false);
+        for line in stream.replace("\r\n", "\n").split(['\n', '\r']) {
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match name {
+                "" if line.is_empty() => {
+                    if core::mem::take(&mut has_data) {
+                        now[2].pop();
+                        events.push(now.clone());
+                    }
+                    (now[1], now[2]) = Default::default();
+                }
+                "id" => now[0] = value.to_string(),
+                "event" => now[1] = value.to_string(),
+                "data" => {
+                    now[2] = [&now[2], value, "\n"].concat();
+                    has_data = true;
+                }
+                _ => {}
+            }
+        }
+        events
+    }
+
+    fn written(events: &[SseEvent<'_>]) -> String {
+        let mut stream = Vec::new();
+        for event in events {
+            event.write(&mut stream);
+            write_comment("a\r\nb\nc", &mut stream);
+        }
+        String::from_utf8(stream).unwrap()
+    }
+
+    // USE-14
+    #[test]
+    fn any_data_is_read_as_it_was_but_for_its_line_breaks() {
+        let mut texts = Vec::from([String::new()]);
+        for _ in 0..5 {
+            let longer = texts.iter().flat_map(|text| {
+                ['\n', '\r', ':', ' ', 'a'].map(|last| [text, last.to_string().as_str()].concat())
+            });
+            texts = longer.chain([String::new()]).collect();
+            for text in &texts {
+                let events = [SseEvent::new(text.as_bytes()), SseEvent::new(b"next")];
+                let wanted = text.replace("\r\n", "\n").replace('\r', "\n");
+                let read = read(&written(&events));
+                assert_eq!(read.len(), 2, "{text:?}: {read:?}");
+                assert_eq!((&*read[0][2], &*read[1][2]), (&*wanted, "next"), "{text:?}");
+            }
+        }
+    }
+
+    // USE-14
+    #[test]
+    fn a_break_is_found_wherever_it_stands_in_a_long_text() {
+        for at in 0..3 * BLOCK_BYTES {
+            for line_break in ["\n", "\r", "\r\n"] {
+                let text = ["x".repeat(at).as_str(), line_break, "y"].concat();
+                let wanted = ["x".repeat(at).as_str(), "\ny"].concat();
+                assert_eq!(
+                    read(&written(&[SseEvent::new(text.as_bytes())]))[0][2],
+                    wanted
+                );
+            }
+        }
+    }
+
+    // USE-14
+    #[test]
+    fn fields_stand_before_the_data_and_keep_to_their_lines() {
+        let event = SseEvent::new(b"{}").retry(Duration::from_micros(1_500_900));
+        let event = event.id("7").and_then(|event| event.event("add")).unwrap();
+        let mut stream = Vec::new();
+        event.write(&mut stream);
+        assert_eq!(stream, b"id: 7\nevent: add\nretry: 1500\ndata: {}\n\n");
+        for broken in ["a\nb", "a\r", "\0"] {
+            assert_eq!(SseEvent::new(b"").id(broken), Err(FieldBreak));
+            assert_eq!(SseEvent::new(b"").event(broken), Err(FieldBreak));
+        }
+        let mut stream = Vec::new();
+        write_comment("", &mut stream);
+        assert_eq!(stream, b":\n\n");
+    }
+}

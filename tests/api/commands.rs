@@ -308,3 +308,36 @@ fn a_generated_id_is_never_one_that_a_caller_chose() {
         .collect();
     assert_eq!(ids.len(), 8, "{text}");
 }
+
+// USE-14
+#[test]
+fn an_exchange_that_streams_notifies_while_a_request_is_open_and_never_calls() {
+    let mut conn: Connection<()> = Connection::new(Config::new().for_streaming_exchange());
+    assert!(conn.config().can_notify() && !conn.config().can_call());
+    let (refused, called) = (conn.notify("m", ()), conn.call("m", (), None, ()));
+    assert_eq!(refused, Err(SendError::NoPush));
+    assert_eq!(
+        called.map_err(|refused| refused.error),
+        Err(SendError::NoPush)
+    );
+    assert!(conn.batch(None).notify("m", ()).is_err());
+    let mut input = Input::message(br#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
+        panic!("a request");
+    };
+    let token = request.token;
+    conn.notify("told", &[1]).unwrap();
+    let called = conn.call("m", (), None, ());
+    assert_eq!(
+        called.map_err(|refused| refused.error),
+        Err(SendError::NoPush)
+    );
+    conn.respond(token, &2).unwrap();
+    assert_eq!(conn.notify("late", ()), Err(SendError::NoPush));
+    let mut output = Vec::new();
+    while conn.take_transmit(&mut output) {
+        output.push(b'\n');
+    }
+    let expected = "{\"jsonrpc\":\"2.0\",\"method\":\"told\",\"params\":[1]}\n{\"jsonrpc\":\"2.0\",\"result\":2,\"id\":1}\n";
+    assert_eq!(String::from_utf8(output).unwrap(), expected);
+}

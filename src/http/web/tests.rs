@@ -297,3 +297,26 @@ fn a_refusal_of_the_program_says_what_to_do_and_may_be_read_by_an_accepted_page(
                   vary: origin\naccess-control-allow-origin: https://app.example\n\n{\"login\":\"/login\"}";
     assert_eq!(shown(&rules.refused(&head, refusal)), wanted);
 }
+
+// USE-14
+#[test]
+fn a_stream_is_accepted_only_by_its_name_and_with_a_weight() {
+    for (accept, wanted) in [
+        ("text/event-stream", true),
+        ("application/json, Text/Event-Stream;q=0.5", true),
+        ("text/event-stream; q=0.0", false),
+        ("text/event-stream;q=0", false),
+        ("*/*", false),
+        ("text/*", false),
+        ("application/json", false),
+    ] {
+        let mut fields = Fields::new();
+        fields.line("Accept", accept.as_bytes());
+        assert_eq!(fields.head("POST", "/").accepts_events, wanted, "{accept}");
+    }
+    let head = WebRules::new().stream(&RequestHead::new("POST", "/"));
+    let headers = ["content-type", "cache-control", "x-accel-buffering"];
+    let values = headers.map(|name| head.header(name));
+    let expected = ["text/event-stream", "no-store", "no"].map(Some);
+    assert_eq!((head.status, values), (200, expected));
+}

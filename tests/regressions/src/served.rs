@@ -109,6 +109,7 @@ pub struct User(pub String);
 /// |---|---|
 /// | `runtime` | the runtime of the handler |
 /// | `slow` | its params, after the milliseconds in them; the handler counts as running until then |
+/// | `stream` | as `slow`, but first it notifies, so that the reply over HTTP is a stream |
 /// | `fail` | an error with as many bytes of data as its params say |
 /// | `leave` | none: the handler closes the connection |
 /// | `who` | the user that the check of a web endpoint has found |
@@ -148,8 +149,10 @@ impl Counting {
 
     /// How long the handler waits, which counts as running until the guard is dropped.
     fn wait(&self, request: &Request) -> Option<(Duration, Running)> {
-        if request.method() != "slow" {
-            return None;
+        match request.method() {
+            "slow" => {}
+            "stream" => request.peer().try_notify("told", ()).expect("it streams"),
+            _ => return None,
         }
         let [millis] = request.params().ok()?;
         self.running.fetch_add(1, Ordering::SeqCst);

@@ -126,16 +126,14 @@ impl<S: Service> antiphon_net::Service for OnPool<S> {
             let (_done, own, peer) = (done, answerable(own, reply), unowned);
             Prelude::note_job(&peer);
             Prelude::play(&make, &peer);
-            if let Some(answer) = own.guard(|| make(peer.context()).request(&peer, &own)) {
-                // If the connection has closed meanwhile, no answer is awaited.
-                let _ = own.answer(answer);
-            }
+            own.run_on_thread(|own| make(peer.context()).request(&peer, own));
         });
         if !is_done.is_closed() {
             Prelude::note_job(peer);
         }
-        // Until the job has ended, it counts as a running request of the server.
-        let _ = is_done.recv().await;
+        // Until the job has ended, it counts as a running request of the server, but while it waits for its peer.
+        let is_done = request.run_to_end(async move { is_done.recv().await });
+        let _ = is_done.await;
         Ok(Answer::deferred())
     }
 

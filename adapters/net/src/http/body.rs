@@ -18,14 +18,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon::http::{OnClose, RequestHead, SseEvent, WebRules, write_comment};
-use antiphon_shell::{Exchange, Output, Service, SharedRuntime};
+use antiphon::http::{OnClose, SseEvent, WebRules, write_comment};
+use antiphon_shell::{Exchange, Output, SharedRuntime};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::endpoint::Endpoint;
 use super::io::after;
-use super::options::HttpConfig;
 
 /// The body of an answer of a web endpoint: one JSON text, or a stream of server-sent events. A stream runs the
 /// handlers of its request while it is polled. Dropping it cancels them, or lets them go on, as
@@ -125,14 +123,15 @@ impl<C: Carrier> Drop for Carried<C> {
 }
 
 /// An exchange whose head has been sent.
-struct Streamed<S, C: Carrier> {
+struct Streamed<C: Carrier> {
     carried: Carried<C>,
-    endpoint: Endpoint<S>,
+    /// The answer if the handlers give none.
+    unanswered: Vec<u8>,
     /// The beginning of the stream, until it is read.
     first: Option<Output>,
 }
 
-impl<S: Service, C: Carrier> Events for Streamed<S, C> {
+impl<C: Carrier> Events for Streamed<C> {
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         let output = match self.first.take() {
             Some(first) => first,
@@ -149,11 +148,7 @@ impl<S: Service, C: Carrier> Events for Streamed<S, C> {
         let message = match output {
             Output::Event(message) | Output::Reply(Ok(Some(message))) => message,
             Output::Reply(Ok(None)) => return Poll::Ready(None),
-            Output::Reply(Err(_)) => {
-                let HttpConfig { connection, rules } = self.endpoint.options();
-                let head = RequestHead::new("POST", "/");
-                rules.unanswered(&connection.config, &head).body
-            }
+            Output::Reply(Err(_)) => take(&mut self.unanswered),
             _ => {
                 let mut comment = Vec::new();
                 write_comment("", &mut comment);
@@ -170,7 +165,7 @@ impl<S: Service, C: Carrier> Events for Streamed<S, C> {
     }
 }
 
-impl<S, C: Carrier> Drop for Streamed<S, C> {
+impl<C: Carrier> Drop for Streamed<C> {
     fn drop(&mut self) {
         self.carried.carrier.iter().for_each(C::stream_ended);
     }
@@ -178,14 +173,14 @@ impl<S, C: Carrier> Drop for Streamed<S, C> {
 
 impl WebBody {
     /// Makes the body of an exchange that has brought something before its reply.
-    pub(super) fn stream<S: Service, C: Carrier>(
+    pub(super) fn stream<C: Carrier>(
         carried: Carried<C>,
-        endpoint: &Endpoint<S>,
+        unanswered: Vec<u8>,
         first: Output,
     ) -> Self {
         Self(Content::Events(Box::new(Streamed {
             carried,
-            endpoint: endpoint.clone(),
+            unanswered,
             first: Some(first),
         })))
     }

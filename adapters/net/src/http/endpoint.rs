@@ -374,10 +374,13 @@ impl<S: Service> Endpoint<S> {
             Output::Reply(Err(Lost::Unanswered)) => {
                 rules.unanswered(&connection.config, head).into()
             }
-            first => Answered {
-                events: Some(WebBody::stream(carried, self, first)),
-                ..rules.stream(head).into()
-            },
+            first => {
+                let unanswered = rules.unanswered(&connection.config, head).body;
+                Answered {
+                    events: Some(WebBody::stream(carried, unanswered, first)),
+                    ..rules.stream(head).into()
+                }
+            }
         };
         answered.headers = ReplyHeaders::take(&replied);
         if let Some(sessions) = &self.shared.door.sessions

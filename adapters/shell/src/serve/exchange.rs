@@ -55,6 +55,7 @@ pub enum Lost {
 
 /// What an exchange has brought.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Output {
     /// A notification, before the reply: only if the configuration [streams](antiphon::Config::streams).
     Event(Vec<u8>),
@@ -64,8 +65,8 @@ pub enum Output {
     Reply(Result<Option<Vec<u8>>, Lost>),
 }
 
-/// One message of a client and what its handlers send. Whoever polls it runs the handlers, so nothing goes
-/// on while it is not polled. Dropping it ends the exchange, and cancels its handlers.
+/// One message of a client and what its handlers send. Polling it runs the handlers, so nothing goes on while
+/// it is not polled. Dropping it ends the exchange, and cancels its handlers.
 pub struct Exchange {
     session: Arc<Session>,
     handlers: Handlers,
@@ -77,7 +78,7 @@ pub struct Exchange {
     is_over: bool,
     /// Whether events may come before the reply.
     streams: bool,
-    /// Whether the last output has been handed out as an event, until the next turn tells the session.
+    /// That the last output was handed out as an event, until the next turn tells the session.
     sent: Sent,
     /// The message that is handed out next; empty before there is one.
     output: Vec<u8>,

@@ -128,12 +128,18 @@ impl Request {
         ran.map_err(panicked).ok()
     }
 
-    /// Serves the request on this thread, by a service whose methods run one after another, and answers it: the
-    /// messages after it wait, and it holds a permit of the server, which is given back while `serve` waits for its
-    /// own peer.
+    /// Serves the request as [`run_on_thread`](Self::run_on_thread), by a service whose methods run one after
+    /// another: the messages after it wait.
     pub fn run_in_turn(self, serve: impl FnOnce(&Self) -> Result<Answer, OwnedError>) {
-        let session = Arc::clone(self.responder.session());
+        let session = self.responder.session();
         session.note_held(self.method(), self.key());
+        self.run_on_thread(serve);
+    }
+
+    /// Serves the request on this thread, and answers it. It holds a permit of the server, which is given back
+    /// while `serve` waits for its own peer.
+    pub fn run_on_thread(self, serve: impl FnOnce(&Self) -> Result<Answer, OwnedError>) {
+        let session = Arc::clone(self.responder.session());
         session.run_with_permit(|| {
             if let Some(answer) = self.guard(|| serve(&self)) {
                 // If the connection has closed meanwhile, no answer is awaited.

@@ -13,6 +13,7 @@ mod hard_door;
 mod headers;
 mod http_client;
 mod http_replies;
+mod http_streams;
 mod language_servers;
 mod nothing_twice;
 mod one_port;
