@@ -14,7 +14,11 @@ pub fn run(data: &[u8]) {
     let stream = bytes.rest();
     let whole = read(stream, [stream.len().max(1); 2], max_event_bytes);
     for steps in [steps, [1, 1]] {
-        assert_eq!(whole, read(stream, steps, max_event_bytes), "in steps of {steps:?}");
+        assert_eq!(
+            whole,
+            read(stream, steps, max_event_bytes),
+            "in steps of {steps:?}"
+        );
     }
     let simple = naive(stream);
     let (events, is_refused) = &whole;
@@ -42,7 +46,8 @@ fn read(stream: &[u8], steps: [usize; 2], max_event_bytes: usize) -> (Vec<OwnedS
         }
         let (mut piece, rest) = left.split_at(steps[turn % 2].min(left.len()));
         // The planted fault takes the line feed of a CRLF that was split for a line of its own.
-        if crate::PLANTED && piece == b"\n" && stream[..stream.len() - left.len()].ends_with(b"\r") {
+        if crate::PLANTED && piece == b"\n" && stream[..stream.len() - left.len()].ends_with(b"\r")
+        {
             piece = b"\n\n";
         }
         while !piece.is_empty() {
@@ -81,7 +86,10 @@ fn naive(stream: &[u8]) -> Vec<OwnedSseEvent> {
             continue;
         }
         let mut parts = line.splitn(2, |byte| *byte == b':');
-        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (name, value) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
             b"data" => {

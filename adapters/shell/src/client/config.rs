@@ -34,7 +34,8 @@ use crate::runtime::SharedRuntime;
 #[non_exhaustive]
 pub struct ClientConfig {
     /// The protocol, and the limits of each connection. Over HTTP the protocol's `max_message_bytes` is
-    /// also the size of the largest reply that is read, or of the largest event of one, and its `write_timeout` the longest time in which
+    /// also the size of the largest reply that is read, or of the largest event of one, and its
+    /// `write_timeout` the longest time in which
     /// the server may take nothing of a request; of the limits only `call_timeout` and `retry` are used.
     pub connection: ConnectionConfig,
     /// How long one attempt to connect may take, with the handshakes of TLS and WebSocket. Default 10 s.
@@ -199,7 +200,8 @@ impl ClientConfig {
     /// Sets which calls are sent again, and after how long. Over one connection: calls whose error has one
     /// of its [`codes`](Retry::codes). Over HTTP, too: calls of which no byte was sent; calls whose reply has
     /// status 429, or one of its [`statuses`](Retry::statuses); and [idempotent](crate::Call::idempotent) calls
-    /// that were lost, or whose reply has status 503. They wait for as long as a `Retry-After` says. But not after a fault that lasts, such as
+    /// that were lost, or whose reply has status 503. They wait for as long as a `Retry-After` says. But not
+    /// after a fault that lasts, such as
     /// a name that does not exist. So does `reconnect`, by default with [`Retry::new`]. Notifications and
     /// batches are not sent again.
     #[must_use]

@@ -4,14 +4,14 @@ use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use antiphon::http::{ReplyError, SseReader};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
 
 use super::body_text::first_bytes;
 use super::error::HttpError;
@@ -109,7 +109,7 @@ pub struct HttpResponse {
 
 /// The part of a body that is still to come.
 #[derive(Default)]
-struct Pieces(Option<Pin<Box<dyn Stream<Item = io::Result<Vec<u8>>> + Send>>>);
+struct Pieces(Option<BoxStream<'static, io::Result<Vec<u8>>>>);
 
 debug_fields!(impl[] Pieces as "Pieces" {});
 
@@ -142,7 +142,7 @@ impl HttpResponse {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let pieces = pieces.map(|piece| piece.map(Into::into).map_err(io::Error::other));
-        self.pieces = Pieces(Some(Box::pin(pieces)));
+        self.pieces = Pieces(Some(pieces.boxed()));
         self
     }
 

@@ -471,3 +471,24 @@ async fn a_sender_of_the_program_may_give_a_body_in_pieces() {
     let with_reader = HttpResponse::new(200, "").with_reader(&b"0123456789"[..]);
     drop(with_reader);
 }
+
+// USE-14
+#[tokio::test(start_paused = true)]
+async fn a_burst_in_one_piece_is_not_too_quick_for_its_reader() {
+    const EVENTS: usize = 5000;
+    let event = |data: &str| format!("data: {data}\n\n");
+    let events = (0..EVENTS).map(|at| event(&updated(&at.to_string())));
+    let piece = events.collect::<String>() + &event(&result(1));
+    let config = Config::mcp(McpRevision::V2026_07_28);
+    let client = with_send(URL, config, InPieces(vec![piece.leak()])).expect("a client");
+    let call = client.call::<Value>("subscriptions/listen", ());
+    let mut changes = call.listen::<Updated>();
+    for at in 0..EVENTS {
+        match changes.next().await {
+            Some(Ok(PartialResult::Part(change))) => assert_eq!(change.params.uri, at.to_string()),
+            other => panic!("{at}: {other:?}"),
+        }
+    }
+    let end = changes.next().await;
+    assert!(matches!(end, Some(Ok(PartialResult::Result(_)))), "{end:?}");
+}
