@@ -149,7 +149,7 @@ fn a_media_type_names_a_stream_of_events() {
     ] {
         assert!(!SseReader::is_named_by(other), "{other}");
     }
-    let event = |event: &str| super::SseEvent {
+    let event = |event: &str| super::OwnedSseEvent {
         event: event.into(),
         data: Vec::new(),
         id: Vec::new(),
