@@ -40,7 +40,10 @@ fn events(bytes: &mut Bytes<'_>) {
         write_comment(&text, &mut stream);
     }
     let lines = text.replace("\r\n", "\n").replace('\r', "\n");
-    let wanted: String = lines.split('\n').map(|line| format!("data: {line}\n")).collect();
+    let wanted: String = lines
+        .split('\n')
+        .map(|line| format!("data: {line}\n"))
+        .collect();
     let stream = String::from_utf8(stream).expect("text");
     let comment = text.replace(['\n', '\r'], " ");
     let blank = if comment.is_empty() { "" } else { " " };
