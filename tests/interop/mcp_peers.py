@@ -46,13 +46,13 @@ def mcp_sdk_tools():
     return checks([NODE, PEERS_HERE / "mcp_tools_client.cjs", TOOLS])
 
 
-OVER_HTTP = TARGET / PROFILE / "examples" / "mcp_http"
+EXAMPLE_OVER_HTTP = TARGET / PROFILE / "examples" / "mcp_http"
 
 
 def over_http(command):
-    if not OVER_HTTP.exists():
+    if not EXAMPLE_OVER_HTTP.exists():
         raise Skip("not built: cargo build -p antiphon-tokio --features http --example mcp_http")
-    server = Process([OVER_HTTP, "127.0.0.1:0"])
+    server = Process([EXAMPLE_OVER_HTTP, "127.0.0.1:0"])
     return checks([*command, server.stderr_line(r"^listening (\S+)$").group(1)])
 
 
@@ -64,7 +64,7 @@ def mcp_sdk_http():
 
 # TST-16 HTP-01
 @case("MCP Python SDK over HTTP as client of the example mcp_http", ("pypi:mcp",))
-def python_http():
+def python_sdk_http():
     return over_http([PYTHON, PEERS_HERE / "mcp_http_client.py"])
 
 

@@ -1,5 +1,5 @@
-//! An MCP server over HTTP with one tool, without a crate for MCP: what its revisions demand of statuses and headers
-//! are rules of the endpoint.
+//! An MCP server over HTTP with one tool, which reports progress, without a crate for MCP: what its revisions demand of
+//! statuses and headers are rules of the endpoint.
 //!
 //! `cargo run -p antiphon-tokio --features http --example mcp_http [ADDRESS]`
 
@@ -7,7 +7,7 @@ use std::env;
 use std::io::{self, Write, stderr};
 
 use antiphon_tokio::http::{Web, WebRules};
-use antiphon_tokio::{Config, ErrorObject, McpRevision, OwnedError, Router, TcpServer};
+use antiphon_tokio::{Config, ErrorObject, McpRevision, OwnedError, Progress, Router, TcpServer};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -27,10 +27,12 @@ fn tools() -> Value {
     json!([{"name": "add", "description": "Adds two numbers.", "inputSchema": schema}])
 }
 
-fn call_tool(name: &str, arguments: Value) -> Result<Value, OwnedError> {
+async fn add(name: String, arguments: Value, done: Progress<Value>) -> Result<Value, OwnedError> {
     if name != "add" {
         return Err(ErrorObject::invalid_params().into_owned());
     }
+    // If the client asked for progress, the reply is a stream of events: this, and then the result.
+    drop(done.send(&json!({"progress": 1, "total": 2})));
     // What is wrong with arguments is told to the model, which may call again.
     let (text, is_error) = match serde_json::from_value::<Add>(arguments) {
         Ok(Add { a, b }) => ((a + b).to_string(), false),
@@ -53,11 +55,7 @@ async fn main() -> io::Result<()> {
         .method("tools/list", [], || {
             Ok::<_, OwnedError>(json!({"tools": tools()}))
         })
-        .method(
-            "tools/call",
-            ["name", "arguments"],
-            |name: String, arguments: Value| call_tool(&name, arguments),
-        )
+        .method("tools/call", ["name", "arguments"], add)
         .notification("notifications/initialized", [], || {});
     let mut rules = WebRules::mcp(REVISION);
     rules.paths.push("/mcp".into());

@@ -21,6 +21,10 @@ async function run(url) {
   same((await call('add', { a: 2, b: 40 })).content, [{ type: 'text', text: '42' }]);
   same((await call('add', { a: 'x' })).isError, true);
   same((await call('rm', {}).catch((error) => error)).code, -32602);
+  const heard = [];
+  const onprogress = (step) => heard.push(step);
+  const last = await client.callTool({ name: 'add', arguments: { a: 1, b: 2 } }, undefined, { onprogress });
+  same([heard, last.content[0].text], [[{ progress: 1, total: 2 }], '3']);
   const sums = await Promise.all(Array.from({ length: 20 }, (_, i) => call('add', { a: i, b: 0.5 })));
   same(sums.map((one) => one.content[0].text), Array.from({ length: 20 }, (_, i) => String(i + 0.5)));
   await client.close();

@@ -28,6 +28,13 @@ async def work(url):
             await session.call_tool("rm", {})
         except McpError as error:
             same(error.error.code, -32602)
+        heard = []
+
+        async def on_progress(progress, total, _message):
+            heard.append((progress, total))
+
+        last = await session.call_tool("add", {"a": 1, "b": 2}, progress_callback=on_progress)
+        same((heard, float(last.content[0].text)), ([(1, 2)], 3.0))
         sums = await asyncio.gather(*(session.call_tool("add", {"a": i, "b": 0.5}) for i in range(20)))
         same([float(one.content[0].text) for one in sums], [i + 0.5 for i in range(20)])
 
