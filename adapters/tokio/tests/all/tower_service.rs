@@ -10,17 +10,19 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use antiphon::{Config, ConnectionLimits};
-use antiphon_tokio::http::{Refusal, Web, WebRules, WebService};
+use antiphon_tokio::http::{Refusal, Web, WebBody, WebRules, WebService};
 use antiphon_tokio::{Context, OwnedError, Peer, Router, connect};
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, Method, Request, StatusCode, Version};
 use axum::routing::get;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -576,4 +578,61 @@ async fn a_client_that_goes_away_ends_its_handler_behind_a_framework() {
     drop(open);
     assert_eq!(seen.told().await, "given up");
     until("all has ended", || rpc.connections() == 0).await;
+}
+
+/// A request for `steps`, of a client that reads events.
+fn steps() -> Request<Full<Bytes>> {
+    let request = Request::post("/").header("host", "localhost");
+    let request = request.header("content-type", "application/json");
+    let request = request.header("accept", "application/json, text/event-stream");
+    request.body(call("steps", 1).into()).unwrap()
+}
+
+/// The next event of a body; `None` at its end.
+async fn event(body: &mut WebBody) -> Option<String> {
+    let frame = timeout(PATIENCE, body.frame()).await.expect("in time")?;
+    let data = frame.unwrap().into_data().expect("data");
+    Some(String::from_utf8(data.into()).unwrap())
+}
+
+// USE-13 USE-14
+#[tokio::test]
+async fn a_stream_of_events_counts_to_its_end_and_a_shutdown_ends_it() {
+    let go_on = Arc::new(Notify::new());
+    let step = Arc::clone(&go_on);
+    let methods = Router::new().method("steps", [], move |peer: Peer| {
+        let step = Arc::clone(&step);
+        async move {
+            peer.notify("step", &[1]).await.unwrap();
+            step.notified().await;
+            Ok::<_, OwnedError>("done")
+        }
+    });
+    let service = Web::new(Config::new(), methods.into_make_service()).into_service();
+    let told = "data: {\"jsonrpc\":\"2.0\",\"method\":\"step\",\"params\":[1]}\n\n";
+
+    let mut answer = service.clone().oneshot(steps()).await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    assert_eq!(event(answer.body_mut()).await.as_deref(), Some(told));
+    assert_eq!(service.connections(), 1, "it counts while it is read");
+    go_on.notify_one();
+    let last = event(answer.body_mut()).await;
+    let done = "data: {\"jsonrpc\":\"2.0\",\"result\":\"done\",\"id\":1}\n\n";
+    assert_eq!(last.as_deref(), Some(done));
+    assert_eq!(event(answer.body_mut()).await, None);
+    drop(answer);
+    assert_eq!(service.connections(), 0);
+
+    // A client that goes away, and a server that waits no longer than its grace.
+    let mut left = service.clone().oneshot(steps()).await.unwrap();
+    assert_eq!(event(left.body_mut()).await.as_deref(), Some(told));
+    drop(left);
+    assert_eq!(service.connections(), 0);
+    let mut cut = service.clone().oneshot(steps()).await.unwrap();
+    assert_eq!(event(cut.body_mut()).await.as_deref(), Some(told));
+    let ending = service.clone();
+    let ending = tokio::spawn(async move { ending.shutdown(BRIEF).await });
+    assert_eq!(event(cut.body_mut()).await, None, "no answer comes");
+    drop(cut);
+    assert!(!ending.await.unwrap(), "it has not ended by itself");
 }
