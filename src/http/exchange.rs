@@ -155,6 +155,11 @@ impl<T> ClientExchange<T> {
         Ok(())
     }
 
+    /// Whether a call of the request has no outcome yet.
+    pub fn is_asked(&self) -> bool {
+        self.conn.calls_open() > 0
+    }
+
     /// Takes the data of one event of a reply that is a stream of events, and returns whether all calls of the
     /// request have ended, so that nothing more needs to be read. Other messages than answers to them are
     /// ignored.

@@ -114,10 +114,13 @@ impl<C: Carrier> Carried<C> {
 impl<C: Carrier> Drop for Carried<C> {
     fn drop(&mut self) {
         let is_gone = self.carrier.as_ref().is_some_and(C::is_client_gone);
-        if let (Some(exchange), OnClose::GoOn { at_most }, true) =
-            (self.exchange.take(), self.on_close, is_gone)
-        {
-            exchange.go_on(at_most);
+        if let (Some(exchange), Some(mut carrier), OnClose::GoOn { at_most }, true) = (
+            self.exchange.take(),
+            self.carrier.take(),
+            self.on_close,
+            is_gone,
+        ) {
+            exchange.go_on(at_most, move |cx| carrier.must_end(cx));
         }
     }
 }

@@ -357,7 +357,8 @@ impl<S: Service> Endpoint<S> {
         let Some(service) = caught(|| make(&context)) else {
             return rules.unanswered(&connection.config, head).into();
         };
-        let streams = head.accepts_events && carrier.is_some() && is_whole;
+        // The header of a session that begins needs the result, which comes after the head of a stream.
+        let streams = head.accepts_events && carrier.is_some() && is_whole && !begins_session;
         let options = match streams {
             true => &self.shared.streaming,
             false => &self.shared.exchange,
@@ -366,6 +367,7 @@ impl<S: Service> Endpoint<S> {
         let replied = peer.clone();
         let exchange = Exchange::begin(peer, service, input, runtime.timer());
         drop(body);
+        let streams = streams && exchange.is_asked();
         let mut carried = Carried::new(exchange, carrier, runtime, rules, streams);
         let mut answered = match poll_fn(|cx| carried.poll_output(cx)).await {
             Output::Reply(Ok(reply)) if is_whole => rules.reply(head, reply).into(),
@@ -385,7 +387,7 @@ impl<S: Service> Endpoint<S> {
         answered.headers = ReplyHeaders::take(&replied);
         if let Some(sessions) = &self.shared.door.sessions
             && begins_session
-            && (answered.events.is_some() || is_result(&answered.head.body))
+            && is_result(&answered.head.body)
             && let Some(Some(id)) = caught(|| sessions.begin(replied.context()))
         {
             answered.headers.push("mcp-session-id", id.as_bytes());

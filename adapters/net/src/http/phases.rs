@@ -26,6 +26,7 @@ use antiphon::http::RequestScan;
 use super::body::Carrier;
 use super::io::{Watch, after};
 use super::options::HttpConfig;
+use crate::server::{End, Ending};
 use antiphon_shell::{Io, Lock, SharedRuntime};
 
 /// The phase of a server's connection. Its stream, the loop that polls hyper and the code that
@@ -188,37 +189,47 @@ impl Phases {
     }
 }
 
-/// The connection of an exchange.
-#[derive(Clone)]
-pub(super) struct OnConnection(Arc<Phases>);
+/// The connection of an exchange. It counts as long as the exchange is there.
+pub(super) struct OnConnection {
+    phases: Arc<Phases>,
+    ending: Ending,
+}
 
 impl OnConnection {
-    pub(super) fn of(phases: &Arc<Phases>) -> Self {
-        Self(Arc::clone(phases))
+    pub(super) fn of(phases: &Arc<Phases>, ending: &Ending) -> Self {
+        Self {
+            phases: Arc::clone(phases),
+            ending: ending.another(),
+        }
+    }
+}
+
+impl Clone for OnConnection {
+    fn clone(&self) -> Self {
+        Self::of(&self.phases, &self.ending)
     }
 }
 
 impl Carrier for OnConnection {
     fn has_ended(&self) -> bool {
-        self.0.has_ended()
+        self.phases.has_ended()
     }
 
     fn is_draining(&mut self, _: &mut Context<'_>) -> bool {
         // The connection's task polls hyper when the server begins to drain, and hyper polls the exchange.
-        self.0.state.lock().is_draining
+        self.phases.state.lock().is_draining
     }
 
-    fn must_end(&mut self, _: &mut Context<'_>) -> bool {
-        // The connection's task ends with everything in it.
-        false
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+        self.ending.poll_beyond(End::Drain, cx).is_ready()
     }
 
     fn is_client_gone(&self) -> bool {
-        self.0.state.lock().ended_at.is_some()
+        self.phases.state.lock().ended_at.is_some()
     }
 
     fn stream_ended(&self) {
-        self.0.replying();
+        self.phases.replying();
     }
 }
 

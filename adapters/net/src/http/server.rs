@@ -94,15 +94,15 @@ async fn serve_requests<S: Service>(
     let first = until(&**runtime, due, first).await???;
     let phases = Phases::new(options, runtime);
     let watched = WatchedStream::new(&phases, first);
-    let upgraded = Lock::new(None);
+    let (upgraded, told) = (Lock::new(None), ending.another());
     let service = service_fn(|request: Request<Incoming>| {
         let lengths = phases.serving();
-        let (context, phases, upgraded) = (&context, &phases, &upgraded);
+        let (context, phases, upgraded, told) = (&context, &phases, &upgraded, &told);
         Box::pin(async move {
             let answer = match is_refused {
                 true => response(endpoint.options().rules.too_many_connections()),
                 false => {
-                    let carrier = OnConnection::of(phases);
+                    let carrier = OnConnection::of(phases, told);
                     let (parts, body) = request.into_parts();
                     let context = endpoint.complete(context, &parts);
                     let served = endpoint.serve(context, &parts, body, lengths, carrier);

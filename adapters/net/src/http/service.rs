@@ -28,7 +28,7 @@ use hyper::{Request, Response};
 use super::body::{Carrier, WebBody};
 use super::endpoint::{Endpoint, response};
 use super::web::Web;
-use crate::server::{Connections, End, Ending, Entered, Running};
+use crate::server::{Connections, End, Ending, Running};
 use antiphon_shell::{Context, Io, Service, SharedRuntime, debug_fields};
 
 /// A web endpoint as a tower service: a route of axum, or what hyper calls for each request. Clones are the same
@@ -111,19 +111,15 @@ impl<S: Service> WebService<S> {
         let number = context.connection;
         let context = endpoint.complete(&context, &parts);
         let address = context.peer_addr.map(|address| address_key(address.ip()));
-        let (entered, mut ending) = match connections.enter(number, address) {
+        let mut ending = match connections.enter(number, address) {
             Ok(_) if connections.is_ending() => return leaving(),
-            Ok(entered) => entered,
+            Ok(ending) => ending,
             Err(why) => {
                 endpoint.report(&context, Report::LimitReached(why));
                 return response(endpoint.options().rules.too_many_connections());
             }
         };
-        let entered = Arc::new(entered);
-        let carrier = InService {
-            ending: ending.another(),
-            entered: Arc::clone(&entered),
-        };
+        let carrier = InService(ending.another());
         let serving = endpoint.serve(context, &parts, body, 0, carrier);
         let (answer, context) = match ending.unless(End::Drain, serving).await {
             None => return leaving(),
@@ -135,7 +131,7 @@ impl<S: Service> WebService<S> {
         };
         let runtime = Arc::clone(endpoint.runtime());
         runtime.spawn(Box::pin(async move {
-            let _entered = entered;
+            let _counted = ending.another();
             // The server hands its stream over after it has written the answer. If it does not write it, nothing runs.
             if let Some(Ok(stream)) = ending.unless(End::Now, upgrade).await {
                 let io = Box::new(UpgradedIo(stream));
@@ -149,17 +145,11 @@ impl<S: Service> WebService<S> {
 }
 
 /// A request in a server of others. It counts as long as its answer is made.
-struct InService {
-    ending: Ending,
-    entered: Arc<Entered>,
-}
+struct InService(Ending);
 
 impl Clone for InService {
     fn clone(&self) -> Self {
-        Self {
-            ending: self.ending.another(),
-            entered: Arc::clone(&self.entered),
-        }
+        Self(self.0.another())
     }
 }
 
@@ -169,16 +159,16 @@ impl Carrier for InService {
     }
 
     fn is_draining(&mut self, cx: &mut TaskContext<'_>) -> bool {
-        self.ending.poll_beyond(End::No, cx).is_ready()
+        self.0.poll_beyond(End::No, cx).is_ready()
     }
 
     fn must_end(&mut self, cx: &mut TaskContext<'_>) -> bool {
-        self.ending.poll_beyond(End::Drain, cx).is_ready()
+        self.0.poll_beyond(End::Drain, cx).is_ready()
     }
 
     fn is_client_gone(&self) -> bool {
-        // Nothing else drops an answer before its end.
-        !self.ending.is_beyond(End::Drain)
+        // Or a layer has dropped the answer, for its time limit: that cannot be told apart.
+        !self.0.is_beyond(End::Drain)
     }
 
     fn stream_ended(&self) {}

@@ -60,21 +60,24 @@ impl Connections {
 
     /// Registers the task that listens. It is registered until the `Listening` is dropped.
     pub(super) fn listen(self: &Arc<Self>) -> (Listening, Ending) {
-        (Listening(Arc::clone(self)), Ending::new(&self.listening))
+        (
+            Listening(Arc::clone(self)),
+            Ending::new(&self.listening, None),
+        )
     }
 
-    /// Accepts a connection, if the limit allows it. It counts until the `Entered` is dropped.
+    /// Accepts a connection, if the limit allows it. It counts until its `Ending`, and all others of it, are dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
         number: u32,
         address: Option<IpAddr>,
-    ) -> Result<(Entered, Ending), LimitReached> {
+    ) -> Result<Ending, LimitReached> {
         let mut inside = self.inside.lock();
         let place = inside.admission.enter(address)?;
         let signal = Arc::default();
-        let ending = Ending::new(&signal);
+        let ending = Ending::new(&signal, Some(Entered(Arc::clone(self), number)));
         inside.open.insert(number, (signal, place));
-        Ok((Entered(Arc::clone(self), number), ending))
+        Ok(ending)
     }
 
     /// Tells all connections, and the task that listens, to end.
@@ -120,7 +123,8 @@ impl Connections {
 }
 
 /// An accepted connection, by its number. Dropping it frees its slot.
-pub(crate) struct Entered(Arc<Connections>, u32);
+#[derive(Debug)]
+pub(super) struct Entered(Arc<Connections>, u32);
 
 impl Drop for Entered {
     fn drop(&mut self) {

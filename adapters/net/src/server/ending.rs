@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 
+use super::connections::Entered;
+
 /// What a server, and each of its connections, has to do to end. Later signals replace earlier ones, in
 /// this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +27,11 @@ pub(crate) enum End {
 /// Receives the signal to end, for one connection or for the task that accepts connections. Only one
 /// task can wait for it.
 #[derive(Debug)]
-pub struct Ending(Arc<EndSignal>);
+pub struct Ending {
+    signal: Arc<EndSignal>,
+    /// The connection, which counts as long as this is there.
+    entered: Option<Arc<Entered>>,
+}
 
 /// The signal to end, for one task.
 #[derive(Debug, Default)]
@@ -53,20 +59,25 @@ impl EndSignal {
 }
 
 impl Ending {
-    pub(super) fn new(signal: &Arc<EndSignal>) -> Self {
-        Self(Arc::clone(signal))
+    pub(super) fn new(signal: &Arc<EndSignal>, entered: Option<Entered>) -> Self {
+        Self {
+            signal: Arc::clone(signal),
+            entered: entered.map(Arc::new),
+        }
     }
 
     /// Makes a signal for a connection that is never told to end.
     #[cfg(feature = "http")]
     pub(crate) fn never() -> Self {
-        Self(Arc::default())
+        Self::new(&Arc::default(), None)
     }
 
-    /// Another receiver in the same task.
-    #[cfg(feature = "http")]
+    /// Another receiver. Of both, only the one that asked last is woken.
     pub(crate) fn another(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self {
+            signal: Arc::clone(&self.signal),
+            entered: self.entered.clone(),
+        }
     }
 
     /// Waits for the first signal: running requests may finish, and no new ones begin. The server drops what has
@@ -78,17 +89,17 @@ impl Ending {
     /// Whether a later signal than `known` has come.
     #[cfg(feature = "http")]
     pub(crate) fn is_beyond(&self, known: End) -> bool {
-        self.0.beyond(known).is_some()
+        self.signal.beyond(known).is_some()
     }
 
     /// Ready with the signal once it is a later one than `known`.
     pub(crate) fn poll_beyond(&mut self, known: End, cx: &mut Context<'_>) -> Poll<End> {
-        if let Some(end) = self.0.beyond(known) {
+        if let Some(end) = self.signal.beyond(known) {
             return Poll::Ready(end);
         }
-        self.0.waker.register(cx.waker());
+        self.signal.waker.register(cx.waker());
         // The signal may have changed before the waker was registered.
-        self.0.beyond(known).map_or(Poll::Pending, Poll::Ready)
+        self.signal.beyond(known).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Runs `future` and returns its result; `None` if a later signal than `known` comes first.
@@ -122,7 +133,7 @@ mod tests {
     #[test]
     fn a_task_is_woken_for_each_step_and_only_for_that() {
         let signal = Arc::new(EndSignal::default());
-        let mut ending = Ending::new(&signal);
+        let mut ending = Ending::new(&signal, None);
         let counted = Arc::new(Counted::default());
         let waker = Waker::from(Arc::clone(&counted));
         let count = || counted.0.load(Ordering::SeqCst);

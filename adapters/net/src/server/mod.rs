@@ -27,8 +27,8 @@ use antiphon::{ConnectionLimits, LimitReached, address_key};
 
 use crate::link::{Link, Listen};
 use antiphon_shell::{ConnectionConfig, Context, Service, SharedRuntime, Task, until};
+pub(crate) use connections::Connections;
 use connections::Listening;
-pub(crate) use connections::{Connections, Entered};
 pub(crate) use ending::End;
 pub use ending::Ending;
 use protocol::Plain;
@@ -184,8 +184,8 @@ impl Server {
             context.is_accepted = true;
             let address = context.peer_addr;
             match connections.enter(number, address.map(|address| address_key(address.ip()))) {
-                Ok((entered, ending)) => {
-                    let task = self.one(link, entered, ending, Arc::clone(&protocol));
+                Ok(ending) => {
+                    let task = self.one(link, ending, Arc::clone(&protocol));
                     self.runtime.spawn(Box::pin(task));
                 }
                 Err(why) => self.refuse(link, why, &*protocol),
@@ -215,14 +215,14 @@ impl Server {
     fn one(
         &self,
         link: Link,
-        entered: Entered,
         mut ending: Ending,
         protocol: Arc<dyn Protocol>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (runtime, secure) = (Arc::clone(&self.runtime), self.secure.clone());
         let due = runtime.now() + self.handshake_timeout;
         async move {
-            let _entered = entered;
+            // It counts to the end of its task, however early the protocol drops the other.
+            let _counted = ending.another();
             let link = match secure {
                 None => link,
                 Some(secure) => {

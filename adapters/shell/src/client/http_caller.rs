@@ -137,10 +137,12 @@ impl Started {
         let mut outcomes = Collector::new();
         let mut reader = SseReader::new(self.request.max_reply_bytes);
         let mut piece = mem::take(&mut response.body);
+        let exchange = self.exchange.as_ref();
+        let is_asked = self.listening.is_some() || exchange.is_some_and(|sent| sent.is_asked());
         loop {
             let (mut input, mut events, mut bytes) = (&piece[..], 0, 0);
             while let Some(event) = reader.read(&mut input).map_err(|e| response.refused(e))? {
-                if event.is_message() && self.take_event(&event.data, &mut outcomes) {
+                if is_asked && event.is_message() && self.take_event(&event.data, &mut outcomes) {
                     response.take_end().await;
                     return Ok(outcomes);
                 }
@@ -155,8 +157,11 @@ impl Started {
             }
             let why = "the stream of events ended without an answer";
             let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, why);
-            let next = response.next_piece().await?;
-            piece = next.ok_or_else(|| HttpError::Lost(ended()))?;
+            piece = match response.next_piece().await? {
+                Some(piece) => piece,
+                None if !is_asked => return Ok(outcomes),
+                None => return Err(HttpError::Lost(ended())),
+            };
         }
     }
 

@@ -82,7 +82,12 @@ pub struct Exchange {
     sent: Sent,
     /// The message that is handed out next; empty before there is one.
     output: Vec<u8>,
+    /// How many events were handed out without a pause.
+    in_a_row: u32,
 }
+
+/// After so many events other tasks may run.
+const MAX_EVENTS: u32 = 32;
 
 impl Exchange {
     /// Begins an exchange with a message. For one that was too large to be read `input` has only its size.
@@ -105,12 +110,32 @@ impl Exchange {
             session,
             sent: Sent::Nothing,
             output: Vec::new(),
+            in_a_row: 0,
         }
+    }
+
+    /// Whether the message has requests, so that there is a reply.
+    pub fn is_asked(&self) -> bool {
+        self.is_asked
     }
 
     /// Runs the handlers, and returns what comes next; [`Output::Silence`] at `until`. After the reply it must
     /// not be polled.
     pub fn poll_output(&mut self, cx: &mut TaskContext<'_>, until: Instant) -> Poll<Output> {
+        if self.in_a_row >= MAX_EVENTS {
+            self.in_a_row = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = self.poll_next(cx, until);
+        self.in_a_row = match polled {
+            Poll::Ready(Output::Event(_)) => self.in_a_row + 1,
+            _ => 0,
+        };
+        polled
+    }
+
+    fn poll_next(&mut self, cx: &mut TaskContext<'_>, until: Instant) -> Poll<Output> {
         loop {
             self.handlers.poll(cx);
             let moved = Moved {
@@ -179,15 +204,24 @@ impl Exchange {
         self.session.end_parked();
     }
 
-    /// Runs the handlers on as a task, for `at_most` so long. What they send is dropped.
-    pub fn go_on(mut self, at_most: Duration) {
+    /// Runs the handlers on as a task, for `at_most` so long, and until they `must_end`. What they send is dropped, and
+    /// those that are parked end their wait.
+    pub fn go_on(
+        mut self,
+        at_most: Duration,
+        mut must_end: impl FnMut(&mut TaskContext<'_>) -> bool + Send + 'static,
+    ) {
+        self.drain();
         let runtime = Arc::clone(self.session.shared_runtime());
         let due = runtime.now() + at_most;
         runtime.spawn(Box::pin(poll_fn(move |cx| {
             loop {
+                if must_end(cx) {
+                    return Poll::Ready(());
+                }
                 match ready!(self.poll_output(cx, due)) {
-                    Output::Event(_) => {}
-                    Output::Silence | Output::Reply(_) => return Poll::Ready(()),
+                    Output::Event(_) if self.session.now() < due => {}
+                    _ => return Poll::Ready(()),
                 }
             }
         })));

@@ -47,7 +47,7 @@ impl Drop for Running {
 }
 
 /// Methods that notify: `steps` before each of two steps, `late` only waits, `flood` as fast as it can,
-/// `listen` until the server drains, and `plain` never.
+/// `listen` until the server drains, `ticks` ten times a second for ever, and `plain` never.
 fn stage() -> (Router<()>, Stage) {
     let (tell, told) = unbounded_channel();
     let (steps, change) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
@@ -97,6 +97,20 @@ fn stage() -> (Router<()>, Stage) {
             for _ in 0..100_000 {
                 peer.notify("more", &[&text]).await.unwrap();
                 sent.add_permits(1);
+            }
+            Ok::<_, OwnedError>(())
+        }
+    });
+    let (count, said) = (Arc::clone(&running), tell.clone());
+    let router = router.method("ticks", [], move |peer: Peer| {
+        let running = Running::new(&count, &said);
+        async move {
+            let _running = running;
+            loop {
+                if peer.notify("tick", ()).await.is_err() {
+                    break;
+                }
+                sleep(Duration::from_millis(100)).await;
             }
             Ok::<_, OwnedError>(())
         }
@@ -327,6 +341,50 @@ async fn handlers_go_on_after_a_close_where_the_rules_say_so() {
         let after = dropped_after(&mut stage).await;
         assert!(after < Duration::from_secs(10), "{after:?}");
     }
+}
+
+// USE-14
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_counts_is_bounded_in_time_and_ends_with_its_server() {
+    let mut options = HttpConfig::new(Config::new());
+    let at_most = Duration::from_secs(100);
+    options.rules.on_close = OnClose::GoOn { at_most };
+    let (served, mut stage) = serve(options);
+    // A listen ends its wait, for nobody listens any more.
+    let mut raw = ask(&served, EVENTS, "listen").await;
+    raw.head().await;
+    assert!(raw.event().await.is_some());
+    drop(raw);
+    assert!(dropped_after(&mut stage).await < Duration::from_secs(1));
+    // A handler that always has something to send leaves room for others while it goes on, and ends in time.
+    let mut raw = ask(&served, EVENTS, "ticks").await;
+    raw.head().await;
+    drop(raw);
+    let after = dropped_after(&mut stage).await;
+    assert!((99..=101).contains(&after.as_secs()), "{after:?}");
+    // A shutdown waits for it as long as for all others, and then ends it.
+    let mut raw = ask(&served, EVENTS, "steps").await;
+    raw.head().await;
+    drop(raw);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(served.running.connections(), 1, "it counts");
+    let grace = Duration::from_secs(5);
+    assert!(!served.running.shutdown(grace).await);
+    assert!(dropped_after(&mut stage).await < Duration::from_secs(1));
+}
+
+// USE-14
+#[tokio::test(start_paused = true)]
+async fn a_message_that_asks_nothing_is_no_stream_however_long_it_takes() {
+    let (served, mut stage) = serve(Config::new());
+    let mut raw = served.connect(4096);
+    let told = r#"{"jsonrpc":"2.0","method":"late"}"#;
+    raw.send(post("/", EVENTS, told)).await.unwrap();
+    assert_eq!(stage.told.recv().await, Some("waiting"));
+    sleep(Duration::from_secs(40)).await;
+    stage.steps.add_permits(1);
+    let head = raw.head().await;
+    assert!(head.starts_with("HTTP/1.1 204 "), "{head}");
 }
 
 // USE-14 SEC-10
