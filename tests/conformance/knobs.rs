@@ -159,6 +159,7 @@ pub(crate) static KNOBS: &[Knob] = &[
         [Newline, ContentLength, Concatenated, Messages, Detect]
     ),
     switch!(exchange),
+    switch!(streams),
     choice!(dialect.binary, BinaryMessages, [Close, AsText, Ignore]),
     choice!(dialect.version, VersionPolicy, [V2Only, V1AndV2, V1Only]),
     choice!(dialect.v1_null_id, V1NullId, [Silent, AckAllNull, Answer]),
