@@ -237,6 +237,24 @@ async fn a_connection_is_counted_once_whatever_goes_over_it() {
     seen.reaches((3, 3)).await;
 }
 
+// web.md §2
+// USE-42 SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_router_for_each_request_leaves_nothing_on_its_connection() {
+    let seen = Connections::default();
+    let own = seen.clone();
+    let web = Web::new(Config::new(), move |_| adding().intercept(own.clone()));
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    for n in 1..=20 {
+        assert_eq!(raw.post(&call("n", 1)).await.status, 200);
+        let (begun, ended) = seen.counts();
+        assert!(begun == n && begun - ended <= 2, "{:?}", (begun, ended));
+    }
+    drop(raw);
+    seen.reaches((20, 20)).await;
+}
+
 const LIMITED: &str = "Rate limit exceeded";
 
 // web.md §2
