@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::{Echo, Served, call, post};
 use antiphon::{Config, McpRevision};
 use antiphon_tokio::http::{Endpoint, Refusal, Sessions, Web, WebRules};
-use antiphon_tokio::service::Interceptor;
+use antiphon_tokio::service::{Cx, Decision, Interceptor};
 use antiphon_tokio::{
     ClientConfig, Context, CostLimit, Extension, OwnedError, Peer, RateLimit, ReplyHeaders,
     Request, Router, Service, TcpServer, connect, current,
@@ -379,6 +379,46 @@ async fn handlers_add_headers_to_their_reply() {
     // Both calls of a batch have one reply.
     let both = format!("[{},{}]", call("n", 1), call("login", 2));
     assert!(raw.post(&both).await.header("set-cookie").is_some());
+}
+
+/// Adds a header while it holds the connection's attributes.
+struct Holds;
+
+impl Interceptor<Request> for Holds {
+    fn request(&self, _: &mut Cx, request: &Request) -> Decision {
+        let attributes = request.connection_attributes();
+        let headers = ReplyHeaders::of(request);
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            headers.push("x-held", b"1");
+            let _ = done.send(());
+        });
+        let added = is_done.recv_timeout(Duration::from_secs(5));
+        drop(attributes);
+        added.expect("it needs no attributes");
+        Decision::Continue
+    }
+}
+
+// web.md §2
+// USE-13
+#[tokio::test]
+async fn headers_are_kept_for_http_replies_only_and_need_no_attributes() {
+    let count = |headers: ReplyHeaders, peer: Peer| {
+        headers.push("x-one", b"1");
+        Ok::<_, OwnedError>(ReplyHeaders::take(&peer).iter().count())
+    };
+    let router = Router::new().method("count", [], count).intercept(Holds);
+    let web = Web::new(Config::new(), router.into_make_service());
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let at = server.local_addr();
+    let running = server.start_web(web);
+    for (scheme, kept) in [("http", 2), ("ws", 0)] {
+        let url = format!("{scheme}://{at}/");
+        let client = connect(&url, Config::new(), ()).await.unwrap();
+        assert_eq!(client.call::<usize>("count", ()).await.unwrap(), kept);
+    }
+    running.stop();
 }
 
 /// Sessions `one`, … of clients by the name in their token.
