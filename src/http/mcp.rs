@@ -178,7 +178,8 @@ impl McpRules {
             all.next().is_none().then_some(one)
         };
         let Some(method) = method else {
-            return Some(());
+            // Headers repeat one message, so a batch cannot agree with them.
+            return (message.kind() == JsonKind::Object).then_some(());
         };
         let params = only(message, "params")?;
         let version = only_at(params, ["_meta", VERSION])?;
