@@ -496,6 +496,29 @@ async fn sessions_of_mcp_begin_with_initialize_and_end_with_delete() {
 // web.md §3
 // HTP-01
 #[tokio::test(start_paused = true)]
+async fn a_session_ends_in_the_revisions_that_have_sessions() {
+    let mut rules = WebRules::mcp(McpRevision::V2026_07_28);
+    let old = McpRevision::V2025_11_25;
+    rules.mcp.as_mut().unwrap().revisions.push(old);
+    let web = Web::new(Config::mcp(old), adding().into_make_service())
+        .rules(rules)
+        .authorize(check)
+        .sessions(Store::default());
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    for (revision, status) in [("2026-07-28", 405), ("2025-11-25", 404)] {
+        let request = format!(
+            "DELETE / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer Ada\r\n\
+             mcp-protocol-version: {revision}\r\nmcp-session-id: s\r\n\r\n"
+        );
+        raw.send(request).await.unwrap();
+        assert_eq!(raw.reply().await.unwrap().status, status, "{revision}");
+    }
+}
+
+// web.md §3
+// HTP-01
+#[tokio::test(start_paused = true)]
 async fn a_server_of_2026_07_28_refuses_headers_that_do_not_repeat_the_message() {
     let revision = McpRevision::V2026_07_28;
     let web = Web::new(Config::mcp(revision), adding().into_make_service())
