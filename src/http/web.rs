@@ -28,8 +28,9 @@ const MEDIA_TYPES: [&str; 3] = [
     "application/jsonrequest",
 ];
 
-/// The rules of a web server: who may come in, over HTTP or a WebSocket, and the limits of HTTP. The protocol itself is in [`Config`]: its `max_message_bytes` limits
-/// bodies, and its `write_timeout` the time in which a client may take nothing of a reply.
+/// The rules of a web server: who may come in, over HTTP or a WebSocket, and the limits of HTTP. The protocol itself
+/// is in [`Config`]: its `max_message_bytes` limits bodies, and its `write_timeout` the time in which a client may
+/// take nothing of a reply.
 ///
 /// ```
 /// use antiphon::Config;
