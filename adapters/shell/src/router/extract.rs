@@ -63,11 +63,13 @@ impl<S, T: Clone + 'static> FromCall<Request, S> for Extension<T> {
 pub struct ReplyHeaders(Peer);
 
 /// The headers that say where a reply ends and what its body is. They are not the program's.
-const OF_BODY: [&str; 6] = [
+const OF_BODY: [&str; 8] = [
     "connection",
     "content-encoding",
     "content-length",
     "content-type",
+    "keep-alive",
+    "trailer",
     "transfer-encoding",
     "upgrade",
 ];

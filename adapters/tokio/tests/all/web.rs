@@ -359,6 +359,8 @@ async fn handlers_add_headers_to_their_reply() {
             headers.push("Set-Cookie", b"b=2\r\nevil: 1");
             headers.push("Content-Length", b"7");
             headers.push("transfer-encoding", b"chunked");
+            headers.push("Trailer", b"x");
+            headers.push("keep-alive", b"max=1");
             Ok::<_, OwnedError>(1)
         })
         .method("n", [], || Ok::<_, OwnedError>(2));
@@ -373,6 +375,10 @@ async fn handlers_add_headers_to_their_reply() {
     assert_eq!(
         cookies,
         ["set-cookie: a=1; HttpOnly", "set-cookie: b=2??evil: 1"]
+    );
+    assert_eq!(
+        (reply.header("trailer"), reply.header("keep-alive")),
+        (None, None)
     );
     assert_eq!(reply.body, r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
     assert_eq!(raw.post(&call("n", 1)).await.header("set-cookie"), None);
