@@ -89,11 +89,16 @@ impl McpRules {
 
     /// Whether the request is of a revision in which errors have the status 200.
     pub(super) fn is_before(&self, head: &RequestHead<'_>) -> bool {
-        let is_old = |revision: &McpRevision| *revision < McpRevision::V2026_07_28;
         match self.revision(head) {
-            Some(named) => is_old(&named),
-            None => self.revisions.iter().any(is_old),
+            Some(named) => named < McpRevision::V2026_07_28,
+            None => self.has_sessions(),
         }
+    }
+
+    /// Whether it speaks a revision that has sessions.
+    pub(super) fn has_sessions(&self) -> bool {
+        let is_old = |revision: &McpRevision| *revision < McpRevision::V2026_07_28;
+        self.revisions.iter().any(is_old)
     }
 
     pub(super) fn session(&self, head: &RequestHead<'_>, body: &[u8]) -> SessionUse {
@@ -178,7 +183,8 @@ impl McpRules {
             all.next().is_none().then_some(one)
         };
         let Some(method) = method else {
-            return Some(());
+            // Headers repeat one message, so a batch cannot agree with them.
+            return (message.kind() == JsonKind::Object).then_some(());
         };
         let params = only(message, "params")?;
         let version = only_at(params, ["_meta", VERSION])?;

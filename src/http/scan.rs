@@ -40,7 +40,10 @@ enum Part {
         size: u64,
         is_read: bool,
     },
-    Trailer,
+    /// So many bytes of CRLF CRLF were seen: nothing else ends trailers.
+    Trailer {
+        matched: u8,
+    },
 }
 
 /// Where in a line of a head the scan is.
@@ -113,7 +116,11 @@ impl RequestScan {
                     self.size(size, is_read, byte);
                     rest
                 }
-                Part::Head | Part::Trailer => self.line(byte, rest),
+                Part::Trailer { matched } => {
+                    self.part = trailer(matched, byte);
+                    rest
+                }
+                Part::Head => self.line(byte, rest),
             };
         }
     }
@@ -133,7 +140,7 @@ impl RequestScan {
     fn size(&mut self, size: u64, is_read: bool, byte: u8) {
         let digit = char::from(byte).to_digit(16).filter(|_| !is_read);
         self.part = match (byte, digit) {
-            (b'\n', _) if size == 0 => Part::Trailer,
+            (b'\n', _) if size == 0 => Part::Trailer { matched: 2 },
             // Two more bytes: the line end behind the chunk.
             (b'\n', _) => Part::Skip {
                 left: size.saturating_add(2),
@@ -203,24 +210,30 @@ impl RequestScan {
     fn end_line(&mut self) {
         let is_end = self.is_empty;
         (self.line, self.is_empty) = (NEW_LINE, true);
-        match self.part {
-            _ if !is_end => self.head.has_line = true,
-            Part::Head if self.head.has_line => {
-                let head = take(&mut self.head);
-                self.over.push_back(head.lengths);
-                match head.is_chunked {
-                    // RFC 9112 clause 6.3: a transfer coding overrides a length.
-                    true => self.skip(0, true),
-                    false => self.skip(head.length, false),
-                }
+        if !is_end {
+            self.head.has_line = true;
+        } else if self.head.has_line {
+            let head = take(&mut self.head);
+            self.over.push_back(head.lengths);
+            match head.is_chunked {
+                // RFC 9112 clause 6.3: a transfer coding overrides a length.
+                true => self.skip(0, true),
+                false => self.skip(head.length, false),
             }
-            Part::Trailer => {
-                self.part = Part::Head;
-                self.head = Head::default();
-            }
-            _ => {}
         }
     }
+}
+
+/// One byte of trailers, or of the empty line that ends them.
+fn trailer(matched: u8, byte: u8) -> Part {
+    let matched = match (matched, byte) {
+        (3, b'\n') => return Part::Head,
+        (1, b'\n') => 2,
+        (2, b'\r') => 3,
+        (_, b'\r') => 1,
+        _ => 0,
+    };
+    Part::Trailer { matched }
 }
 
 impl Default for RequestScan {
@@ -263,6 +276,13 @@ mod tests {
                  Content-Length: 9\r\n\r\nPOST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n\
                  GET / HTTP/1.1\r\ncontent-length: 0\r\n\r\nGET /",
                 &[0, 1, 1, 0, 1],
+            ),
+            // Trailers end at CRLF CRLF, wherever a LF stands before.
+            (
+                "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: a\n\nGET / HTTP/1.1\r\n\r\n\
+                 POST / HTTP/1.1\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\
+                 \n\r\r\n\r\nGET / HTTP/1.1\r\ncontent-length: 0\r\ncontent-length: 0\r\n\r\n",
+                &[0, 1, 2],
             ),
         ] {
             for split in 0..=bytes.len() {

@@ -15,6 +15,7 @@ use core::mem;
 use core::time::Duration;
 
 use super::exchange::ReplyError;
+use super::sse_writer::EVENT_STREAM;
 
 /// The longest name of a field, with colon, space and line feed: it does not count towards the limit.
 const MAX_NAME_BYTES: usize = "event: \n".len();
@@ -66,9 +67,6 @@ pub struct SseReader {
 }
 
 impl SseReader {
-    /// The media type of such a stream.
-    pub const MEDIA_TYPE: &'static str = "text/event-stream";
-
     /// Makes a reader of one stream. The data and the type of an event may have `max_event_bytes` together. It
     /// buffers at most twice as much, with the last id. Comments are not limited, because nothing of them is kept.
     pub const fn new(max_event_bytes: usize) -> Self {
@@ -89,7 +87,7 @@ impl SseReader {
     /// Whether a `Content-Type` names a stream of events.
     pub fn is_named_by(content_type: &str) -> bool {
         let media_type = content_type.split(';').next().unwrap_or_default();
-        media_type.trim().eq_ignore_ascii_case(Self::MEDIA_TYPE)
+        media_type.trim().eq_ignore_ascii_case(EVENT_STREAM)
     }
 
     /// Takes bytes from the front of `input` up to the end of the next event, and returns it. `None` if all

@@ -4,8 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    ClientExchange, Cors, Fields, HttpAnswer, MAX_REDIRECTS, ReplyError, RequestHead, Statuses,
-    Verdict, WebRules, handle, redirect,
+    ClientExchange, Cors, Fields, HttpAnswer, MAX_REDIRECTS, McpRules, ReplyError, RequestHead,
+    Statuses, Verdict, WebRules, handle, redirect,
 };
 use crate::config::Config;
 use crate::error_object::ErrorObject;
@@ -325,7 +325,26 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
         wanted.map(|(name, value)| (name, value.into()))
     );
 
+    // A script may begin and end a session of MCP.
+    let mut sessions = rules.clone();
+    for (revision, methods, exposed) in [
+        (
+            McpRevision::V2025_11_25,
+            "POST, DELETE",
+            Some("mcp-session-id"),
+        ),
+        (McpRevision::V2026_07_28, "POST", None),
+    ] {
+        sessions.mcp = Some(McpRules::new(revision));
+        let allowed = refused(&sessions, &preflight);
+        let allowed = allowed.header("access-control-allow-methods");
+        assert_eq!(allowed, Some(methods));
+        let reply = sessions.reply(&post, Some(b"{}".to_vec()));
+        assert_eq!(reply.header("access-control-expose-headers"), exposed);
+    }
+
     rules.origins = Vec::from(["https://app.example".into()]);
+    rules.mcp = Some(McpRules::new(McpRevision::V2025_11_25));
     if let Some(cors) = &mut rules.cors {
         cors.credentials = true;
     }

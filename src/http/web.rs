@@ -28,8 +28,9 @@ const MEDIA_TYPES: [&str; 3] = [
     "application/jsonrequest",
 ];
 
-/// The rules of a web server: who may come in, over HTTP or a WebSocket, and the limits of HTTP. The protocol itself is in [`Config`]: its `max_message_bytes` limits
-/// bodies, and its `write_timeout` the time in which a client may take nothing of a reply.
+/// The rules of a web server: who may come in, over HTTP or a WebSocket, and the limits of HTTP. The protocol itself
+/// is in [`Config`]: its `max_message_bytes` limits bodies, and its `write_timeout` the time in which a client may
+/// take nothing of a reply.
 ///
 /// ```
 /// use antiphon::Config;
@@ -127,7 +128,8 @@ pub enum OnClose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cors {
-    /// The request headers that a script may set. Default `content-type`.
+    /// The request headers that a script may set. Default `content-type`. Scripts of the Model Context Protocol
+    /// set more, such as `mcp-session-id`.
     pub headers: Vec<String>,
     /// Whether the browser may send cookies; not if the origins are `*`. Default off.
     pub credentials: bool,
@@ -446,11 +448,19 @@ impl WebRules {
         if head.method != "OPTIONS" {
             return self.permit(head, refuse_method(head, "POST, OPTIONS"));
         }
+        let methods = match self.has_sessions() {
+            true => "POST, DELETE",
+            false => "POST",
+        };
         let answer = HttpAnswer::new(204)
-            .with_header("access-control-allow-methods", "POST")
+            .with_header("access-control-allow-methods", methods)
             .with_header("access-control-allow-headers", cors.headers.join(", "))
             .with_header("access-control-max-age", cors.max_age.as_secs().to_string());
         self.permit(head, answer)
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.mcp.as_ref().is_some_and(McpRules::has_sessions)
     }
 
     /// Allows the script that sent the request to read the answer, if the rules do.
@@ -458,15 +468,19 @@ impl WebRules {
         let Some(cors) = &self.cors else {
             return answer;
         };
+        let expose = |answer: HttpAnswer| match self.has_sessions() {
+            true => answer.with_header("access-control-expose-headers", "mcp-session-id"),
+            false => answer,
+        };
         if self.origins.iter().any(|known| known == ANY) {
-            return answer.with_header("access-control-allow-origin", ANY);
+            return expose(answer.with_header("access-control-allow-origin", ANY));
         }
         // The answer depends on the origin, which caches have to know.
         let answer = answer.with_header("vary", "origin");
         let [origin] = head.origins else {
             return answer;
         };
-        let answer = answer.with_header("access-control-allow-origin", origin.to_string());
+        let answer = expose(answer.with_header("access-control-allow-origin", origin.to_string()));
         match cors.credentials {
             true => answer.with_header("access-control-allow-credentials", "true"),
             false => answer,

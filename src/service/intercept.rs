@@ -283,8 +283,13 @@ impl<R: ?Sized + 'static> Chain<R> {
     }
 
     /// Whether `other` is a clone of this chain.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_clone_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.all, &other.all)
+    }
+
+    /// Whether there are no clones of this chain.
+    pub fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.all) == 1
     }
 
     /// Whether there is none.

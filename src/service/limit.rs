@@ -141,11 +141,11 @@ impl KeyedBuckets {
 
     /// Takes a token from the bucket of a key. Returns false if there is none.
     pub fn take(&mut self, key: &str, now: Instant) -> bool {
-        self.of(key, now).take(now)
+        self.bucket(key, now).take(now)
     }
 
     /// The bucket of a key.
-    pub fn of(&mut self, key: &str, now: Instant) -> &mut Bucket {
+    pub fn bucket(&mut self, key: &str, now: Instant) -> &mut Bucket {
         let is_new = !self.known.contains_key(key);
         // Once a second at most, so that many new keys do not cost a sweep each.
         let is_due = now.saturating_since(self.swept) >= Duration::from_secs(1);

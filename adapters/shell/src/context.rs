@@ -99,7 +99,8 @@ impl Context {
     }
 
     /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
-    /// count them together, and interceptors are told of one connection. Nothing else is shared, because behind a proxy they may be those of several clients.
+    /// count them together, and interceptors are told of one connection. Nothing else is shared, because behind a
+    /// proxy they may be those of several clients.
     pub fn share_limits(&mut self) {
         self.limits = Some(Arc::default());
     }
@@ -109,7 +110,8 @@ impl Context {
         self.limits.is_some()
     }
 
-    /// What limits and interceptors store for the connection of several exchanges. No code of the program runs under its lock.
+    /// What limits and interceptors store for the connection of several exchanges. No code of the program runs under
+    /// its lock.
     pub(crate) fn limits(&self) -> Option<MutexGuard<'_, Attributes>> {
         let limits = self.limits.as_ref()?;
         Some(limits.0.lock().unwrap_or_else(PoisonError::into_inner))

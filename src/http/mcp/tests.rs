@@ -78,8 +78,8 @@ fn headers_of_2026_07_28_repeat_the_message() {
             call("resources/read", r#"{"uri":"ä"}"#),
         ),
         (
-            &[("mcp-method", "prompts/get"), ("mcp-name", "ä")],
-            "[]".into(),
+            &[("mcp-name", "ä")],
+            r#"{"jsonrpc":"2.0","result":1,"id":1}"#.into(),
         ),
         (&[], "no JSON".into()),
     ] {
@@ -115,6 +115,13 @@ fn headers_of_2026_07_28_repeat_the_message() {
         ),
     ] {
         mismatch(judged(&rules, headers, &body));
+    }
+    // A batch has no headers that repeat all of it.
+    let batch = ["[", &call("tools/call", pay), "]"].concat();
+    for body in [&*batch, "[]", "1"] {
+        let headers = [method, name, ("mcp-param-iban", "7")];
+        let refused = judged(&rules, &headers, body).unwrap_err();
+        assert_eq!(refused.status, 400, "{body}");
     }
     // Without a version it could be of an earlier revision, which this server does not speak.
     let body = call("tools/list", "{}");

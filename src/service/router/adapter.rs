@@ -241,29 +241,28 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
 
     /// Tells the interceptors of a new connection, and the function of [`on_opened`](Self::on_opened). If the
     /// connection is one of several exchanges of one connection, interceptors are told of that one, at its first
-    /// exchange.
+    /// exchange. If each exchange has a router of its own, its interceptors are told of the end at the next exchange.
     pub fn opened(&self, peer: &K::Peer) {
         let chain = self.table.read().routes.everywhere();
         if let Some(chain) = chain {
             let connection = K::connection(peer);
             let mut attributes = K::attributes(peer);
-            let seen = || Seen {
-                chain: chain.clone(),
-                connection,
-            };
-            let is_new = match attributes.get_mut::<Vec<Seen<K::Request>>>() {
-                Some(all) if all.iter().any(|known| known.chain.is(&chain)) => false,
-                Some(all) => {
-                    all.push(seen());
-                    true
-                }
-                None => {
-                    attributes.insert(Vec::from([seen()]));
-                    true
-                }
-            };
-            drop(attributes);
-            if is_new {
+            let known = attributes.get_mut::<Vec<Seen<K::Request>>>();
+            let is_known =
+                known.is_some_and(|all| all.iter().any(|seen| seen.chain.is_clone_of(&chain)));
+            if !is_known {
+                let all = attributes.remove::<Vec<Seen<K::Request>>>();
+                // Each exchange may have a router of its own. Those of earlier ones are gone.
+                let (over, mut all): (Vec<_>, Vec<_>) = (all.into_iter().flatten())
+                    .partition(|seen: &Seen<_>| seen.chain.is_unshared());
+                all.push(Seen {
+                    chain: chain.clone(),
+                    connection,
+                });
+                attributes.insert(all);
+                // The program's code runs without the lock.
+                drop(attributes);
+                drop(over);
                 chain.opened(connection);
             }
         }

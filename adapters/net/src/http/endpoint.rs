@@ -266,8 +266,10 @@ impl<S: Service> Endpoint<S> {
             };
         }
         let _ = can_upgrade;
-        // The end of a session.
-        let ends = head.method == "DELETE" && door.sessions.is_some();
+        // The end of a session, in the revisions that have them.
+        let ends = head.method == "DELETE"
+            && door.sessions.is_some()
+            && rules.session(head, b"{}") == SessionUse::Needed;
         let too_large = match rules.judge(&connection.config, head) {
             Verdict::Answer(answer) if ends && answer.status == 405 => None,
             Verdict::Answer(answer) => return Entry::Answer(answer),

@@ -108,10 +108,9 @@ impl<S: Service> WebService<S> {
         let mut context = Context::new();
         context.draw_number();
         context.is_accepted = true;
-        let number = context.connection;
         let context = endpoint.complete(&context, &parts);
         let address = context.peer_addr.map(|address| address_key(address.ip()));
-        let mut ending = match connections.enter(number, address) {
+        let mut ending = match connections.enter(address) {
             Ok(_) if connections.is_ending() => return leaving(),
             Ok(ending) => ending,
             Err(why) => {

@@ -106,7 +106,7 @@ type Page = dyn Fn() -> BoxFuture<'static, HttpAnswer> + Send + Sync;
 impl<S> Web<S> {
     /// Makes an endpoint with the rules of the configuration's dialect: see [`WebRules::of`]. `make` returns the
     /// service of each WebSocket, and of each message over HTTP; it may be a clone of one router, or an `Arc` of one
-    /// service for all.
+    /// service for all. Make limits outside of `make`: one that is made for each message counts that message only.
     pub fn new(
         config: impl Into<ConnectionConfig>,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,

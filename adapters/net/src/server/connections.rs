@@ -20,7 +20,9 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Inside {
-    open: HashMap<u32, (Arc<EndSignal>, Permit<IpAddr>)>,
+    /// The key of the next one. It is not the connection's number, which begins anew after 2^32 of them.
+    next: u64,
+    open: HashMap<u64, (Arc<EndSignal>, Permit<IpAddr>)>,
     admission: ConnectionLimiter<IpAddr>,
     has_stopped_listening: bool,
     watchers: Vec<Waker>,
@@ -31,6 +33,7 @@ impl Connections {
         Self {
             listening: Arc::default(),
             inside: Lock::new(Inside {
+                next: 0,
                 open: HashMap::new(),
                 admission: ConnectionLimiter::new(limits),
                 has_stopped_listening: false,
@@ -67,17 +70,14 @@ impl Connections {
     }
 
     /// Accepts a connection, if the limit allows it. It counts until its `Ending`, and all others of it, are dropped.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        number: u32,
-        address: Option<IpAddr>,
-    ) -> Result<Ending, LimitReached> {
+    pub(crate) fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Ending, LimitReached> {
         let mut inside = self.inside.lock();
         let place = inside.admission.enter(address)?;
         let signal = Arc::default();
-        let ending = Ending::new(&signal, Some(Entered(Arc::clone(self), number)));
-        inside.open.insert(number, (signal, place));
-        Ok(ending)
+        let key = inside.next;
+        inside.next += 1;
+        inside.open.insert(key, (Arc::clone(&signal), place));
+        Ok(Ending::new(&signal, Some(Entered(Arc::clone(self), key))))
     }
 
     /// Tells all connections, and the task that listens, to end.
@@ -122,9 +122,9 @@ impl Connections {
     }
 }
 
-/// An accepted connection, by its number. Dropping it frees its slot.
+/// An accepted connection, by its key. Dropping it frees its slot.
 #[derive(Debug)]
-pub(super) struct Entered(Arc<Connections>, u32);
+pub(super) struct Entered(Arc<Connections>, u64);
 
 impl Drop for Entered {
     fn drop(&mut self) {

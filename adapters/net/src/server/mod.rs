@@ -180,10 +180,9 @@ impl Server {
             };
             let context = &mut link.context;
             context.draw_number();
-            let number = context.connection;
             context.is_accepted = true;
             let address = context.peer_addr;
-            match connections.enter(number, address.map(|address| address_key(address.ip()))) {
+            match connections.enter(address.map(|address| address_key(address.ip()))) {
                 Ok(ending) => {
                     let task = self.one(link, ending, Arc::clone(&protocol));
                     self.runtime.spawn(Box::pin(task));

@@ -1,5 +1,7 @@
 //! Arguments of handlers that are made from the request and not from its params.
 
+use std::mem;
+
 use antiphon::{ErrorObject, FromCall, Internal, OwnedError, OwnedId};
 
 use crate::context::Headers;
@@ -60,15 +62,14 @@ impl<S, T: Clone + 'static> FromCall<Request, S> for Extension<T> {
 #[derive(Clone, Debug)]
 pub struct ReplyHeaders(Peer);
 
-/// The headers in the attributes of an exchange.
-struct Replied(Headers);
-
 /// The headers that say where a reply ends and what its body is. They are not the program's.
-const OF_BODY: [&str; 6] = [
+const OF_BODY: [&str; 8] = [
     "connection",
     "content-encoding",
     "content-length",
     "content-type",
+    "keep-alive",
+    "trailer",
     "transfer-encoding",
     "upgrade",
 ];
@@ -81,24 +82,16 @@ impl ReplyHeaders {
 
     /// Adds a header, as [`Headers::push`] does. What describes the connection or the body is not added.
     pub fn push(&self, name: &str, value: &[u8]) {
-        if OF_BODY.iter().any(|own| own.eq_ignore_ascii_case(name)) {
-            return;
-        }
-        let mut attributes = self.0.session().attributes();
-        match attributes.get_mut::<Replied>() {
-            Some(Replied(headers)) => headers.push(name, value),
-            None => {
-                let mut headers = Headers::new();
-                headers.push(name, value);
-                attributes.insert(Replied(headers));
-            }
+        let session = self.0.session();
+        let is_own = OF_BODY.iter().any(|own| own.eq_ignore_ascii_case(name));
+        if session.options().config.exchange && !is_own {
+            session.reply_headers().push(name, value);
         }
     }
 
     /// Takes the headers that handlers have added: for adapters.
     pub fn take(peer: &Peer) -> Headers {
-        let replied = peer.session().attributes().remove::<Replied>();
-        replied.map(|Replied(headers)| headers).unwrap_or_default()
+        mem::take(&mut peer.session().reply_headers())
     }
 }
 

@@ -70,7 +70,7 @@ impl Limit {
     /// Changes a bucket that [`of`](Self::of) has returned.
     fn with<T>(&self, place: &Place, now: Instant, run: impl FnOnce(&mut Bucket) -> T) -> T {
         match (self, place) {
-            (Self::Keyed(keyed), Place::Key(key)) => run(keyed.buckets.lock().of(key, now)),
+            (Self::Keyed(keyed), Place::Key(key)) => run(keyed.buckets.lock().bucket(key, now)),
             (_, Place::Bucket(bucket)) => run(&mut bucket.lock()),
             (Self::Buckets(buckets), Place::Key(_)) => run(&mut buckets.full.clone()),
         }

@@ -52,7 +52,7 @@ use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
 use antiphon::{CallId, CloseReason, Closed, Dialect, Instant, SendError};
 
-use crate::context::Context;
+use crate::context::{Context, Headers};
 use crate::guard::{Reports, caught};
 use crate::lock::Lock;
 use crate::options::ConnectionConfig;
@@ -96,6 +96,8 @@ pub(crate) struct Session {
     learnt: OnceLock<Arc<Context>>,
     /// Values that interceptors and handlers store for later requests of the connection.
     attributes: Lock<Attributes>,
+    /// What the HTTP reply of an exchange is to have. A handler may add to it while it holds the attributes.
+    reply_headers: Lock<Headers>,
     /// What an adapter stores for the connection. Unlike the attributes, no code of the program can lock it.
     adapter: OnceLock<Box<dyn Any + Send + Sync>>,
     /// What waits from the hub to which the connection has subscribed; not set before that.
@@ -156,6 +158,7 @@ impl Session {
             context: Arc::new(context),
             learnt: OnceLock::new(),
             attributes: Lock::default(),
+            reply_headers: Lock::default(),
             adapter: OnceLock::new(),
             feed: OnceLock::new(),
             is_notified: AtomicBool::new(false),
@@ -195,6 +198,11 @@ impl Session {
     /// lock of their own, which is held until the guard is dropped.
     pub(crate) fn attributes(&self) -> MutexGuard<'_, Attributes> {
         self.attributes.lock()
+    }
+
+    /// The headers of the HTTP reply to an exchange.
+    pub(crate) fn reply_headers(&self) -> MutexGuard<'_, Headers> {
+        self.reply_headers.lock()
     }
 
     /// Stores a value of an adapter for the connection, unless there is one.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::{Echo, Served, call, post};
 use antiphon::{Config, McpRevision};
 use antiphon_tokio::http::{Endpoint, Refusal, Sessions, Web, WebRules};
-use antiphon_tokio::service::Interceptor;
+use antiphon_tokio::service::{Cx, Decision, Interceptor};
 use antiphon_tokio::{
     ClientConfig, Context, CostLimit, Extension, OwnedError, Peer, RateLimit, ReplyHeaders,
     Request, Router, Service, TcpServer, connect, current,
@@ -237,6 +237,24 @@ async fn a_connection_is_counted_once_whatever_goes_over_it() {
     seen.reaches((3, 3)).await;
 }
 
+// web.md §2
+// USE-42 SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_router_for_each_request_leaves_nothing_on_its_connection() {
+    let seen = Connections::default();
+    let own = seen.clone();
+    let web = Web::new(Config::new(), move |_| adding().intercept(own.clone()));
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    for n in 1..=20 {
+        assert_eq!(raw.post(&call("n", 1)).await.status, 200);
+        let (begun, ended) = seen.counts();
+        assert!(begun == n && begun - ended <= 2, "{:?}", (begun, ended));
+    }
+    drop(raw);
+    seen.reaches((20, 20)).await;
+}
+
 const LIMITED: &str = "Rate limit exceeded";
 
 // web.md §2
@@ -341,6 +359,8 @@ async fn handlers_add_headers_to_their_reply() {
             headers.push("Set-Cookie", b"b=2\r\nevil: 1");
             headers.push("Content-Length", b"7");
             headers.push("transfer-encoding", b"chunked");
+            headers.push("Trailer", b"x");
+            headers.push("keep-alive", b"max=1");
             Ok::<_, OwnedError>(1)
         })
         .method("n", [], || Ok::<_, OwnedError>(2));
@@ -356,11 +376,55 @@ async fn handlers_add_headers_to_their_reply() {
         cookies,
         ["set-cookie: a=1; HttpOnly", "set-cookie: b=2??evil: 1"]
     );
+    assert_eq!(
+        (reply.header("trailer"), reply.header("keep-alive")),
+        (None, None)
+    );
     assert_eq!(reply.body, r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
     assert_eq!(raw.post(&call("n", 1)).await.header("set-cookie"), None);
     // Both calls of a batch have one reply.
     let both = format!("[{},{}]", call("n", 1), call("login", 2));
     assert!(raw.post(&both).await.header("set-cookie").is_some());
+}
+
+/// Adds a header while it holds the connection's attributes.
+struct Holds;
+
+impl Interceptor<Request> for Holds {
+    fn request(&self, _: &mut Cx, request: &Request) -> Decision {
+        let attributes = request.connection_attributes();
+        let headers = ReplyHeaders::of(request);
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            headers.push("x-held", b"1");
+            let _ = done.send(());
+        });
+        let added = is_done.recv_timeout(Duration::from_secs(5));
+        drop(attributes);
+        added.expect("it needs no attributes");
+        Decision::Continue
+    }
+}
+
+// web.md §2
+// USE-13
+#[tokio::test]
+async fn headers_are_kept_for_http_replies_only_and_need_no_attributes() {
+    let count = |headers: ReplyHeaders, peer: Peer| {
+        headers.push("x-one", b"1");
+        Ok::<_, OwnedError>(ReplyHeaders::take(&peer).iter().count())
+    };
+    let router = Router::new().method("count", [], count).intercept(Holds);
+    let web = Web::new(Config::new(), router.into_make_service());
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let at = server.local_addr();
+    let running = server.start_web(web);
+    for (scheme, kept) in [("http", 2), ("ws", 0)] {
+        let url = format!("{scheme}://{at}/");
+        let client = connect(&url, Config::new(), ()).await.unwrap();
+        assert_eq!(client.call::<usize>("count", ()).await.unwrap(), kept);
+    }
+    running.stop();
 }
 
 /// Sessions `one`, … of clients by the name in their token.
@@ -433,6 +497,29 @@ async fn sessions_of_mcp_begin_with_initialize_and_end_with_delete() {
     assert_eq!(ask("Ada", "", "DELETE").await, (400, None));
     assert_eq!(ask("Ada", "s-0", "DELETE").await, (202, None));
     assert_eq!(ask("Ada", "s-0", "n").await, (404, None));
+}
+
+// web.md §3
+// HTP-01
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_in_the_revisions_that_have_sessions() {
+    let mut rules = WebRules::mcp(McpRevision::V2026_07_28);
+    let old = McpRevision::V2025_11_25;
+    rules.mcp.as_mut().unwrap().revisions.push(old);
+    let web = Web::new(Config::mcp(old), adding().into_make_service())
+        .rules(rules)
+        .authorize(check)
+        .sessions(Store::default());
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    for (revision, status) in [("2026-07-28", 405), ("2025-11-25", 404)] {
+        let request = format!(
+            "DELETE / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer Ada\r\n\
+             mcp-protocol-version: {revision}\r\nmcp-session-id: s\r\n\r\n"
+        );
+        raw.send(request).await.unwrap();
+        assert_eq!(raw.reply().await.unwrap().status, status, "{revision}");
+    }
 }
 
 // web.md §3
