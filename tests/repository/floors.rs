@@ -112,7 +112,6 @@ const HOUSE: [Room; 44] = [
 /// other side of a connection, what it serves, the streams that it sends, and what a program holds.
 const SHELL: [&[&str]; 11] = [
     &[
-        "context",
         "debug_fields",
         "entropy",
         "fault",
@@ -122,8 +121,8 @@ const SHELL: [&[&str]; 11] = [
         "scratch",
         "text",
     ],
-    &["http", "runtime", "slot", "work"],
-    &["outgoing", "wait"],
+    &["context", "runtime", "slot", "work"],
+    &["http", "outgoing", "wait"],
     &["options"],
     &["session"],
     &["call"],

@@ -77,7 +77,8 @@ impl Connections {
         let key = inside.next;
         inside.next += 1;
         inside.open.insert(key, (Arc::clone(&signal), place));
-        Ok(Ending::new(&signal, Some(Entered(Arc::clone(self), key))))
+        let counted = Arc::new(Entered(Arc::clone(self), key));
+        Ok(Ending::new(&signal, Some(counted)))
     }
 
     /// Tells all connections, and the task that listens, to end.
@@ -124,7 +125,7 @@ impl Connections {
 
 /// An accepted connection, by its key. Dropping it frees its slot.
 #[derive(Debug)]
-pub(super) struct Entered(Arc<Connections>, u64);
+struct Entered(Arc<Connections>, u64);
 
 impl Drop for Entered {
     fn drop(&mut self) {

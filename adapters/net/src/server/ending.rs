@@ -1,5 +1,6 @@
 //! The signal by which a server and its connections end, in steps.
 
+use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,8 +8,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
-
-use super::connections::Entered;
 
 /// What a server, and each of its connections, has to do to end. Later signals replace earlier ones, in
 /// this order.
@@ -29,8 +28,8 @@ pub(crate) enum End {
 #[derive(Debug)]
 pub struct Ending {
     signal: Arc<EndSignal>,
-    /// The connection, which counts as long as this is there.
-    entered: Option<Arc<Entered>>,
+    /// What makes the connection count as long as this is there.
+    counted: Option<Arc<dyn Debug + Send + Sync>>,
 }
 
 /// The signal to end, for one task.
@@ -59,10 +58,13 @@ impl EndSignal {
 }
 
 impl Ending {
-    pub(super) fn new(signal: &Arc<EndSignal>, entered: Option<Entered>) -> Self {
+    pub(super) fn new(
+        signal: &Arc<EndSignal>,
+        counted: Option<Arc<dyn Debug + Send + Sync>>,
+    ) -> Self {
         Self {
             signal: Arc::clone(signal),
-            entered: entered.map(Arc::new),
+            counted,
         }
     }
 
@@ -76,7 +78,7 @@ impl Ending {
     pub(crate) fn another(&self) -> Self {
         Self {
             signal: Arc::clone(&self.signal),
-            entered: self.entered.clone(),
+            counted: self.counted.clone(),
         }
     }
 
