@@ -12,8 +12,8 @@ use antiphon::session::{Bound, Overflow, Routed, Session, SessionConfig, Wire};
 use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError,
     Cut, ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id,
-    IdScheme, Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
-    ProgressStyle, RefusedCause, SendError, Settings, Style,
+    IdScheme, Input, Instant, Json, McpRevision, MissingResponseId, NullIdError, Outcome,
+    OwnedError, OwnedJson, ProgressStyle, RefusedCause, SendError, Settings, Style,
 };
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,7 +28,10 @@ pub(crate) fn run(which: u8) {
         }
         3 => half_a_frame(),
         4 => shown_otherwise(),
-        5 => an_exchange_without_an_answer(),
+        5 => {
+            an_exchange_without_an_answer();
+            an_exchange_that_streams();
+        }
         6 => the_last_numbers(),
         7 => unwritable(),
         8 => another_connections(),
@@ -763,6 +766,25 @@ fn shown_otherwise() {
 }
 
 /// An exchange that ends without its answer says that it is missing.
+/// The server of an exchange that streams tells something until it has answered, and its version has a name.
+fn an_exchange_that_streams() {
+    for version in ["2025-11-25", "2026-07-28"] {
+        let revision = McpRevision::of(version).expect("a revision");
+        assert_eq!(revision.as_str(), version);
+    }
+    assert_eq!(McpRevision::of("1999-01-01"), None);
+    let mut conn: Connection = Connection::new(Config::strict().for_streaming_exchange());
+    assert_eq!(conn.notify("n", ()), Err(SendError::NoPush));
+    let mut input = Input::message(br#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    let asked = match conn.poll_event(&mut input) {
+        Some(Event::Request(request)) => request.token,
+        other => panic!("{other:?}"),
+    };
+    conn.notify("n", ()).expect("it streams");
+    conn.respond(asked, &true).expect("an answer");
+    assert_eq!(conn.notify("n", ()), Err(SendError::NoPush));
+}
+
 fn an_exchange_without_an_answer() {
     let config = Config::new().for_client_exchange();
     assert_eq!(
