@@ -35,6 +35,9 @@ pub struct DurableReader {
     highest: Option<u64>,
     open: BTreeMap<u64, State>,
     max_open: usize,
+    /// The first and the last sequence of a run of messages that were refused. What comes behind it is refused, too,
+    /// until all of the run have come again: otherwise they would pass for messages that were seen.
+    refused: Option<(u64, u64)>,
     /// The highest sequence that came on this connection, or after which that has begun.
     seen: u64,
     /// Everything up to it is acknowledged for certain.
@@ -91,6 +94,7 @@ impl DurableReader {
             highest: None,
             open: BTreeMap::new(),
             max_open: 1024,
+            refused: None,
             seen: 0,
             confirmed: 0,
             is_attached: false,
@@ -118,7 +122,7 @@ impl DurableReader {
 
     /// Takes the answer to a subscribe, the first or one after a reconnect.
     pub fn handle_subscribed(&mut self, resumed_from: u64) -> Resumed {
-        (self.is_attached, self.seen) = (true, resumed_from);
+        (self.is_attached, self.seen, self.refused) = (true, resumed_from, None);
         let highest = self.highest.unwrap_or(resumed_from);
         if resumed_from < self.confirmed {
             self.open.clear();
@@ -137,6 +141,12 @@ impl DurableReader {
 
     /// Takes a message.
     pub fn handle_message(&mut self, sequence: u64) -> Received {
+        self.handle_limited(sequence, true)
+    }
+
+    /// Takes a message, for which the owner has no space if `has_space` is false: then it is not new to the program.
+    pub fn handle_limited(&mut self, sequence: u64, has_space: bool) -> Received {
+        let has_space = has_space && self.open.len() < self.max_open;
         if sequence > self.seen {
             // The server sends in order, so it does not send what is between any more.
             self.pass(self.seen + 1, sequence - 1);
@@ -153,9 +163,25 @@ impl DurableReader {
                 }
                 return Received::Repeat { acknowledge: true };
             }
-            None if self.open.len() >= self.max_open => return Received::Full,
             _ => {}
         }
+        match self.refused {
+            Some((first, last)) if sequence > last => self.refused = Some((first, sequence)),
+            _ if has_space => {
+                let behind = |(first, last)| (sequence.saturating_add(1).max(first), last);
+                let left = self.refused.map(behind);
+                self.refused = left.filter(|(first, last)| first <= last);
+                return self.accept(sequence, highest);
+            }
+            Some((first, last)) if is_new => self.refused = Some((first.min(sequence), last)),
+            None if is_new => self.refused = Some((sequence, sequence)),
+            // The program gave it back, which is remembered.
+            _ => {}
+        }
+        Received::Full
+    }
+
+    fn accept(&mut self, sequence: u64, highest: u64) -> Received {
         self.open.insert(sequence, State::AtProgram);
         self.highest = Some(highest.max(sequence));
         let missed = sequence.saturating_sub(highest).saturating_sub(1);

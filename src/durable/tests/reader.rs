@@ -184,3 +184,26 @@ fn the_answer_to_a_subscribe_is_read() {
     assert_eq!(read(r#"{"resumed_from_sequence":-1}"#), None);
     assert_eq!(read("[42]"), None);
 }
+
+// PER-03
+#[test]
+fn what_was_refused_does_not_pass_for_seen_when_later_messages_are_taken() {
+    let mut reader = reader();
+    assert_eq!(reader.handle_message(1), NEW);
+    assert_eq!(reader.handle_limited(2, false), Received::Full);
+    // There is space again, but 2 and 3 come first; 4 is new, and comes before 3 does.
+    assert_eq!(reader.handle_message(3), Received::Full);
+    assert_eq!(reader.handle_message(2), NEW);
+    assert_eq!(reader.handle_message(4), Received::Full);
+    assert_eq!(reader.handle_limited(1, false), BUSY);
+    assert_eq!(reader.handle_message(3), NEW);
+    assert_eq!(reader.handle_message(4), NEW);
+    assert_eq!(reader.handle_message(5), NEW);
+    // The topic has lost 6; the next connection begins afresh.
+    assert_eq!(reader.handle_limited(6, false), Received::Full);
+    assert_eq!(reader.handle_limited(7, false), Received::Full);
+    assert_eq!(reader.handle_message(7), Received::New { missed: 1 });
+    assert_eq!(reader.handle_limited(8, false), Received::Full);
+    assert_eq!(reader.handle_subscribed(8), Resumed::Skipped { missed: 1 });
+    assert_eq!(reader.handle_message(9), NEW);
+}
