@@ -1,6 +1,8 @@
 //! Calls over HTTP with the program's own `reqwest` client: `http_reqwest URL METHOD`. Replies may be streams of
 //! events, with progress before the answer.
 
+use std::io::{self, Write};
+
 use antiphon_tokio::http::{
     HttpError, HttpRequest, HttpResponse, HttpSend, HttpSending, with_send,
 };
@@ -23,8 +25,8 @@ impl HttpSend for Reqwest {
                 .send()
                 .await
                 .map_err(|error| match error.is_connect() {
-                    true => HttpError::Connect(std::io::Error::other(error)),
-                    false => HttpError::Lost(std::io::Error::other(error)),
+                    true => HttpError::Connect(io::Error::other(error)),
+                    false => HttpError::Lost(io::Error::other(error)),
                 })?;
             let mut response = HttpResponse::new(reply.status().as_u16(), "");
             response.headers = reply.headers().clone().into();
@@ -45,8 +47,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = with_send(url, Config::mcp(McpRevision::V2025_11_25), Reqwest(reqwest))?;
     let call = client.call::<OwnedJson>(method, ());
     let result = call
-        .progress(|step: OwnedJson| eprintln!("progress {step}"))
+        .progress(|step: OwnedJson| drop(writeln!(io::stderr(), "progress {step}")))
         .await?;
-    println!("{result}");
+    writeln!(io::stdout(), "{result}")?;
     Ok(())
 }
