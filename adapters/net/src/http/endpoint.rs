@@ -387,11 +387,10 @@ impl<S: Service> Endpoint<S> {
             }
         };
         answered.headers = ReplyHeaders::take(&replied);
-        if let Some(sessions) = &self.shared.door.sessions
-            && begins_session
-            && is_result(&answered.head.body)
-            && let Some(Some(id)) = caught(|| sessions.begin(replied.context()))
-        {
+        let sessions = self.shared.door.sessions.as_ref();
+        let sessions = sessions.filter(|_| begins_session && is_result(&answered.head.body));
+        let begun = sessions.and_then(|sessions| caught(|| sessions.begin(replied.context())));
+        if let Some(Some(id)) = begun {
             answered.headers.push("mcp-session-id", id.as_bytes());
         }
         answered
