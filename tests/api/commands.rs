@@ -341,3 +341,23 @@ fn an_exchange_that_streams_notifies_while_a_request_is_open_and_never_calls() {
     let expected = "{\"jsonrpc\":\"2.0\",\"method\":\"told\",\"params\":[1]}\n{\"jsonrpc\":\"2.0\",\"result\":2,\"id\":1}\n";
     assert_eq!(String::from_utf8(output).unwrap(), expected);
 }
+
+// A setting of ours, which no peer may change.
+#[test]
+fn another_dialect_leaves_the_ids_of_our_calls_as_they_are() {
+    let mut config = Config::new();
+    config.dialect.id_scheme = IdScheme::Prefixed("a-");
+    let mut conn: Connection = Connection::new(config);
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        conn.call("m", (), None, ()).expect("there is room");
+        let mut sent = Vec::new();
+        conn.take_transmit(&mut sent);
+        ids.push(String::from_utf8(sent).expect("text"));
+        conn.set_dialect(Config::lsp().dialect);
+    }
+    for (number, sent) in ids.iter().enumerate() {
+        let id = format!("\"id\":\"a-{}\"", number + 1);
+        assert!(sent.contains(&id), "{sent}");
+    }
+}
