@@ -1,4 +1,4 @@
-//! The searches of the framings: for the next line feed, and for the end of blanks or of plain text
+//! The searches of the framings: for the next line feed or line break, and for the end of blanks or of plain text
 //! in a string. The tests below compare them with simple versions.
 
 use crate::target::SMALL;
@@ -44,6 +44,11 @@ pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
     let found = first_of([b'\n'], bytes);
     note_examined(found.map_or(bytes.len(), |n| n + 1));
     found
+}
+
+/// The index of the first line feed or carriage return.
+pub(crate) fn line_break(bytes: &[u8]) -> Option<usize> {
+    first_of([b'\n', b'\r'], bytes)
 }
 
 /// Counts the bytes at the beginning of `bytes`, a part of a JSON string, up to the first quote or

@@ -16,6 +16,7 @@ use core::time::Duration;
 
 use super::exchange::ReplyError;
 use super::sse_writer::EVENT_STREAM;
+use crate::frame::line_break;
 
 /// The longest name of a field, with colon, space and line feed: it does not count towards the limit.
 const MAX_NAME_BYTES: usize = "event: \n".len();
@@ -102,7 +103,7 @@ impl SseReader {
                 *input = &input[1..];
                 continue;
             }
-            let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+            let end = line_break(input);
             self.add(&input[..end.unwrap_or(input.len())])?;
             let Some(end) = end else {
                 *input = &[];

@@ -11,11 +11,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use crate::frame::line_break;
+
 /// The media type of event streams.
 pub const EVENT_STREAM: &str = "text/event-stream";
-
-/// How many bytes are examined for a line break at once: so the compiler does it with vectors.
-const BLOCK_BYTES: usize = 64;
 
 /// One event. A line break in the data, `\r\n`, `\n` or `\r`, comes to the reader as `\n`.
 ///
@@ -137,22 +136,16 @@ fn on_one_line(text: &str) -> Result<&str, FieldBreak> {
     }
 }
 
-/// Returns the position of the first line break.
-fn line_break(data: &[u8]) -> Option<usize> {
-    let is_break = |byte: &u8| *byte == b'\n' || *byte == b'\r';
-    let is_clean = |block: &&[u8]| !block.iter().fold(false, |any, byte| any | is_break(byte));
-    let clean = data.chunks_exact(BLOCK_BYTES).take_while(is_clean).count() * BLOCK_BYTES;
-    let at = data[clean..].iter().position(is_break);
-    at.map(|at| clean + at)
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::{String, ToString};
     use alloc::vec::Vec;
     use core::time::Duration;
 
-    use super::{BLOCK_BYTES, FieldBreak, SseEvent, write_comment};
+    use super::{FieldBreak, SseEvent, write_comment};
+
+    /// More than the search for a line break examines at once.
+    const BLOCK_BYTES: usize = 64;
 
     /// The events of a stream as WHATWG HTML clause 9.2.6 reads them, one line after another: id, name and data.
     fn read(stream: &str) -> Vec<[String; 3]> {
