@@ -31,13 +31,13 @@ pub struct RateLimit {
 #[derive(Debug)]
 enum Limit {
     Buckets(Buckets),
-    Keyed(Keyed),
+    Keyed(Arc<Keyed>),
 }
 
 /// The bucket of a call.
 enum Place {
     Bucket(Arc<Lock<Bucket>>),
-    Key(String),
+    Key(Arc<Keyed>, String),
 }
 
 impl Limit {
@@ -53,26 +53,30 @@ impl Limit {
         full: Bucket,
         key: impl Fn(&Request) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self::Keyed(Keyed {
+        Self::Keyed(Arc::new(Keyed {
             buckets: Lock::new(KeyedBuckets::new(full)),
             key: Box::new(key),
-        })
+        }))
     }
 
     /// The bucket of a request; `None` if it has no key, and is not limited.
     fn of(&self, request: &Request) -> Option<Place> {
         match self {
             Self::Buckets(buckets) => Some(Place::Bucket(buckets.of(request))),
-            Self::Keyed(Keyed { key, .. }) => key(request).map(Place::Key),
+            Self::Keyed(keyed) => {
+                let key = (keyed.key)(request)?;
+                Some(Place::Key(Arc::clone(keyed), key))
+            }
         }
     }
+}
 
-    /// Changes a bucket that [`of`](Self::of) has returned.
-    fn with<T>(&self, place: &Place, now: Instant, run: impl FnOnce(&mut Bucket) -> T) -> T {
-        match (self, place) {
-            (Self::Keyed(keyed), Place::Key(key)) => run(keyed.buckets.lock().bucket(key, now)),
-            (_, Place::Bucket(bucket)) => run(&mut bucket.lock()),
-            (Self::Buckets(buckets), Place::Key(_)) => run(&mut buckets.full.clone()),
+impl Place {
+    /// Changes the bucket.
+    fn with<T>(&self, now: Instant, run: impl FnOnce(&mut Bucket) -> T) -> T {
+        match self {
+            Self::Bucket(bucket) => run(&mut bucket.lock()),
+            Self::Key(keyed, key) => run(keyed.buckets.lock().bucket(key, now)),
         }
     }
 }
@@ -143,7 +147,7 @@ impl RateLimit {
 impl Interceptor<Request> for RateLimit {
     fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
         let (place, now) = (self.limit.of(request), cx.began());
-        let passes = |place| self.limit.with(&place, now, |bucket| bucket.take(now));
+        let passes = |place: Place| place.with(now, |bucket| bucket.take(now));
         match place.is_none_or(passes) {
             true => Decision::Continue,
             false => refusal(request),
@@ -248,8 +252,7 @@ impl CostLimit {
         if let Some((_, place)) = own {
             let sent = if request.is_notification() { 0 } else { bytes };
             let (cost, now) = (self.prices.of_answer(sent, duration), request.now());
-            self.limit
-                .with(place, now, |bucket| bucket.charge(now, cost));
+            place.with(now, |bucket| bucket.charge(now, cost));
         }
     }
 }
@@ -260,7 +263,7 @@ impl Interceptor<Request> for CostLimit {
             return Decision::Continue;
         };
         let (cost, now) = (self.prices.of_call(request.origin().bytes), request.now());
-        let is_charged = self.limit.with(&place, now, |bucket| {
+        let is_charged = place.with(now, |bucket| {
             let has_units = !bucket.is_empty(now);
             if has_units {
                 bucket.charge(now, cost);
