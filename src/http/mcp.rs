@@ -101,26 +101,15 @@ impl McpRules {
         self.revisions.iter().any(is_old)
     }
 
-    pub(super) fn session(&self, head: &RequestHead<'_>, body: &[u8]) -> SessionUse {
-        let Ok(message) = Json::parse(body) else {
-            return SessionUse::Free;
-        };
-        match text_of(message.get("method")).as_deref() {
-            _ if !self.is_before(head) => SessionUse::Free,
-            Some("initialize") => SessionUse::Begins,
-            _ => SessionUse::Needed,
-        }
-    }
-
     pub(super) fn judge(
         &self,
         head: &RequestHead<'_>,
         headers: &[(&str, &[u8])],
         body: &[u8],
-    ) -> Result<(), HttpAnswer> {
+    ) -> Result<SessionUse, HttpAnswer> {
         // Whether a body is a message is the exchange's matter.
         let Ok(message) = Json::parse(body) else {
-            return Ok(());
+            return Ok(SessionUse::Free);
         };
         let method = text_of(message.get("method"));
         let refused = |error: &ErrorObject<'_>| {
@@ -153,13 +142,14 @@ impl McpRules {
                 Err(_) => error,
             });
         }
-        if named.map_or(self.is_before(head), |named| {
-            named < McpRevision::V2026_07_28
-        }) {
-            return Ok(());
+        if self.is_before(head) {
+            return Ok(match method.as_deref() {
+                Some("initialize") => SessionUse::Begins,
+                _ => SessionUse::Needed,
+            });
         }
         match self.mirrors(method.as_deref(), message, headers) {
-            Some(()) => Ok(()),
+            Some(()) => Ok(SessionUse::Free),
             None => refused(&ErrorObject::fixed(
                 codes::MCP_HEADER_MISMATCH,
                 "Header mismatch",

@@ -346,8 +346,8 @@ impl WebRules {
         }
     }
 
-    /// Checks the headers of a message against its body, if there are rules for [`mcp`](Self::mcp). `headers` are
-    /// all lines of the head.
+    /// Checks the headers of a message against its body, if there are rules for [`mcp`](Self::mcp), and returns
+    /// whether the message needs a session. `headers` are all lines of the head.
     ///
     /// # Errors
     /// The answer to a message that is refused.
@@ -356,17 +356,16 @@ impl WebRules {
         head: &RequestHead<'_>,
         headers: &[(&str, &[u8])],
         body: &[u8],
-    ) -> Result<(), HttpAnswer> {
+    ) -> Result<SessionUse, HttpAnswer> {
         let judged = self.mcp.as_ref().map(|mcp| mcp.judge(head, headers, body));
         judged
-            .unwrap_or(Ok(()))
+            .unwrap_or(Ok(SessionUse::Free))
             .map_err(|refused| self.permit(head, refused))
     }
 
-    /// Returns whether a message needs a session, if there are rules for [`mcp`](Self::mcp).
-    pub fn session(&self, head: &RequestHead<'_>, body: &[u8]) -> SessionUse {
-        let mcp = self.mcp.as_ref();
-        mcp.map_or(SessionUse::Free, |mcp| mcp.session(head, body))
+    /// Whether the request is of a revision of the [Model Context Protocol](Self::mcp) that has sessions.
+    pub fn may_have_session(&self, head: &RequestHead<'_>) -> bool {
+        self.mcp.as_ref().is_some_and(|mcp| mcp.is_before(head))
     }
 
     /// Returns the reply to a request that the program's own check has refused.

@@ -1,5 +1,6 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Debug;
 
 use super::{McpParam, SessionUse, mirrored};
 use crate::http::{HttpAnswer, RequestHead, Statuses, WebRules, is_result};
@@ -19,7 +20,8 @@ fn judged(rules: &WebRules, headers: &[(&str, &str)], body: &str) -> Result<(), 
     let version = [("mcp-protocol-version", "2026-07-28")];
     let all = version.iter().chain(headers);
     let all: Vec<_> = all.map(|(name, value)| (*name, value.as_bytes())).collect();
-    rules.judge_message(&head(Some("2026-07-28")), &all, body.as_bytes())
+    let judged = rules.judge_message(&head(Some("2026-07-28")), &all, body.as_bytes());
+    judged.map(|_| ())
 }
 
 fn call(method: &str, params: &str) -> String {
@@ -34,7 +36,7 @@ fn call(method: &str, params: &str) -> String {
 }
 
 #[track_caller]
-fn mismatch(judged: Result<(), HttpAnswer>) {
+fn mismatch<T: Debug>(judged: Result<T, HttpAnswer>) {
     let refused = judged.unwrap_err();
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32020,"message":"Header mismatch"},"id":"x"}"#;
     assert_eq!(
@@ -134,8 +136,9 @@ fn headers_of_2026_07_28_repeat_the_message() {
 fn versions_are_told_by_revision() {
     let list = call("tools/list", "{}");
     let judged = |rules: &WebRules, version, body: &str| {
-        let refused = rules.judge_message(&head(version), &[], body.as_bytes());
-        refused.map_err(|refused| (refused.status, refused.body_text().unwrap_or_default()))
+        let judged = rules.judge_message(&head(version), &[], body.as_bytes());
+        let told = |refused: HttpAnswer| (refused.status, refused.body_text().unwrap_or_default());
+        judged.map(|_| ()).map_err(told)
     };
     let old = WebRules::mcp(OLD);
     assert_eq!(judged(&old, None, &list), Ok(()));
@@ -218,9 +221,15 @@ fn sessions_are_of_the_revisions_that_have_them() {
         (&new, Some("2026-07-28"), &list, SessionUse::Free),
         (&WebRules::new(), None, &list, SessionUse::Free),
     ] {
-        assert_eq!(rules.session(&head(version), body.as_bytes()), wanted);
+        let headers = [
+            ("mcp-protocol-version", &b"2026-07-28"[..]),
+            ("mcp-method", b"tools/list"),
+        ];
+        let judged = rules.judge_message(&head(version), &headers, body.as_bytes());
+        assert_eq!(judged, Ok(wanted));
     }
-    assert_eq!(old.session(&head(None), b"no JSON"), SessionUse::Free);
+    let judged = old.judge_message(&head(None), &[], b"no JSON");
+    assert_eq!(judged, Ok(SessionUse::Free));
 }
 
 #[test]

@@ -267,9 +267,8 @@ impl<S: Service> Endpoint<S> {
         }
         let _ = can_upgrade;
         // The end of a session, in the revisions that have them.
-        let ends = head.method == "DELETE"
-            && door.sessions.is_some()
-            && rules.session(head, b"{}") == SessionUse::Needed;
+        let ends =
+            head.method == "DELETE" && door.sessions.is_some() && rules.may_have_session(head);
         let too_large = match rules.judge(&connection.config, head) {
             Verdict::Answer(answer) if ends && answer.status == 405 => None,
             Verdict::Answer(answer) => return Entry::Answer(answer),
@@ -314,16 +313,16 @@ impl<S: Service> Endpoint<S> {
         body: &[u8],
     ) -> Result<bool, HttpAnswer> {
         let (rules, has_sessions) = (&self.options().rules, self.shared.door.sessions.is_some());
-        if rules.mcp.is_some() {
-            let headers: Vec<_> = context.headers.iter().collect();
-            rules.judge_message(head, &headers, body)?;
+        if rules.mcp.is_none() {
+            return Ok(false);
         }
-        let needed = has_sessions.then(|| rules.session(head, body));
-        if needed == Some(SessionUse::Needed) {
+        let headers: Vec<_> = context.headers.iter().collect();
+        let needed = rules.judge_message(head, &headers, body)?;
+        if needed == SessionUse::Needed && has_sessions {
             let named = self.session(context);
             named.map_err(|refusal| rules.refused(head, refusal))?;
         }
-        Ok(needed == Some(SessionUse::Begins))
+        Ok(needed == SessionUse::Begins && has_sessions)
     }
 
     /// Passes the service a report that belongs to no exchange.
