@@ -24,6 +24,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::io::after;
+use crate::server::{End, Ending};
 
 /// The body of an answer of a web endpoint: one JSON text, or a stream of server-sent events. A stream runs the
 /// handlers of its request while it is polled. Dropping it cancels them, or lets them go on, as
@@ -48,17 +49,19 @@ pub(super) trait Carrier: Send + 'static {
     /// Whether all input was read up to its end: an incomplete body will never be complete.
     fn has_ended(&self) -> bool;
 
-    /// Whether the server drains. If not, the task is woken when it does.
-    fn is_draining(&mut self, cx: &mut Context<'_>) -> bool;
-
-    /// Whether the server waits no longer for what runs. If not, the task is woken when it does.
-    fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
+    /// How the server tells it to end.
+    fn ending(&mut self) -> &mut Ending;
 
     /// Whether the client has gone. If not, it is the server that ends the connection.
     fn is_client_gone(&self) -> bool;
 
     /// Notes that a stream of events is made no further.
     fn stream_ended(&self);
+}
+
+/// Whether the server waits no longer for what runs. If not, the task is woken when it does.
+fn must_end(carrier: &mut impl Carrier, cx: &mut Context<'_>) -> bool {
+    carrier.ending().poll_beyond(End::Drain, cx).is_ready()
 }
 
 /// An exchange and its connection, up to the reply.
@@ -99,7 +102,7 @@ impl<C: Carrier> Carried<C> {
             return Poll::Pending;
         };
         let carrier = self.carrier.as_mut();
-        if carrier.is_some_and(|carrier| carrier.is_draining(cx)) {
+        if carrier.is_some_and(|carrier| carrier.ending().poll_beyond(End::No, cx).is_ready()) {
             exchange.drain();
         }
         let output = ready!(exchange.poll_output(cx, self.silent_until));
@@ -120,7 +123,7 @@ impl<C: Carrier> Drop for Carried<C> {
             self.on_close,
             is_gone,
         ) {
-            exchange.go_on(at_most, move |cx| carrier.must_end(cx));
+            exchange.go_on(at_most, move |cx| must_end(&mut carrier, cx));
         }
     }
 }
@@ -141,7 +144,7 @@ impl<C: Carrier> Events for Streamed<C> {
             None if self.has_ended() => return Poll::Ready(None),
             None => {
                 let carrier = self.carried.carrier.as_mut();
-                if carrier.is_some_and(|carrier| carrier.must_end(cx)) {
+                if carrier.is_some_and(|carrier| must_end(carrier, cx)) {
                     self.carried.exchange = None;
                     return Poll::Ready(None);
                 }

@@ -12,8 +12,8 @@
 //! connection ends after a set time. A client that closes its sending side while its request is
 //! handled gets the answer if that is made within `half_close_timeout`: hyper sees the end of input
 //! only after the answer was written. While a stream of events is sent, the end of input ends the
-//! connection at once: such a client reads until it closes. hyper does not read while it serves a request and holds bytes
-//! of the next one, so the end is looked for here then.
+//! connection at once: such a client reads until it closes. hyper does not read while it serves a
+//! request and holds bytes of the next one, so the end is looked for here then.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use antiphon::http::RequestScan;
 use super::body::Carrier;
 use super::io::{Watch, after};
 use super::options::HttpConfig;
-use crate::server::{End, Ending};
+use crate::server::Ending;
 use antiphon_shell::{Io, Lock, SharedRuntime};
 
 /// The phase of a server's connection. Its stream, the loop that polls hyper and the code that
@@ -49,8 +49,6 @@ struct PhaseState {
     ended_at: Option<Instant>,
     /// Whether the connection was reset: nobody waits for the answer.
     is_reset: bool,
-    /// Whether the server drains.
-    is_draining: bool,
     end: EndOfInput,
     /// Counts the `Content-Length` lines of each head, because hyper drops some of them.
     scan: RequestScan,
@@ -101,7 +99,6 @@ impl Phases {
             stuck_since: None,
             ended_at: None,
             is_reset: false,
-            is_draining: false,
             end: EndOfInput::NotHidden,
             scan: RequestScan::new(),
         };
@@ -124,11 +121,6 @@ impl Phases {
 
     fn runs_handlers(&self) -> bool {
         self.state.lock().runs_handlers()
-    }
-
-    /// Notes that the server drains. The caller polls hyper after that.
-    pub(super) fn drain(&self) {
-        self.state.lock().is_draining = true;
     }
 
     /// Notes that the end of input, or a reset, was read.
@@ -215,13 +207,9 @@ impl Carrier for OnConnection {
         self.phases.has_ended()
     }
 
-    fn is_draining(&mut self, _: &mut Context<'_>) -> bool {
-        // The connection's task polls hyper when the server begins to drain, and hyper polls the exchange.
-        self.phases.state.lock().is_draining
-    }
-
-    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.ending.poll_beyond(End::Drain, cx).is_ready()
+    fn ending(&mut self) -> &mut Ending {
+        // The connection's task waits for it too, and polls the exchange through hyper.
+        &mut self.ending
     }
 
     fn is_client_gone(&self) -> bool {

@@ -126,10 +126,7 @@ async fn serve_requests<S: Service>(
             end = more;
             match end {
                 End::No => {}
-                End::Drain => {
-                    phases.drain();
-                    Pin::new(&mut conn).graceful_shutdown();
-                }
+                End::Drain => Pin::new(&mut conn).graceful_shutdown(),
                 End::Now | End::Release => return Poll::Ready(None),
             }
         }

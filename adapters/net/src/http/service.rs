@@ -157,12 +157,8 @@ impl Carrier for InService {
         false
     }
 
-    fn is_draining(&mut self, cx: &mut TaskContext<'_>) -> bool {
-        self.0.poll_beyond(End::No, cx).is_ready()
-    }
-
-    fn must_end(&mut self, cx: &mut TaskContext<'_>) -> bool {
-        self.0.poll_beyond(End::Drain, cx).is_ready()
+    fn ending(&mut self) -> &mut Ending {
+        &mut self.0
     }
 
     fn is_client_gone(&self) -> bool {
