@@ -77,28 +77,34 @@ impl<T: Send> Drop for WorkToEnd<T> {
         let task = Box::pin(async move {
             let mut step = |cx: &mut Context<'_>| work.as_mut().poll(cx).map(drop);
             poll_fn(|cx| {
-                let polled = contained(Some(&*running.0), || step(cx));
+                let polled = contained(Some(&*running.session), || step(cx));
                 polled.unwrap_or(Poll::Ready(()))
             })
             .await;
-            contained(Some(&*running.0), || drop(work));
+            contained(Some(&*running.session), || drop(work));
         });
         contained(Some(&*session), || session.runtime().spawn(task));
     }
 }
 
 /// Makes the work count as a request that runs, until this is dropped.
-struct Unawaited(Arc<Session>);
+struct Unawaited {
+    session: Arc<Session>,
+    /// Whether its permit is one of those for peers that are gone.
+    is_gone: bool,
+}
 
 impl Unawaited {
     fn new(session: &Arc<Session>) -> Self {
-        session.begin_unawaited();
-        Self(Arc::clone(session))
+        Self {
+            is_gone: session.begin_unawaited(),
+            session: Arc::clone(session),
+        }
     }
 }
 
 impl Drop for Unawaited {
     fn drop(&mut self) {
-        self.0.end_unawaited();
+        self.session.end_unawaited(self.is_gone);
     }
 }

@@ -297,6 +297,7 @@ impl Handlers {
         let (running, service) = (&mut self.running, &self.service);
         self.permits
             .go(|| session.make_way(|| drop_all(running, &***service)));
+        session.note_gone_permits();
     }
 
     fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {

@@ -84,6 +84,8 @@ pub(crate) struct Session {
     /// Whether the peer has ended its direction, or is gone: then handlers run with other permits of the
     /// server. It is read without the lock, as `is_closed` is.
     is_gone: AtomicBool,
+    /// Whether its handlers run with those permits already.
+    has_gone_permits: AtomicBool,
     /// How many threads are dropping handlers of requests, because there are no permits for them.
     makes_way: AtomicUsize,
     /// Whether the task was woken because there is a message to send, such as a call. The task reads it
@@ -152,6 +154,7 @@ impl Session {
             locks: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            has_gone_permits: AtomicBool::new(false),
             makes_way: AtomicUsize::new(0),
             is_called: AtomicBool::new(false),
             options,

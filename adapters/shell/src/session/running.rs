@@ -64,19 +64,28 @@ impl Session {
         }
     }
 
-    /// Counts a handler as one that runs, although nobody awaits its answer any more.
-    pub(crate) fn begin_unawaited(&self) {
-        self.unawaited.fetch_add(1, Ordering::Relaxed);
-        if let Some(dispatcher) = self.dispatcher() {
-            dispatcher.exceed();
-        }
+    /// Notes that handlers run with the permits for peers that have ended their direction, or are gone.
+    pub(crate) fn note_gone_permits(&self) {
+        self.has_gone_permits.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a handler has ended that [`begin_unawaited`](Self::begin_unawaited) counted.
-    pub(crate) fn end_unawaited(&self) {
+    /// Counts a handler as one that runs, although nobody awaits its answer any more: with a permit as it had
+    /// before. Returns whether that is one of those for peers that are gone.
+    pub(crate) fn begin_unawaited(&self) -> bool {
+        self.unawaited.fetch_add(1, Ordering::Relaxed);
+        let is_gone = self.has_gone_permits.load(Ordering::Relaxed);
+        if let Some(dispatcher) = self.dispatcher() {
+            dispatcher.exceed(is_gone);
+        }
+        is_gone
+    }
+
+    /// Notes that a handler has ended that [`begin_unawaited`](Self::begin_unawaited) counted, and gives back what
+    /// that has returned.
+    pub(crate) fn end_unawaited(&self, is_gone: bool) {
         self.unawaited.fetch_sub(1, Ordering::Relaxed);
         if let Some(dispatcher) = self.dispatcher() {
-            dispatcher.end(1);
+            dispatcher.give_back(1, is_gone);
         }
         self.begin_more();
     }

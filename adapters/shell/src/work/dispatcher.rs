@@ -225,17 +225,12 @@ impl Dispatcher {
         self.pools.live.asked.load(Relaxed) + self.pools.gone.asked.load(Relaxed)
     }
 
-    /// Takes one permit, even if none is free.
-    pub(crate) fn exceed(&self) {
-        self.pools.live.exceed();
+    /// Takes one permit, even if none is free; `is_gone` says of which.
+    pub(crate) fn exceed(&self, is_gone: bool) {
+        self.pools.of(is_gone).exceed();
     }
 
-    /// Takes permits back, and calls the sessions that get them. No lock is held.
-    pub(crate) fn end(&self, permits: usize) {
-        self.give_back(permits, false);
-    }
-
-    /// As [`end`](Self::end); `is_gone` says which permits they are.
+    /// Takes such permits back, and calls the sessions that get them. No lock is held.
     pub(crate) fn give_back(&self, permits: usize, is_gone: bool) {
         self.pools.of(is_gone).end(permits);
     }
@@ -251,11 +246,11 @@ impl Default for Dispatcher {
 /// The seat of a handler that holds a permit.
 impl Seat for Dispatcher {
     fn leave(&self) {
-        self.end(1);
+        self.give_back(1, false);
     }
 
     fn come_back(&self) {
-        self.exceed();
+        self.exceed(false);
     }
 }
 

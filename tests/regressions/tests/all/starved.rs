@@ -377,6 +377,32 @@ fn clients_that_ended_their_direction_ran_as_many_handlers_as_they_liked() {
     }
 }
 
+// USE-28 SRV-22
+#[test]
+fn clients_that_were_gone_left_handlers_on_threads_that_counted_for_nobody() {
+    let mut options = defaults();
+    options.config.timeouts.drain_timeout = Some(Duration::from_millis(100));
+    options.dispatcher = Dispatcher::new(2, 1024);
+    let server = Server::start(On::Threads, options);
+    for round in 0..4 {
+        let peers = [(); 4].map(|()| {
+            let mut peer = server.connect();
+            peer.send_line(&request("counted", round));
+            peer.end();
+            peer
+        });
+        // A handler on a thread runs on when its connection is gone.
+        for mut peer in peers {
+            assert_eq!(peer.rest(), b"");
+        }
+        server.board.wait_note("counted", 2);
+    }
+    server.wait_waiting(0);
+    server.board.open();
+    server.wait_idle();
+    assert!(server.board.most() <= 4, "{}", server.board.most());
+}
+
 // USE-28
 #[test]
 fn a_client_that_ends_its_direction_when_too_many_have_done_so_is_answered_busy() {
