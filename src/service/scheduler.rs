@@ -48,6 +48,8 @@ pub struct Scheduler<W> {
     /// How many permits are taken, including those that are reserved for the connections in
     /// `called`.
     running: usize,
+    /// How many permits came back before [`exceed`](Self::exceed) took them.
+    owed: usize,
     /// The connections in line, and how each is called.
     line: VecDeque<(u64, W)>,
     /// The connections that were called and have not asked for their permit since.
@@ -61,6 +63,7 @@ impl<W> Scheduler<W> {
         Self {
             max_running: if max_running == 0 { 1 } else { max_running },
             running: 0,
+            owed: 0,
             line: VecDeque::new(),
             called: Vec::new(),
             next_number: 0,
@@ -97,13 +100,19 @@ impl<W> Scheduler<W> {
     /// Counts one more running request, even above the limit, until [`end`](Self::end): for a handler that
     /// goes on after its permit was given back.
     pub const fn exceed(&mut self) {
-        self.running += 1;
+        match self.owed {
+            0 => self.running += 1,
+            _ => self.owed -= 1,
+        }
     }
 
     /// Takes permits back, and gives them to the first connections in line. Appends the values that
-    /// call these connections to `called`.
+    /// call these connections to `called`. More permits than are taken may come back, if
+    /// [`exceed`](Self::exceed) takes as many later: a connection may end while its handler waits without a permit.
     pub fn end(&mut self, permits: usize, called: &mut impl Extend<W>) {
-        self.running = self.running.saturating_sub(permits);
+        let early = permits.saturating_sub(self.running);
+        self.owed += early;
+        self.running -= permits - early;
         while self.running < self.max_running {
             let Some((number, call)) = self.line.pop_front() else {
                 return;
@@ -131,6 +140,11 @@ impl<W> Scheduler<W> {
     /// How many requests run.
     pub const fn running(&self) -> usize {
         self.running
+    }
+
+    /// Whether permits came back before [`exceed`](Self::exceed) took them.
+    pub const fn is_ahead(&self) -> bool {
+        self.owed > 0
     }
 
     /// How many requests may begin without standing in line.

@@ -142,3 +142,21 @@ fn what_goes_on_without_a_permit_counts_and_gives_none_away() {
     assert_eq!((scheduler.running(), &called[..]), (1, &[2][..]));
     assert_eq!(scheduler.begin(&mut other, 1, || 2), 1);
 }
+
+// SRV-22
+#[test]
+fn permits_that_come_back_before_they_are_taken_are_counted_once() {
+    let mut scheduler = Scheduler::new(1);
+    let (mut one, mut other, mut called) = (scheduler.join(), scheduler.join(), Vec::new());
+    assert_eq!(scheduler.begin(&mut one, 1, || 1), 1);
+    // Its handler waits for its peer, and then its connection ends.
+    scheduler.end(1, &mut called);
+    scheduler.end(1, &mut called);
+    assert_eq!((scheduler.running(), scheduler.is_ahead()), (0, true));
+    assert_eq!(scheduler.begin(&mut other, 1, || 2), 1);
+    // Its handler goes on, and its connection has given its permit back already.
+    scheduler.exceed();
+    assert_eq!((scheduler.running(), scheduler.is_ahead()), (1, false));
+    scheduler.exceed();
+    assert_eq!(scheduler.running(), 2);
+}

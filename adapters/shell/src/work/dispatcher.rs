@@ -137,10 +137,9 @@ impl PermitPool {
         before.map(permits)
     }
 
-    /// Takes permits back; false if the scheduler must do so.
+    /// Takes permits back; false if the scheduler must do so, because requests wait or fewer permits are taken.
     fn try_end(&self, permits: usize) -> bool {
-        self.count(|running| Some(running.saturating_sub(permits)))
-            .is_some()
+        self.count(|running| running.checked_sub(permits)).is_some()
     }
 
     /// Lets the scheduler count. Also returns the sessions that are to be called. No lock is held.
@@ -157,7 +156,7 @@ impl PermitPool {
             scheduler.set_running(running);
         }
         let result = change(&mut scheduler, &mut called);
-        if scheduler.free() > 0 {
+        if scheduler.free() > 0 && !scheduler.is_ahead() {
             self.running.store(scheduler.running(), Release);
         }
         (result, called)

@@ -12,6 +12,7 @@ use antiphon::{Config, ErrorObject, Framing, McpRevision, OwnedError, ProgressSt
 use antiphon_net::{Answer, Cancellation, ConnectionConfig, Dispatcher, Peer, Progress, Request};
 use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Board, Server, request};
+use antiphon_regressions::raw::Raw;
 use antiphon_regressions::served::{EVERYWHERE, On};
 
 /// What handlers have, kept by the test after they are gone.
@@ -102,7 +103,7 @@ fn asking(config: &Config, method: &str, id: usize) -> String {
 
 /// Waits until the answer of a request has been sent, if there is one: every message before `nobody` has
 /// been handled when that is answered.
-fn pass(peer: &mut antiphon_regressions::raw::Raw, id: usize) -> Vec<String> {
+fn pass(peer: &mut Raw, id: usize) -> Vec<String> {
     peer.send_line(&request("nobody", id));
     let mut lines = Vec::new();
     loop {
@@ -401,6 +402,36 @@ fn clients_that_were_gone_left_handlers_on_threads_that_counted_for_nobody() {
     server.board.open();
     server.wait_idle();
     assert!(server.board.most() <= 4, "{}", server.board.most());
+}
+
+// USE-28 SRV-22
+#[test]
+fn a_client_that_ends_its_direction_while_a_handler_on_threads_asks_it_took_a_place_for_ever() {
+    let mut options = defaults();
+    options.dispatcher = Dispatcher::new(1, 64);
+    let dispatcher = options.dispatcher.clone();
+    let ask = |peer: antiphon_blocking::Peer| {
+        let asked = peer.call::<u32>("callback", ()).wait();
+        Ok::<_, OwnedError>(asked.is_err())
+    };
+    let router = antiphon_blocking::Router::new().method("ask", [], ask);
+    let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    let running = server.start(options, router.into_make_service());
+    let _running = running.expect("a thread");
+    for round in 0..200 {
+        let mut peer = Raw::connect(address);
+        peer.send_line(&request("ask", 1));
+        let call = peer.line();
+        assert!(call.contains("callback"), "{call}");
+        peer.end();
+        peer.rest();
+        let due = Instant::now() + LONG;
+        while dispatcher.running() > 0 {
+            assert!(Instant::now() < due, "round {round}: {dispatcher:?}");
+            thread::yield_now();
+        }
+    }
 }
 
 // USE-28
