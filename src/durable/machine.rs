@@ -498,6 +498,8 @@ impl<R> DurableTopics<R> {
                 conn.active.push_back(name.clone());
                 self.ready.insert(own.connection);
             }
+            #[cfg(test)]
+            super::tests::plant::wake(&mut self.connections, name);
         }
     }
 
