@@ -229,6 +229,78 @@ fn a_full_disk_refuses_clearly_reading_goes_on_and_all_resumes() {
 
 // PER-04 PER-05
 #[test]
+fn of_a_group_in_whose_middle_the_disk_fills_all_is_stored_or_nothing() {
+    let disk = Disk::default();
+    disk.max_len.store(64 << 20, Ordering::Relaxed);
+    let store = {
+        let disk = disk.clone();
+        RedbStore::with_backend(move || disk.clone()).unwrap()
+    };
+    let Ok(Completion::Attached { fence, .. }) = ask(&store, attach("s", "t")) else {
+        panic!();
+    };
+    // There is less space than all the groups need.
+    disk.max_len.store(3 << 20, Ordering::Relaxed);
+    let (sender, answers) = channel();
+    for i in 1..=1200 {
+        let appended = append("t", &format!("{i} {}", "x".repeat(3000)), None);
+        let floor = i - 1;
+        let save = Command::Save {
+            subscription: "s".into(),
+            fence,
+            cursor: Cursor {
+                floor,
+                ..Cursor::default()
+            },
+        };
+        for command in [appended, save] {
+            let sender = sender.clone();
+            let done = Completer::new(move |answer| sender.send((floor, answer)).unwrap());
+            store.submit(command, done);
+        }
+    }
+    drop(sender);
+    let (mut stored, mut floor, mut full, mut all) = (0, 0, 0, 0);
+    for (asked, answer) in answers {
+        match answer {
+            Ok(Completion::Appended { sequence }) => {
+                stored += 1;
+                assert_eq!(sequence, stored, "no number is left out");
+            }
+            Ok(Completion::Saved) => floor = asked,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => {
+                assert_eq!(error, StoreError::Full);
+                full += 1;
+            }
+        }
+        all += 1;
+    }
+    assert!(
+        stored > 10 && full > 10 && all == 2400,
+        "{stored} {full} {all}"
+    );
+    let is_as_told = |store: &RedbStore| {
+        let Ok(Completion::Records { records, .. }) = ask(store, read("t", 0)) else {
+            panic!();
+        };
+        assert_eq!(records.len() as u64, stored);
+    };
+    is_as_told(&store);
+    disk.max_len.store(64 << 20, Ordering::Relaxed);
+    let Ok(Completion::Attached { cursor, .. }) = ask(&store, attach("s", "t")) else {
+        panic!();
+    };
+    assert_eq!(
+        cursor.floor, floor,
+        "a position that was refused is not stored"
+    );
+    is_as_told(&store);
+    assert_eq!(sequence(ask(&store, append("t", "x", None))), stored + 1);
+}
+
+// PER-04 PER-05
+#[test]
 fn after_a_commit_that_failed_the_store_is_opened_again_and_its_last_sequence_counts() {
     let disk = Disk::default();
     disk.max_len.store(64 << 20, Ordering::Relaxed);
