@@ -81,6 +81,10 @@ impl Commands {
         self.waiting.pop_front()
     }
 
+    pub(super) fn has_next(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Ends a command that has its completion.
     pub(super) fn finish(&mut self, id: CommandId) -> Option<Open> {
         let open = self.open.remove(&id)?;

@@ -423,6 +423,8 @@ impl<R> DurableTopics<R> {
         if let Some(conn) = self.connections.get_mut(&connection) {
             conn.subscriptions.remove(name);
             conn.active.retain(|active| active != name);
+            #[cfg(test)]
+            super::tests::plant::leave(conn, name, why);
         }
         self.timers
             .disarm(&mut own.timer, Timer::Subscription(name.clone()));

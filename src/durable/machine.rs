@@ -171,17 +171,30 @@ impl<R> DurableTopics<R> {
     /// Notes that the answer to a subscribe is in the connection's output, or cannot be sent: its subscriptions
     /// begin.
     pub fn release(&mut self, opening: Opening) {
-        let conn = self.connections.get(&opening.connection);
-        for name in conn
-            .map(|conn| conn.subscriptions.clone())
-            .unwrap_or_default()
-        {
-            let own = self.subscriptions.get_mut(&name);
-            if let Some(own) = own.filter(|own| own.life == Life::Opening(opening.request)) {
+        for name in self.opened_by(opening) {
+            if let Some(own) = self.subscriptions.get_mut(&name) {
                 own.life = Life::Open;
-                self.wake(&name);
             }
+            self.wake(&name);
         }
+    }
+
+    /// Ends the subscriptions of an answer that was replaced by an error: the peer does not know of them.
+    pub fn refuse(&mut self, opening: Opening) {
+        for name in self.opened_by(opening) {
+            self.end(&name, None);
+        }
+    }
+
+    /// The subscriptions that wait for this answer.
+    fn opened_by(&self, opening: Opening) -> Vec<Arc<str>> {
+        let conn = self.connections.get(&opening.connection);
+        let names = conn.into_iter().flat_map(|conn| &conn.subscriptions);
+        let is_opened = |name: &&Arc<str>| {
+            let own = self.subscriptions.get(*name);
+            own.is_some_and(|own| own.life == Life::Opening(opening.request))
+        };
+        names.filter(is_opened).cloned().collect()
     }
 
     /// Returns the next message for a connection. `None` if there is none: the owner asks again when
@@ -219,6 +232,15 @@ impl<R> DurableTopics<R> {
     /// Returns the next command for the store, and its number, with which its completion is passed on.
     pub fn poll_command(&mut self) -> Option<(CommandId, Command)> {
         self.commands.poll()
+    }
+
+    /// Whether one of the functions that return what is to be done has something.
+    pub fn has_output(&self) -> bool {
+        let is_empty = self.requests.answers.is_empty()
+            && self.published.is_empty()
+            && self.events.is_empty()
+            && self.ready.is_empty();
+        self.commands.has_next() || !is_empty
     }
 
     /// Returns the next answer to send.
@@ -476,6 +498,8 @@ impl<R> DurableTopics<R> {
                 conn.active.push_back(name.clone());
                 self.ready.insert(own.connection);
             }
+            #[cfg(test)]
+            super::tests::plant::wake(&mut self.connections, name);
         }
     }
 

@@ -105,6 +105,7 @@ mod machine;
 mod memory;
 mod reader;
 mod request;
+mod routes;
 mod settings;
 mod store;
 mod subscription;
@@ -120,7 +121,9 @@ pub use memory::MemoryStore;
 pub use reader::{DurableReader, Received, Resumed};
 pub use request::{DurableEntry, DurableMethod, DurableRequest};
 pub use settings::{AckMode, DurableSettings, Retention, SecondConsumer, Start};
-pub use store::{Command, CommandId, Completion, Cursor, Log, Record, StoreError};
+pub use store::{
+    Command, CommandId, Completer, Completion, Cursor, Durability, Log, Record, Store, StoreError,
+};
 pub use topic::{DurableTopic, MessageData};
 pub use wall::Wall;
 

@@ -1,17 +1,6 @@
 //! What is asked of a store, and what it answers, as plain data.
-//!
-//! # What a store promises
-//!
-//! 1. Each command is carried out once or not at all, as a whole. `Ok` says that its effect has the
-//!    durability of the store.
-//! 2. The sequence numbers of a topic count up from 1 without a hole, and none is used again, also after
-//!    [`Trim`](Command::Trim) has removed everything.
-//! 3. The commands of one subscription are carried out in the order of their numbers. The appends of a topic
-//!    get their sequences in that order.
-//! 4. Each [`Attach`](Command::Attach) gets a fence that is higher than all fences of that subscription before,
-//!    also of one that was deleted. Commands with a lower fence fail as [`Fenced`](StoreError::Fenced).
-//! 5. A message can be read as soon as its append is complete, and not before all earlier ones can be.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,6 +8,73 @@ use core::fmt;
 use super::settings::Start;
 use super::topic::MessageData;
 use super::wall::Wall;
+
+/// Messages and positions. A store keeps these promises:
+///
+/// 1. Each command is carried out once or not at all, as a whole. `Ok` says that its effect has the
+///    [durability](Self::durability) of the store.
+/// 2. The sequence numbers of a topic count up from 1 without a hole, and none is used again, also after
+///    [`Trim`](Command::Trim) has removed everything.
+/// 3. The commands of one subscription are carried out in their order. The appends of a topic get their sequences in
+///    that order.
+/// 4. Each [`Attach`](Command::Attach) gets a fence that is higher than all fences of that subscription before, also of
+///    one that was deleted. Commands with a lower fence fail as [`Fenced`](StoreError::Fenced).
+/// 5. A message can be read as soon as its append is complete, and not before all earlier ones can be.
+pub trait Store: Send + Sync + 'static {
+    /// What `Ok` survives.
+    fn durability(&self) -> Durability;
+
+    /// Takes a command, whose completion may come at once or later, from any thread. It must not wait for the storage.
+    /// It is called by one thread at a time, in the order of the commands.
+    fn submit(&self, command: Command, done: Completer);
+}
+
+/// What a store's `Ok` survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Nothing: the end of the program loses it.
+    Memory,
+    /// The sudden end of the program, not that of the machine.
+    Process,
+    /// The loss of power, if the drive does what a sync asks for.
+    Disk,
+    /// The loss of a minority of servers.
+    Replicated,
+}
+
+/// Takes the completion of one command. If it is dropped, the command has failed, and whether it was done is not known.
+pub struct Completer(Option<Box<Then>>);
+
+type Then = dyn FnOnce(Result<Completion, StoreError>) + Send;
+
+impl Completer {
+    /// Makes one that calls `then` once.
+    pub fn new(then: impl FnOnce(Result<Completion, StoreError>) + Send + 'static) -> Self {
+        Self(Some(Box::new(then)))
+    }
+
+    /// Passes the completion on.
+    pub fn complete(mut self, result: Result<Completion, StoreError>) {
+        if let Some(then) = self.0.take() {
+            then(result);
+        }
+    }
+}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        if let Some(then) = self.0.take() {
+            then(Err(StoreError::Failed));
+        }
+    }
+}
+
+impl fmt::Debug for Completer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completer")
+    }
+}
 
 /// The number of a command. Numbers count up, and none is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

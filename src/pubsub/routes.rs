@@ -3,15 +3,11 @@
 use super::request::TopicMethod;
 use crate::service::{Adapter, MethodInfo, ParamInfo, Routes, Served};
 
-/// A hub of an adapter: it answers the methods about topics.
-pub trait TopicHub<K: Adapter>: Send + Sync + 'static {
+/// A hub of an adapter: it answers the methods about topics, or those of type `M` about
+/// [durable subscriptions](crate::durable).
+pub trait TopicHub<K: Adapter, M = TopicMethod>: Send + Sync + 'static {
     /// Serves a call of one of the methods: writes the result, or returns the future that makes it.
-    fn serve(
-        &self,
-        call: &K::Request,
-        method: TopicMethod,
-        text: &mut K::Text,
-    ) -> Served<'static, K>;
+    fn serve(&self, call: &K::Request, method: M, text: &mut K::Text) -> Served<'static, K>;
 }
 
 impl<S: 'static, K: Adapter> Routes<S, K> {
@@ -27,14 +23,15 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         const TOPICS: &[ParamInfo] = &[ParamInfo::of::<alloc::vec::Vec<alloc::string::String>>(
             "topics",
         )];
-        self.serve_hub(TopicMethod::ALL.map(|method| {
+        let methods = TopicMethod::ALL.into_iter();
+        methods.fold(self.only_hub(), |routes, method| {
             let hub = hub.clone();
             let params = match method.param() {
                 "topic" => TOPIC,
                 _ => TOPICS,
             };
             let serve = move |call: &K::Request, text: &mut K::Text| hub.serve(call, method, text);
-            (MethodInfo::request(method.name(), params), serve)
-        }))
+            routes.serve_extension(MethodInfo::request(method.name(), params), serve)
+        })
     }
 }

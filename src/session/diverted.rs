@@ -1,33 +1,41 @@
 //! Notifications whose streams only the driver knows: those of topics, which it finds by patterns.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use super::machine::Session;
 use super::routes::Bound;
-use super::streams::{Diverted, RouteId};
+use super::streams::{Diversion, Diverted, RouteId};
 use crate::connection::SendError;
 use crate::json::OwnedJson;
 use crate::subscription::Style;
 
 impl<W> Session<W> {
     /// Opens a route whose events the driver gives it by [`feed_route`](Self::feed_route). From now on the
-    /// notifications of `style` are not work for the service: [`poll_diverted`](Self::poll_diverted) returns their
-    /// params. Only one style is diverted, the first one.
+    /// notifications of `style` are not work for the service: [`poll_diverted`](Self::poll_diverted) returns them.
+    /// If the route is [attached](Self::attach_route) to a call, that also returns the result of the call, in its place
+    /// among them.
     ///
     /// # Errors
     /// [`SendError::TooManyCalls`] if there are as many routes as calls may be open.
     pub fn open_fed_route(&mut self, style: Style, bound: Bound) -> Result<RouteId, SendError> {
         let route = self.routes()?.open_fed(style, bound);
-        self.diverted.get_or_insert_with(|| {
-            let (method, waiting) = (style.method(), VecDeque::new());
-            Box::new(Diverted { method, waiting })
+        let diverted = self.diverted.get_or_insert_with(|| {
+            Box::new(Diversion {
+                methods: Vec::new(),
+                calls: BTreeMap::new(),
+                waiting: VecDeque::new(),
+            })
         });
+        if !diverted.methods.contains(&style.method()) {
+            diverted.methods.push(style.method());
+        }
         Ok(route)
     }
 
-    /// Returns the params of the next diverted notification. To be called after each input until it returns `None`.
-    pub fn poll_diverted(&mut self) -> Option<OwnedJson> {
+    /// Returns what was diverted next. To be called after each input until it returns `None`.
+    pub fn poll_diverted(&mut self) -> Option<Diverted> {
         self.diverted.as_mut()?.waiting.pop_front()
     }
 

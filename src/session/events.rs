@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::machine::Session;
 use super::routes::{Bound, CallEnd, Extend, Routed, Routes};
-use super::streams::{RouteId, key};
+use super::streams::{Diverted, RouteId, key};
 use crate::connection::SendError;
 use crate::event::{NotificationRef, Outcome, UnmatchedKind, UnmatchedResponse};
 use crate::id::CallId;
@@ -65,6 +65,12 @@ impl<W> Session<W> {
     /// ends with it, and each event moves the call's deadline if `extend` says so; what came before the end
     /// can still be read. Otherwise the result of the call is the id under which the route opens.
     pub fn attach_route(&mut self, route: RouteId, call: CallId, extend: Option<Extend>) {
+        if let Some(diverted) = self.diverted.as_mut().filter(|_| {
+            let routes = self.routes.as_ref();
+            routes.is_some_and(|routes| routes.is_fed(route))
+        }) {
+            diverted.calls.insert(call.number(), route);
+        }
         if let Some(routes) = &mut self.routes {
             routes.attach(route, call, extend, || {
                 let id = self.conn.call_id(call);
@@ -147,9 +153,12 @@ impl<W> Session<W> {
     /// false for any other notification.
     pub(super) fn take_event(&mut self, notification: &NotificationRef<'_>) -> bool {
         if let Some(diverted) = &mut self.diverted {
-            if notification.method == diverted.method {
+            let mut methods = diverted.methods.iter();
+            if let Some(method) = methods.find(|method| notification.method == **method) {
                 let params = notification.params.map(Json::to_owned_json);
-                diverted.waiting.extend(params);
+                diverted
+                    .waiting
+                    .extend(params.map(|params| Diverted::Event(method, params)));
                 return true;
             }
         }
@@ -168,6 +177,14 @@ impl<W> Session<W> {
 
     /// Ends or opens the route of a call that has ended.
     pub(super) fn settle_route(&mut self, call: CallId, end: CallEnd<'_>) {
+        if let Some(diverted) = &mut self.diverted {
+            if let (Some(route), CallEnd::Result(answer)) =
+                (diverted.calls.remove(&call.number()), end)
+            {
+                let answer = Diverted::Answer(route, answer.to_owned_json());
+                diverted.waiting.push_back(answer);
+            }
+        }
         let max_bytes = self.queue.max_bytes();
         let routes = self.routes.as_mut();
         let report = routes.and_then(|routes| routes.settle(call, end, max_bytes));

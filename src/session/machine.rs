@@ -12,7 +12,7 @@ use super::phase::Phase;
 use super::queue::{InOrder, Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestDetails, Unserved};
 use super::routes::{CallEnd, Routes};
-use super::streams::Diverted;
+use super::streams::Diversion;
 use super::ticket::{Method, Ticket};
 use super::wire::{FramingMismatch, Handshake, Wire};
 use crate::config::{Config, Dialect};
@@ -80,7 +80,7 @@ pub struct Session<W> {
     /// The streams that are read; `None` before the first one.
     pub(super) routes: Option<Box<Routes>>,
     /// Notifications that the driver takes; `None` before the first route that it feeds.
-    pub(super) diverted: Option<Box<Diverted>>,
+    pub(super) diverted: Option<Box<Diversion>>,
     /// The data of the handshake; `None` before messages can be exchanged. Empty once it was taken.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.

@@ -52,6 +52,6 @@ pub use phase::Phase;
 pub use queue::{Settled, Work};
 pub use report::{Fault, Report, RequestDetails, Severity, UnmatchedDetails};
 pub use routes::{Bound, Extend, Overflow, Routed};
-pub use streams::RouteId;
+pub use streams::{Diverted, RouteId};
 pub use ticket::Ticket;
 pub use wire::{FramingMismatch, Handshake, Layer, LayerEnd, LayerEvent, Wire};

@@ -267,6 +267,11 @@ impl Routes {
         self.insert(style, bound, Life::Fed)
     }
 
+    pub(super) fn is_fed(&self, route: RouteId) -> bool {
+        let route = self.routes.get(&route);
+        route.is_some_and(|route| matches!(route.life, Life::Fed))
+    }
+
     /// Adds an event to a route that was opened so, also after the end of the connection: it came before.
     pub(super) fn feed(&mut self, number: RouteId, event: OwnedJson, max_bytes: usize) {
         let route = self.routes.get(&number);

@@ -42,10 +42,21 @@ impl RouteId {
     }
 }
 
-/// The params of notifications that the driver is to take.
-pub(super) struct Diverted {
-    pub(super) method: &'static str,
-    pub(super) waiting: VecDeque<OwnedJson>,
+/// What the driver is to take.
+pub(super) struct Diversion {
+    pub(super) methods: Vec<&'static str>,
+    /// The calls whose answers stand among the notifications, by their numbers.
+    pub(super) calls: BTreeMap<u64, RouteId>,
+    pub(super) waiting: VecDeque<Diverted>,
+}
+
+/// What the driver takes for the routes that it feeds, in the order in which it came.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Diverted {
+    /// A notification of this method, with its params.
+    Event(&'static str, OwnedJson),
+    /// The result of the call to which a route was attached.
+    Answer(RouteId, OwnedJson),
 }
 
 /// The open routes of one style.

@@ -36,7 +36,7 @@ import prometheus  # noqa: E402,F401
 import frameworks  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 370
+MINIMUM = 378
 
 
 def main(arguments):

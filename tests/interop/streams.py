@@ -1,4 +1,4 @@
-"""Topics, subscriptions and flows: by this driver alone, and with programs of other authors over WebSocket."""
+"""Topics, durable topics, subscriptions and flows: by this driver alone, and with programs of other authors over WebSocket."""
 
 from checklist import TIMEOUT, same
 from libraries import foreign_server, js, py
@@ -81,6 +81,16 @@ for runtime in RUNTIMES:
     @case(f"topics with ws (npm){on(runtime)}", ("npm:ws", "target:ws"))
     def topics_node(options=options_of(runtime)):
         return works([*js("topics_client.cjs"), layered(*options)])
+
+    # EXA-07 PER-02 PER-06 PER-09 PER-10 PER-12 PER-15 PER-16 PER-20 TST-18
+    @case(f"durable topics with websockets (PyPI){on(runtime)}", ("pypi:websockets", "target:ws"))
+    def durable_python(options=options_of(runtime)):
+        return works([*py("durable_client.py"), layered(*options)])
+
+    # EXA-07 PER-02 PER-06 PER-09 PER-10 PER-15 PER-16 TST-18
+    @case(f"durable topics with ws (npm){on(runtime)}", ("npm:ws", "target:ws"))
+    def durable_node(options=options_of(runtime)):
+        return works([*js("durable_client.cjs"), layered(*options)])
 
     # EXA-09 FLO-04 FLO-06 FLO-07 FLO-08 FLO-09 FLO-14
     @case(f"flows with websockets (PyPI){on(runtime)}", ("pypi:websockets", "target:ws"))

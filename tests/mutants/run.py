@@ -11,9 +11,8 @@ an environment variable says which one is *awake*.
     tests/mutants/run.py --survivors         only those that SUMMARY.md lists as survivors; writes nothing
     tests/mutants/run.py --floors 5          only mutants of these floors; what SUMMARY.md has of the others stays
 
-Of floor 4 only the session is mutated (`ABOVE` in src/main.rs has the modules); floor 5 are services, topics and
-flows. Exits 1 if fewer than 95 of 100 viable mutants of floors 1 to 3, of the session, of the services, of topics, or of
-flows are caught, if a survivor stands without a reason in reasons.txt, or if one of a sample survives; 3 if what is built with
+Of floor 4 only the session is mutated (`ABOVE` in src/main.rs has the modules); floor 5 are services, topics, flows and
+durable topics. Exits 1 if fewer than 95 of 100 viable mutants of floors 1 to 3, of the session, or of one of these are caught, if a survivor stands without a reason in reasons.txt, or if one of a sample survives; 3 if what is built with
 cannot be fetched. README.md says how it works.
 """
 
@@ -48,7 +47,7 @@ CAUGHT_PERCENT_MIN = 95
 SESSION_FLOOR = 4
 FLOORS = [0, 1, 2, 3, SESSION_FLOOR, 5]
 # What is judged by itself: the folders of floor 5.
-FOLDERS = {"services": "src/service", "topics": "src/pubsub/", "flows": "src/flow/"}
+FOLDERS = {"services": "src/service", "topics": "src/pubsub/", "flows": "src/flow/", "durable topics": "src/durable/"}
 # What we exit with when something cannot be fetched and nothing was run.
 SKIPPED = 3
 # All protocol cases of one file count as one test, whose name is the file's and ends so.

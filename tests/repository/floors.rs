@@ -109,8 +109,9 @@ const HOUSE: [Room; 44] = [
 ];
 
 /// The rooms of `adapters/shell`, floor by floor: values, what everybody uses, the session, a call on its way, the
-/// other side of a connection, what it serves, the streams that it sends, and what a program holds.
-const SHELL: [&[&str]; 11] = [
+/// other side of a connection, what it serves, the streams that it sends, durable topics, and what a program
+/// holds.
+const SHELL: [&[&str]; 12] = [
     &[
         "debug_fields",
         "entropy",
@@ -129,6 +130,7 @@ const SHELL: [&[&str]; 11] = [
     &["peer"],
     &["client", "serve"],
     &["streams"],
+    &["durable"],
     &["driver", "inbox", "router"],
     &["lib"],
 ];

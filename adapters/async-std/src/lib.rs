@@ -42,15 +42,16 @@ pub use antiphon_net::websocket;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Client, ClientConfig, Connect, ConnectError, Connecting, ConnectionChange,
-    ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Dispatcher, Driver, Extension,
-    Flow, FlowItems, FlowRoutes, FlowSink, Headers, Hub, HubConfig, HubCounts, Inbox, InboxEvent,
-    Link, Listen, MessageTransport, MethodHandler, NoConnection, Notification, OutgoingCall,
-    PartialItems, PartialResult, PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress,
-    ProgressCall, Protocol, Published, PullError, Queue, QueueTransport, RateLimit, ReplyHeaders,
-    Request, RequestContext, Responder, Router, Routes, RunToEnd, Running, Secure, Server, Service,
-    StreamEnd, Subscribe, Subscription, SubscriptionError, SubscriptionItems, SubscriptionSink,
-    Target, TcpServer, Wait, attach, connect, current, drive, inbox, reconnect, serve, serve_stdio,
-    spawn, to_error,
+    ConnectionConfig, Context, CostLimit, DEFAULT_CALL_TIMEOUT, Delivered, DeliveryError,
+    Dispatcher, Driver, Durable, DurableConfig, DurableItems, DurablePublishError, DurableStream,
+    Extension, Flow, FlowItems, FlowRoutes, FlowSink, Headers, Hub, HubConfig, HubCounts, Inbox,
+    InboxEvent, Link, Listen, MessageTransport, MethodHandler, NoConnection, Notification,
+    OpenDurable, OutgoingCall, PartialItems, PartialResult, PartialResults, Peer, PendingBatch,
+    PendingCall, Pool, Progress, ProgressCall, Protocol, Published, PullError, Queue,
+    QueueTransport, RateLimit, ReplyHeaders, Request, RequestContext, Responder, Router, Routes,
+    RunToEnd, Running, Secure, Server, Service, StreamEnd, Subscribe, Subscription,
+    SubscriptionError, SubscriptionItems, SubscriptionSink, Target, TcpServer, Wait, attach,
+    connect, current, drive, inbox, reconnect, serve, serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, set_executor};
 #[cfg(feature = "tracing")]

@@ -59,12 +59,13 @@ pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as serv
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     Client, ClientConfig, ConnectError, ConnectionChange, ConnectionConfig, Context, CostLimit,
-    DEFAULT_CALL_TIMEOUT, Dispatcher, Extension, Flow, FlowItems, FlowRoutes, FlowSink, Headers,
-    Hub, HubConfig, HubCounts, Inbox, InboxEvent, NoConnection, Notification, OutgoingCall,
-    PartialItems, PartialResult, PartialResults, Peer, PendingBatch, PendingCall, Pool, Progress,
-    ProgressCall, Published, PullError, RateLimit, ReplyHeaders, Request, Responder, Routes,
-    StreamEnd, Subscribe, Subscription, SubscriptionError, SubscriptionItems, SubscriptionSink,
-    Target, Wait, block_on, to_error,
+    DEFAULT_CALL_TIMEOUT, Delivered, DeliveryError, Dispatcher, Durable, DurableConfig,
+    DurableItems, DurablePublishError, DurableStream, Extension, Flow, FlowItems, FlowRoutes,
+    FlowSink, Headers, Hub, HubConfig, HubCounts, Inbox, InboxEvent, NoConnection, Notification,
+    OpenDurable, OutgoingCall, PartialItems, PartialResult, PartialResults, Peer, PendingBatch,
+    PendingCall, Pool, Progress, ProgressCall, Published, PullError, RateLimit, ReplyHeaders,
+    Request, Responder, Routes, StreamEnd, Subscribe, Subscription, SubscriptionError,
+    SubscriptionItems, SubscriptionSink, Target, Wait, block_on, to_error,
 };
 #[cfg(feature = "tracing")]
 pub use antiphon_net::{TracingSpans, trace_report};

@@ -24,6 +24,7 @@
 //! | `peer` | the other side of a connection |
 //! | `client` `serve` | clients; requests, their answers, and the handlers that run |
 //! | `streams` | subscriptions, and partial results of a call |
+//! | `durable` | durable topics and their consumers |
 //! | `driver` `inbox` `router` | what a program holds |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod client;
 mod context;
 mod debug_fields;
 mod driver;
+mod durable;
 mod entropy;
 mod fault;
 mod guard;
@@ -69,6 +71,10 @@ pub use context::{Context, Headers};
 #[cfg(feature = "websocket")]
 pub use driver::drive_accepted;
 pub use driver::{Driver, drive};
+pub use durable::{
+    Delivered, DeliveryError, Durable, DurableConfig, DurableItems, DurablePublishError,
+    DurableStream, OpenDurable,
+};
 pub use fault::{child_exited, permanent, to_error, unless_broken};
 pub use guard::caught;
 pub use inbox::{Inbox, InboxEvent};

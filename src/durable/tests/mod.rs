@@ -4,6 +4,7 @@ mod consumers;
 mod delivery;
 mod model;
 mod parts;
+pub(super) mod plant;
 mod reader;
 mod requests;
 mod retention;

@@ -1,5 +1,5 @@
 //! Everything in random order: publications, consumers that come, go and take over, acknowledgements, clocks that
-//! jump, and a store whose completions come in any order, late, twice, as failures or never.
+//! jump, a store whose completions come in any order, late, twice, as failures or never, and a hub that is killed.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -7,10 +7,11 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::plant::{Plant, plant};
 use super::{Hub, Random, topic};
 use crate::durable::{
-    AckMode, Command, CommandId, Completion, DurableEvent, MessageData, SecondConsumer, Start,
-    StoreError,
+    AckMode, Command, CommandId, Completion, DurableEvent, DurableTopics, MessageData,
+    SecondConsumer, Start, StoreError,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -27,6 +28,7 @@ struct Counts {
     unknown: usize,
     never: usize,
     twice: usize,
+    killed: usize,
 }
 
 struct Run {
@@ -48,8 +50,14 @@ struct Run {
     asked: BTreeMap<u32, Asked>,
     /// Up to which sequence each subscription has got the messages.
     reached: BTreeMap<String, u64>,
+    /// Up to which the connection that is attached now has got them.
+    turns: BTreeMap<String, u64>,
+    /// What a consumer has acknowledged, whatever it was told.
+    sent: BTreeSet<(String, u64)>,
     /// What each consumer was told to be acknowledged.
     acknowledged: BTreeSet<(String, u64)>,
+    /// What the checks have found first.
+    wrong: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +88,16 @@ impl Run {
             holders: BTreeMap::new(),
             asked: BTreeMap::new(),
             reached: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            sent: BTreeSet::new(),
             acknowledged: BTreeSet::new(),
+            wrong: None,
+        }
+    }
+
+    fn check(&mut self, is_right: bool, wrong: &'static str) {
+        if !is_right {
+            self.wrong = self.wrong.or(Some(wrong));
         }
     }
 
@@ -118,6 +135,35 @@ impl Run {
         let asked = self.hub.ask(connection, &call).unwrap();
         let entry = Asked::Acknowledge(name.to_string(), sequence);
         self.asked.insert(asked, entry);
+        self.sent.extend(self.acked(name, sequence));
+    }
+
+    /// What an acknowledgement is about.
+    fn acked(&self, name: &str, sequence: u64) -> Vec<(String, u64)> {
+        let first = match self.hub.topics.settings().ack_mode {
+            AckMode::Individual => sequence,
+            AckMode::Cumulative => 1,
+        };
+        let all = (first..=sequence).map(|sequence| (name.to_string(), sequence));
+        all.collect()
+    }
+
+    /// The hub is killed, and begins again over its store, with new connections.
+    fn kill(&mut self) {
+        for _ in 0..self.random.below(4) {
+            self.execute(true);
+        }
+        self.hub.topics = DurableTopics::new(*self.hub.topics.settings());
+        self.hub.tell_time();
+        (self.commands, self.done) = (VecDeque::new(), Vec::new());
+        (self.holders, self.asked) = (BTreeMap::new(), BTreeMap::new());
+        self.published.clear();
+        for connection in &mut self.connections {
+            self.last_connection += 1;
+            *connection = self.last_connection;
+            self.hub.topics.add_connection(self.last_connection);
+        }
+        self.counts.killed += 1;
     }
 
     fn disconnect(&mut self) {
@@ -187,24 +233,27 @@ impl Run {
         };
         let name = delivery.subscription.to_string();
         let record = &delivery.record;
-        let at = format!("seed {}, {name} {}", self.seed, record.sequence);
-        // Nothing before it is stored, and to nobody but the holder.
+        let sequence = record.sequence;
         let data = record.data.as_json().as_str();
-        assert_eq!(
-            self.stored.get(&record.sequence).map(String::as_str),
-            Some(data),
-            "{at}"
-        );
-        assert_eq!(self.holders.get(&name), Some(&connection), "{at}");
-        // Nothing that was acknowledged.
-        let pair = (name.clone(), record.sequence);
-        assert!(!self.acknowledged.contains(&pair), "{at}: again");
-        // First deliveries without a hole.
-        let reached = self.reached.entry(name).or_default();
-        assert!(record.sequence <= *reached + 1, "{at}: after {reached}");
+        let stored = self.stored.get(&sequence).map(String::as_str);
+        self.check(stored == Some(data), "a message is not stored");
+        let is_holder = self.holders.get(&name) == Some(&connection);
+        self.check(is_holder, "two connections are attached");
+        let pair = (name.clone(), sequence);
+        let is_over = self.acknowledged.contains(&pair);
+        self.check(!is_over, "an acknowledged message comes again");
+        // To this connection all come in their order, but those that are acknowledged.
+        let turn = self.turns.get(&name).copied().unwrap_or_default();
+        let passed = turn + 1..sequence;
+        let mut passed = passed.map(|sequence| (name.clone(), sequence));
+        let is_in_order = passed.all(|pair| self.sent.contains(&pair));
+        self.check(is_in_order, "redelivery is out of order");
+        let reached = self.reached.get(&name).copied().unwrap_or_default();
+        self.check(sequence <= reached + 1, "a message is left out");
         self.counts.delivered += 1;
-        self.counts.repeats += usize::from(record.sequence <= *reached);
-        *reached = record.sequence.max(*reached);
+        self.counts.repeats += usize::from(sequence <= reached);
+        self.turns.insert(name.clone(), turn.max(sequence));
+        self.reached.insert(name, reached.max(sequence));
     }
 
     fn take_events(&mut self) {
@@ -236,6 +285,7 @@ impl Run {
                     let resumed: u64 = resumed.as_str().parse().unwrap();
                     self.check_resumed(name, resumed);
                     self.holders.insert(name.to_string(), connection);
+                    self.turns.insert(name.to_string(), resumed);
                     self.hub.topics.release(answer.opens.unwrap());
                     if !self.connections.contains(&connection) {
                         self.holders.remove(name);
@@ -244,13 +294,9 @@ impl Run {
                 (Asked::Acknowledge(name, sequence), Ok(_)) => {
                     self.counts.acknowledged += 1;
                     let reached = self.reached.get(&name).copied().unwrap_or_default();
-                    assert!((1..=reached).contains(&sequence), "seed {}", self.seed);
-                    let first = match self.hub.topics.settings().ack_mode {
-                        AckMode::Individual => sequence,
-                        AckMode::Cumulative => 1,
-                    };
-                    let acked = (first..=sequence).map(|sequence| (name.clone(), sequence));
-                    self.acknowledged.extend(acked);
+                    let was_delivered = (1..=reached).contains(&sequence);
+                    self.check(was_delivered, "what was never delivered is acknowledged");
+                    self.acknowledged.extend(self.acked(&name, sequence));
                 }
                 (_, Err(_)) => self.counts.refused += 1,
             }
@@ -276,11 +322,8 @@ impl Run {
         let reached = self.reached.get(name).copied().unwrap_or_default();
         let told = (1..).take_while(|n| self.acknowledged.contains(&(name.to_string(), *n)));
         let told = told.count() as u64;
-        assert!(
-            (told..=reached).contains(&resumed),
-            "seed {}: {resumed}",
-            self.seed
-        );
+        let is_known = (told..=reached).contains(&resumed);
+        self.check(is_known, "the position is not what was acknowledged");
     }
 
     fn step(&mut self) {
@@ -289,6 +332,7 @@ impl Run {
             2 if self.random.below(2) == 0 => self.subscribe(),
             3..=6 => self.acknowledge(),
             7 if self.random.below(5) == 0 => self.disconnect(),
+            7 if self.random.below(25) == 0 => self.kill(),
             8 => self.pass_time(),
             9..=11 => self.execute(true),
             12..=14 => self.complete(),
@@ -332,6 +376,7 @@ impl Run {
                     let asked = self.hub.ask(connection, &call).unwrap();
                     let entry = Asked::Acknowledge(name.clone(), sequence);
                     self.asked.insert(asked, entry);
+                    self.sent.extend(self.acked(&name, sequence));
                 }
             }
             self.hub.wait(5000);
@@ -390,6 +435,7 @@ fn whatever_happens_nothing_is_lost_and_nothing_acknowledged_comes_again() {
             run.take_answers();
         }
         run.settle();
+        assert_eq!(run.wrong, None, "seed {seed}");
         all.delivered += run.counts.delivered;
         all.repeats += run.counts.repeats;
         all.acknowledged += run.counts.acknowledged;
@@ -398,6 +444,7 @@ fn whatever_happens_nothing_is_lost_and_nothing_acknowledged_comes_again() {
         all.unknown += run.counts.unknown;
         all.never += run.counts.never;
         all.twice += run.counts.twice;
+        all.killed += run.counts.killed;
     }
     // A run in which little happens shows little.
     let least = [
@@ -410,7 +457,31 @@ fn whatever_happens_nothing_is_lost_and_nothing_acknowledged_comes_again() {
     ];
     assert!(least.iter().all(|count| *count > 500), "{all:?}");
     assert!(
-        all.acknowledged > 10_000 && all.delivered > 20_000,
+        all.acknowledged > 10_000 && all.delivered > 20_000 && all.killed > 200,
         "{all:?}"
     );
+}
+
+// PER-09 PER-12 PER-20 TST-18
+#[test]
+fn the_model_catches_each_planted_fault_by_its_name() {
+    for (fault, name) in [
+        (
+            Plant::TakeoverLeavesBothAttached,
+            "two connections are attached",
+        ),
+        (Plant::RedeliveryOutOfOrder, "redelivery is out of order"),
+    ] {
+        plant(fault);
+        let found = (0..20).filter_map(|seed| {
+            let mut run = Run::new(seed, AckMode::Individual, SecondConsumer::TakeOver);
+            (0..STEPS).find_map(|_| {
+                run.step();
+                run.wrong
+            })
+        });
+        let found: BTreeSet<&str> = found.collect();
+        plant(Plant::Nothing);
+        assert!(found.contains(name), "{fault:?}: {found:?}");
+    }
 }

@@ -85,21 +85,23 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         self
     }
 
-    /// Serves the methods of a hub as extensions.
+    /// Notes that the router has a hub.
     #[track_caller]
-    pub(crate) fn serve_hub<F, const N: usize>(self, methods: [(MethodInfo, F); N]) -> Self
+    pub(crate) fn only_hub(self) -> Self {
+        let is_first = !mem::replace(&mut self.table.write().has_hub, true);
+        expect(is_first.then_some(()).ok_or(RegisterError::SecondHub));
+        self
+    }
+
+    /// Serves a method of a hub as an extension.
+    #[track_caller]
+    pub(crate) fn serve_extension<F>(self, info: MethodInfo, serve: F) -> Self
     where
         F: Fn(&K::Request, &mut K::Text) -> Served<'static, K> + Send + Sync + 'static,
     {
-        let mut table = self.table.write();
-        let is_first = !mem::replace(&mut table.has_hub, true);
-        let mut added = is_first.then_some(()).ok_or(RegisterError::SecondHub);
-        for (info, serve) in methods {
-            let method =
-                Method::of(move |on: Invoked<'_, S, K>, text: &mut K::Text| serve(on.call, text));
-            added = added.and_then(|()| table.routes.insert_extension(info, method));
-        }
-        drop(table);
+        let method =
+            Method::of(move |on: Invoked<'_, S, K>, text: &mut K::Text| serve(on.call, text));
+        let added = self.table.write().routes.insert_extension(info, method);
         expect(added);
         self
     }

@@ -43,7 +43,10 @@ fn the_driver_feeds_the_routes_of_notifications_that_it_takes() {
         r#"{"jsonrpc":"2.0","method":"rpc.notification"}"#,
     );
     assert_eq!(work(&mut session), ["notification n"]);
-    let params = session.poll_diverted().unwrap();
+    let Some(Diverted::Event(method, params)) = session.poll_diverted() else {
+        panic!();
+    };
+    assert_eq!(method, TOPICS.method());
     assert_eq!(params.as_str(), r#"{"topic":"t","data":2}"#);
     assert_eq!(session.poll_diverted(), None);
     for number in 1..=3 {
@@ -137,10 +140,31 @@ fn what_came_before_the_end_reaches_a_fed_route_after_it() {
     line(&mut session, &publish(1));
     // The same input may end the connection, before the driver takes what it has brought.
     session.close(CloseReason::Done);
-    let params = session.poll_diverted().unwrap();
+    let Some(Diverted::Event(method, params)) = session.poll_diverted() else {
+        panic!();
+    };
+    assert_eq!(method, TOPICS.method());
     session.feed_route(route, params.clone());
     assert_eq!(session.poll_ready_route(), Some(route));
     assert_eq!(session.poll_route(route), Some(Routed::Event(params)));
     assert_eq!(session.poll_route(route), None);
     assert!(!session.is_route_open(route));
+}
+
+// PER-03
+#[test]
+fn the_answer_to_the_call_of_a_fed_route_stands_among_its_notifications() {
+    let mut session = idle(Config::new());
+    let route = session.open_fed_route(TOPICS, BOUND).unwrap();
+    let call = session.call("rpc.subscribe", json("[1]").as_json(), None, 0);
+    session.attach_route(route, call.unwrap(), None);
+    let answer = r#"{"jsonrpc":"2.0","result":7,"id":1}"#;
+    for message in [&publish(1), answer, &publish(2)] {
+        line(&mut session, message);
+    }
+    let event = |text: &str| Diverted::Event(TOPICS.method(), json(text));
+    let diverted: Vec<_> = std::iter::from_fn(|| session.poll_diverted()).collect();
+    let answer = Diverted::Answer(route, json("7"));
+    let events = [1, 2].map(|data| event(&format!(r#"{{"topic":"t","data":{data}}}"#)));
+    assert_eq!(diverted, [events[0].clone(), answer, events[1].clone()]);
 }

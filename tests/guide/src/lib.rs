@@ -44,6 +44,8 @@ mod adapters {
     mod net {}
     #[doc = include_str!("../../../adapters/otel/README.md")]
     mod otel {}
+    #[doc = include_str!("../../../adapters/redb/README.md")]
+    mod redb {}
     #[doc = include_str!("../../../adapters/shell/README.md")]
     mod shell {}
     #[doc = include_str!("../../../adapters/smol/README.md")]

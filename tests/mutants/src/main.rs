@@ -26,11 +26,12 @@ use std::{env, fs};
 const MAX_FLOOR: u8 = 3;
 
 /// The modules above it that are mutated, too.
-const ABOVE: [&str; 4] = ["session", "service", "pubsub", "flow"];
+const ABOVE: [&str; 5] = ["session", "service", "pubsub", "flow", "durable"];
 
 /// Files of these modules that only an adapter's router runs: their tests are those of the adapters, and do not
 /// run here.
-const IN_ADAPTERS: [&str; 5] = [
+const IN_ADAPTERS: [&str; 6] = [
+    "src/durable/routes.rs",
     "src/pubsub/routes.rs",
     "src/service/router/adapter.rs",
     "src/service/router/run.rs",

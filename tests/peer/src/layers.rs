@@ -1,4 +1,4 @@
-//! What `--layers` adds to the contract: topics, and a chain of blocks whose heads a client can follow. Where handlers
+//! What `--layers` adds to the contract: topics, also durable ones, and a chain of blocks whose heads a client can follow. Where handlers
 //! wait, `on_tasks` and `on_threads` add flows.
 //!
 //! The height of the chain grows by one every [`BLOCK_TIME`], whether anybody follows it or not. What is in a block
@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use antiphon::pubsub::PublishError;
 use antiphon::service::{Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result};
-use antiphon::{ErrorObject, Json, JsonKind, OwnedError};
-use antiphon_net::{Hub, Request};
+use antiphon::{ErrorObject, Internal, Json, JsonKind, OwnedError};
+use antiphon_net::{Durable, DurablePublishError, Hub, Request};
 use serde::Serialize;
 
 /// The time from one block to the next.
 pub const BLOCK_TIME: Duration = Duration::from_millis(20);
+/// How much the store in memory holds.
+const MAX_BYTES: usize = 256 << 20;
 /// The number of the first block.
 const FIRST: u64 = 1;
 /// The time of block 0, in seconds since 1970. From one block to the next it is a second.
@@ -28,14 +30,24 @@ const EMPTY_TRIE: &str = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc00162
 pub struct Layers {
     /// Where `publish` publishes.
     pub hub: Hub,
+    /// Where `publish_durable` publishes.
+    pub durable: Durable,
     /// The blocks.
     pub chain: Chain,
 }
 
 impl Default for Layers {
     fn default() -> Self {
+        Self::over(Durable::in_memory(MAX_BYTES))
+    }
+}
+
+impl Layers {
+    /// With topics that are stored so.
+    pub fn over(durable: Durable) -> Self {
         Self {
             hub: Hub::new(),
+            durable,
             chain: Chain {
                 began: Instant::now(),
             },
@@ -85,16 +97,33 @@ impl Layers {
         let (topic, data) = pair(params).ok_or(ErrorObject::invalid_params())?;
         let topic = topic.as_string().ok_or(ErrorObject::invalid_params())?;
         let published = self.hub.publish(&topic.to_cow_lossy(), data);
-        published.map_err(|error| {
-            let reason = match error {
-                PublishError::Topic(why) => why.to_string(),
-                error => error.to_string(),
-            };
-            let error = OwnedError::from(ErrorObject::invalid_params());
-            // A string always has a JSON form.
-            error.clone().with_data(&reason).unwrap_or(error)
-        })
+        published.map_err(invalid)
     }
+
+    /// Publishes to a durable topic, and gives the sequence when it is stored.
+    pub fn publish_durable(
+        &self,
+        topic: &str,
+        data: Json<'_>,
+    ) -> impl Future<Output = Result<u64, OwnedError>> + Send + use<> {
+        let stored = self.durable.publish(topic, data);
+        async move {
+            match stored.await {
+                Err(DurablePublishError::Invalid(error)) => Err(invalid(error)),
+                stored => stored.internal(),
+            }
+        }
+    }
+}
+
+fn invalid(error: PublishError) -> OwnedError {
+    let reason = match error {
+        PublishError::Topic(why) => why.to_string(),
+        error => error.to_string(),
+    };
+    let error = OwnedError::from(ErrorObject::invalid_params());
+    // A string always has a JSON form.
+    error.clone().with_data(&reason).unwrap_or(error)
 }
 
 /// Reads two params by position.

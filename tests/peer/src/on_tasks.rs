@@ -58,8 +58,13 @@ fn with_layers(router: Router, layers: Layers, runtime: SharedRuntime) -> Router
             Ok::<_, OwnedError>(())
         }
     };
+    let stored = layers.clone();
+    let publish =
+        move |topic: String, data: OwnedJson| stored.publish_durable(&topic, data.as_json());
     router
         .hub(&layers.hub)
+        .durable(&layers.durable)
+        .method("publish_durable", ["topic", "data"], publish)
         .service(Implementation::new(layers))
         .subscription(Style::ETHEREUM, ["kind", "count"], follow)
         .method("count_to", ["end"], |end: u64| {

@@ -60,8 +60,14 @@ fn with_layers(router: Router, layers: Layers) -> Router {
         });
         follower.map(drop).internal()
     };
+    let stored = layers.clone();
+    let publish = move |topic: String, data: OwnedJson| {
+        antiphon_net::block_on(stored.publish_durable(&topic, data.as_json()))
+    };
     router
         .hub(&layers.hub)
+        .durable(&layers.durable)
+        .method("publish_durable", ["topic", "data"], publish)
         .service(Implementation::new(layers))
         .subscription(Style::ETHEREUM, ["kind", "count"], follow)
         .method("count_to", ["end"], |end: u64| {

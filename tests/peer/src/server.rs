@@ -8,6 +8,8 @@ use crate::log::{say, write_line};
 use crate::transports::{Place, listen, serve_stdio};
 use antiphon::flow::FlowConfig;
 use antiphon::{CloseReason, Closed};
+use antiphon_net::Durable;
+use antiphon_redb::RedbStore;
 
 use crate::usage::{Endpoint, Failure};
 
@@ -24,7 +26,13 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     options.flows = endpoint.has_layers.then(FlowConfig::new);
     let mut contract = Contract::default();
     contract.has_extensions = endpoint.has_extensions;
-    contract.layers = endpoint.has_layers.then(Layers::default);
+    contract.layers = match &endpoint.store {
+        Some(file) if endpoint.has_layers => {
+            let store = RedbStore::open(file).map_err(|error| Failure::new(error.to_string()))?;
+            Some(Layers::over(Durable::new(store)))
+        }
+        _ => endpoint.has_layers.then(Layers::default),
+    };
     if *target.place() == Place::Stdio {
         let served = serve_stdio(executor.as_ref(), options, contract);
         return served.map(code_of).or_else(|error| {

@@ -14,7 +14,7 @@ use crate::target::{Target, shown};
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--origin ORIGIN] [--token TOKEN] [--extensions] [--layers] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--origin ORIGIN] [--token TOKEN] [--extensions] [--layers] [--store memory|redb:FILE] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ pub(crate) struct Endpoint {
     pub(crate) has_extensions: bool,
     /// Whether a server serves topics and a chain of blocks.
     pub(crate) has_layers: bool,
+    /// The file of the durable topics; `None` for memory.
+    pub(crate) store: Option<String>,
 }
 
 /// Reads the command line, without the program's name.
@@ -117,6 +119,7 @@ struct Wanted {
     lenient: bool,
     extensions: bool,
     layers: bool,
+    store: Option<String>,
     runtime: Runtime,
     limits: Vec<String>,
     origins: Vec<String>,
@@ -138,6 +141,7 @@ impl Wanted {
             "--lenient" => self.lenient = true,
             "--extensions" => self.extensions = true,
             "--layers" => self.layers = true,
+            "--store" => self.store = read_store(arguments.next())?,
             "--preset" => self.preset = Some(read_preset(arguments.next())?),
             "--ca" => self.ca = Some(read_file_name(word, arguments)?),
             "--cert" => self.cert = Some(read_file_name(word, arguments)?),
@@ -251,12 +255,24 @@ fn read_endpoint(
         tls,
         has_extensions: wanted.extensions,
         has_layers: wanted.layers,
+        store: wanted.store,
     })
 }
 
 /// Whether the words after a target belong to its command.
 fn takes_a_command(target: &str) -> bool {
     target.starts_with("stdio:") && target.matches(':').count() >= 2
+}
+
+/// The file of a store; `None` for memory.
+fn read_store(store: Option<String>) -> Result<Option<String>, Failure> {
+    match store.as_deref().map(|store| store.split_once(':')) {
+        Some(None) if store.as_deref() == Some("memory") => Ok(None),
+        Some(Some(("redb", file))) if !file.is_empty() => Ok(Some(file.into())),
+        _ => Err(Failure::new(
+            "--store needs `memory` or `redb:FILE`; see --help",
+        )),
+    }
 }
 
 fn read_preset(name: Option<String>) -> Result<Config, Failure> {

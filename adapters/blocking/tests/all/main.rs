@@ -2,6 +2,7 @@
 
 mod calls;
 mod children;
+mod durable;
 mod endings;
 mod flow;
 mod flows;

@@ -10,8 +10,9 @@ use antiphon::session::{Bound, Extend, Overflow, Report, RequestDetails, RouteId
 use antiphon::{DecodeError, EncodeError, OwnedJson, SendError, Style};
 use serde::ser::Error as _;
 
+use crate::guard::caught;
 use crate::lock::Lock;
-use crate::session::Session;
+use crate::session::{Incoming, Session};
 use crate::text::Text;
 
 /// How many progress values of a call are kept until they are taken. A further one drops the oldest.
@@ -27,12 +28,14 @@ const STREAM_BOUND: Bound = Bound {
 };
 
 /// The events of a call that are read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub(crate) enum Wanted {
     /// Its progress, in the style of the dialect.
     Progress,
     /// Those of the stream that it asks for in this style.
     Stream(Style),
+    /// The messages of the durable subscription of this name.
+    Durable(Arc<str>, Arc<Incoming>),
 }
 
 /// A route of a connection. It is closed when this is dropped.
@@ -53,6 +56,19 @@ impl Route {
     pub(crate) fn open_topic(session: &Arc<Session>, pattern: Pattern) -> Result<Self, SendError> {
         let opened = session.act(|state| state.open_topic(pattern, STREAM_BOUND));
         let (id, style) = opened?;
+        let session = Arc::clone(session);
+        Ok(Self { session, id, style })
+    }
+
+    /// Opens a route for a durable subscription, whose messages go to `incoming`: it brings only its end.
+    fn open_durable(
+        session: &Arc<Session>,
+        name: &Arc<str>,
+        incoming: &Arc<Incoming>,
+    ) -> Result<Self, SendError> {
+        let (id, style, waker) =
+            session.act(|state| state.open_durable(name, incoming, STREAM_BOUND))?;
+        caught(|| waker.map(Waker::wake));
         let session = Arc::clone(session);
         Ok(Self { session, id, style })
     }
@@ -126,11 +142,12 @@ impl CallEvents {
         })
     }
 
-    /// The method whose answer is the id of the stream, if one is: then the events follow the answer.
-    pub(crate) fn subscribe_method(&self) -> Option<&'static str> {
+    /// Whether the events follow the answer.
+    pub(crate) fn follow_answer(&self) -> bool {
         match self.wanted {
-            Wanted::Progress => None,
-            Wanted::Stream(style) => style.subscribe_method(),
+            Wanted::Progress => false,
+            Wanted::Stream(style) => style.subscribe_method().is_some(),
+            Wanted::Durable(..) => true,
         }
     }
 
@@ -143,12 +160,17 @@ impl CallEvents {
         mut params: Text,
     ) -> Result<(Text, Option<RouteId>), SendError> {
         let no_progress = || EncodeError::custom("the dialect has no progress");
-        let (style, bound) = match self.wanted {
-            Wanted::Progress => (session.dialect().progress.style(), PROGRESS_BOUND),
-            Wanted::Stream(style) => (Some(style), STREAM_BOUND),
+        let route = match &self.wanted {
+            Wanted::Progress => {
+                let style = session.dialect().progress.style();
+                let style = style.ok_or_else(no_progress).map_err(SendError::Encode)?;
+                Route::open(session, style, PROGRESS_BOUND)?
+            }
+            Wanted::Stream(style) => Route::open(session, *style, STREAM_BOUND)?,
+            Wanted::Durable(name, incoming) => Route::open_durable(session, name, incoming)?,
         };
-        let style = style.ok_or_else(no_progress).map_err(SendError::Encode)?;
-        let route = Arc::new(Route::open(session, style, bound)?);
+        let style = route.style;
+        let route = Arc::new(route);
         if style.has_token() {
             let asking = style.ask(params.all(), &route.id.token());
             let asking = asking.map_err(SendError::Encode)?.into_string();

@@ -80,8 +80,8 @@ impl OverHttp {
     }
 
     async fn call_once(&self, mut call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
-        let follows_answer = |events: &CallEvents| events.subscribe_method().is_some();
-        if call.events.as_deref().is_some_and(follows_answer) || !call.flows.is_empty() {
+        let events = call.events.as_deref();
+        if events.is_some_and(CallEvents::follow_answer) || !call.flows.is_empty() {
             // Nothing comes after the answer, which ends the exchange.
             return Err(SendError::NoPush.into());
         }

@@ -1,11 +1,13 @@
 //! Subscriptions, flows and topics in the router.
 
+use antiphon::durable::DurableMethod;
 use antiphon::pubsub::{TopicHub, TopicMethod};
 use antiphon::service::{Answers, Failure, Later, Served, Streams};
 use antiphon::{FromCall, Json, OwnedError, Style};
 use serde::Serialize;
 
 use super::shell::On;
+use crate::durable::Durable;
 use crate::serve::request::Request;
 use crate::streams::flow::Flow;
 use crate::streams::hub::{Hub, TopicAnswer};
@@ -83,6 +85,20 @@ impl<const WAITS: bool> TopicHub<On<WAITS>> for Hub {
                 Served::Done(Ok(()))
             }
             Ok(TopicAnswer::Later(answer)) => Served::Later(answer),
+            Err(error) => Served::Done(Err(error.into())),
+        }
+    }
+}
+
+impl<const WAITS: bool> TopicHub<On<WAITS>, DurableMethod> for Durable {
+    fn serve(
+        &self,
+        request: &Request,
+        method: DurableMethod,
+        _: &mut Text,
+    ) -> Served<'static, On<WAITS>> {
+        match self.begin(request, method) {
+            Ok(()) => Served::Deferred,
             Err(error) => Served::Done(Err(error.into())),
         }
     }

@@ -16,16 +16,20 @@
 //! | `sinks`, `peer_stream` | the subscriptions of the peer |
 //! | `exchange` | the message and the reply of an HTTP exchange |
 //! | `conn_feed`, `feeds` | what waits for the connection from a hub |
+//! | `durable_conn`, `deliveries`, `incoming` | its part in durable topics, what it sends of them, and what comes |
 //! | `flows`, `flowing`, `peer_flow` | the flows in both directions |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
 
 mod conn_feed;
+mod deliveries;
+mod durable_conn;
 mod exchange;
 mod feeds;
 mod flowing;
 mod flows;
+mod incoming;
 mod peer_flow;
 mod peer_stream;
 mod running;
@@ -61,7 +65,9 @@ use crate::work::dispatcher::{Membership, call};
 use crate::work::pool::Jobs;
 
 pub(crate) use conn_feed::{ConnFeed, FeedHub};
+pub(crate) use durable_conn::{DurableConn, DurableHub};
 use flows::Flows;
+pub(crate) use incoming::{Came, Incoming, Task};
 pub(crate) use peer_flow::PeerFlow;
 pub(crate) use peer_stream::PeerStream;
 pub(crate) use sinks::{SinkKey, SinkPhase};
@@ -104,6 +110,8 @@ pub(crate) struct Session {
     adapter: OnceLock<Box<dyn Any + Send + Sync>>,
     /// What waits from the hub to which the connection has subscribed; not set before that.
     feed: OnceLock<Arc<ConnFeed>>,
+    /// Its part in durable topics; not set before the first request about them.
+    durable: OnceLock<Arc<DurableConn>>,
     /// Whether a thread was found for a notification, and whether none was found for another: see
     /// [`note_notification`](Self::note_notification).
     is_notified: AtomicBool,
@@ -164,6 +172,7 @@ impl Session {
             reply_headers: Lock::default(),
             adapter: OnceLock::new(),
             feed: OnceLock::new(),
+            durable: OnceLock::new(),
             is_notified: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             unawaited: AtomicUsize::new(0),
@@ -459,6 +468,9 @@ impl Session {
         if let Some(feed) = self.feed.get() {
             feed.end();
         }
+        if let Some(durable) = self.durable.get() {
+            durable.end();
+        }
         // No request begins any more, so the connection leaves the dispatcher now, and not when the
         // last owner of the session drops it.
         let mut state = self.lock();
@@ -480,6 +492,9 @@ impl Drop for Session {
         }
         if let Some(feed) = self.feed.take() {
             feed.end();
+        }
+        if let Some(durable) = self.durable.take() {
+            durable.end();
         }
         let (attributes, adapter) = (take(self.attributes.get_mut()), self.adapter.take());
         caught(|| drop(attributes));

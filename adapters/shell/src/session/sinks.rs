@@ -14,10 +14,12 @@ use std::mem::take;
 use std::sync::Arc;
 use std::task::Waker;
 
+use antiphon::durable::Opening as DurableOpening;
 use antiphon::pubsub::Hold;
 use antiphon::{AnswerMark, Json, OwnedJson, RequestKey, Style};
 
 use super::conn_feed::ConnFeed;
+use super::durable_conn::DurableConn;
 
 /// The number of a subscription of the peer, which no other one on its connection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +64,7 @@ enum Begun {
     Sink(SinkKey),
     /// Topics of a hub.
     Topics(Arc<ConnFeed>, Hold),
+    Durable(Arc<DurableConn>, DurableOpening),
 }
 
 impl Opening {
@@ -124,6 +127,17 @@ impl Sinks {
         self.open_with(request, mark, Begun::Topics(feed, hold));
     }
 
+    /// Has durable subscriptions begin when the answer of `mark` is in the output.
+    pub(super) fn hold_durable(
+        &mut self,
+        request: RequestKey,
+        mark: AnswerMark,
+        conn: Arc<DurableConn>,
+        opening: DurableOpening,
+    ) {
+        self.open_with(request, mark, Begun::Durable(conn, opening));
+    }
+
     fn open_with(&mut self, request: RequestKey, mark: AnswerMark, what: Begun) {
         self.opening.push(Opening {
             request,
@@ -179,6 +193,7 @@ impl Sinks {
             match &one.what {
                 Begun::Topics(feed, hold) if is_accepted => wakes.extend(feed.release(*hold)),
                 Begun::Topics(feed, hold) => feed.refuse(*hold),
+                Begun::Durable(conn, opening) => wakes.extend(conn.opened(*opening, is_accepted)),
                 Begun::Sink(key) => {
                     if let Some(sink) = all.get_mut(key) {
                         sink.is_open = true;

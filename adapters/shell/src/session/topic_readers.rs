@@ -1,9 +1,13 @@
-//! The streams of topics that the program reads on a connection.
+//! The streams of topics and of durable subscriptions that the program reads on a connection.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use antiphon::pubsub::{Pattern, TopicStreams};
+use antiphon::session::RouteId;
+
+use super::incoming::Incoming;
 
 /// Which streams get which publications.
 pub(super) struct TopicReaders {
@@ -11,6 +15,8 @@ pub(super) struct TopicReaders {
     pub(super) streams: TopicStreams<RandomState>,
     /// What is to be unsubscribed, because the last stream has gone.
     pub(super) unsubscribed: VecDeque<Pattern>,
+    /// By the names of their subscriptions.
+    pub(super) durable: BTreeMap<Arc<str>, (RouteId, Arc<Incoming>)>,
 }
 
 impl TopicReaders {
@@ -18,6 +24,7 @@ impl TopicReaders {
         Self {
             streams: TopicStreams::new(RandomState::new()),
             unsubscribed: VecDeque::new(),
+            durable: BTreeMap::new(),
         }
     }
 }

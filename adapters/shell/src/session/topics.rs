@@ -1,14 +1,26 @@
 //! What becomes of the topics that the program reads, in a turn.
 
+use std::sync::Arc;
+use std::task::Waker;
+
+use antiphon::durable::{Delivery, DurableMessage, DurableMethod, DurableReader};
 use antiphon::pubsub::{Pattern, Publication, TopicMethod};
-use antiphon::session::{Bound, RouteId};
+use antiphon::session::{Bound, Diverted, RouteId};
 use antiphon::{Instant, OwnedJson, SendError, Style};
 
+use super::incoming::Incoming;
 use super::topic_readers::TopicReaders;
 use super::{State, Tag};
 
 /// How the events of topics are sent.
 const STYLE: Style = Style::named("rpc.subscribe", Publication::METHOD, "rpc.unsubscribe");
+
+/// How the messages of durable topics are sent.
+const DURABLE: Style = Style::named(
+    DurableMethod::Subscribe.name(),
+    Delivery::METHOD,
+    DurableMethod::Unsubscribe.name(),
+);
 
 impl State {
     /// Opens a route for the publications that a pattern matches.
@@ -18,12 +30,32 @@ impl State {
         bound: Bound,
     ) -> Result<(RouteId, Style), SendError> {
         let route = self.conn.open_fed_route(STYLE, bound)?;
-        let topics = &mut **self
-            .topics
-            .get_or_insert_with(|| Box::new(TopicReaders::new()));
+        let topics = self.topic_readers();
         topics.unsubscribed.retain(|other| *other != pattern);
         topics.streams.open(route.number(), pattern);
         Ok((route, STYLE))
+    }
+
+    /// Opens a route for a durable subscription. Also returns the waker of the stream that had it on this connection.
+    pub(crate) fn open_durable(
+        &mut self,
+        name: &Arc<str>,
+        incoming: &Arc<Incoming>,
+        bound: Bound,
+    ) -> Result<(RouteId, Style, Option<Waker>), SendError> {
+        let route = self.conn.open_fed_route(DURABLE, bound)?;
+        let opened = (route, Arc::clone(incoming));
+        let before = self
+            .topic_readers()
+            .durable
+            .insert(Arc::clone(name), opened);
+        let waker = before.and_then(|(_, before)| before.take_over());
+        Ok((route, DURABLE, waker))
+    }
+
+    fn topic_readers(&mut self) -> &mut TopicReaders {
+        self.topics
+            .get_or_insert_with(|| Box::new(TopicReaders::new()))
     }
 
     /// Closes a route, if it is one of topics. The last one of a pattern unsubscribes.
@@ -31,6 +63,7 @@ impl State {
         if let Some(topics) = &mut self.topics {
             let last = topics.streams.close(route.number());
             topics.unsubscribed.extend(last);
+            topics.durable.retain(|_, (open, _)| *open != route);
         }
     }
 
@@ -48,8 +81,19 @@ impl State {
         let Some(mut topics) = self.topics.take() else {
             return;
         };
-        while let Some(params) = self.conn.poll_diverted() {
-            self.deliver(&mut topics, &params);
+        while let Some(diverted) = self.conn.poll_diverted() {
+            match diverted {
+                Diverted::Event(Delivery::METHOD, params) => self.deliver_durable(&topics, params),
+                Diverted::Event(_, params) => self.deliver(&mut topics, &params),
+                Diverted::Answer(route, answer) => {
+                    let mut attached = topics.durable.values();
+                    let attached = attached.find(|(attached, _)| *attached == route);
+                    let from = DurableReader::resumed_from(answer.as_json());
+                    if let Some(((_, incoming), from)) = attached.zip(from) {
+                        incoming.attach(from);
+                    }
+                }
+            }
         }
         while let Some(pattern) = topics.unsubscribed.pop_front() {
             let method = TopicMethod::Unsubscribe;
@@ -65,6 +109,16 @@ impl State {
             }
         }
         self.topics = Some(topics);
+    }
+
+    fn deliver_durable(&mut self, topics: &TopicReaders, params: OwnedJson) {
+        let Some(message) = DurableMessage::read(params.as_json()) else {
+            return;
+        };
+        let (found, sequence) = (topics.durable.get(&*message.subscription), message.sequence);
+        if let Some((_, incoming)) = found {
+            self.wakes.extend(incoming.deliver(sequence, params));
+        }
     }
 
     fn deliver(&mut self, topics: &mut TopicReaders, params: &OwnedJson) {

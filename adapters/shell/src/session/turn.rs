@@ -121,7 +121,7 @@ impl Session {
         } = moved;
         // No value of the program may be dropped under the lock: `input` and `sent` are dropped after it.
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
-        let (mut _before, mut _feed_waker) = (None, None);
+        let (mut _before, mut _feed_waker, mut _durable_waker) = (None, None, None);
         let mut state = self.lock();
         _before = state.sleeper.take();
         state.conn.handle_time(now);
@@ -136,6 +136,10 @@ impl Session {
             // Other output goes first. If it stayed, it could fill the space for publications in each turn.
             has_output = may_take_output && state.conn.take_transmit(output);
             _feed_waker = state.drain_feed(feed, may_take_output, &waker);
+        }
+        if let Some(durable) = self.durable.get() {
+            has_output = has_output || (may_take_output && state.conn.take_transmit(output));
+            _durable_waker = state.drain_durable(durable, may_take_output, &waker);
         }
         state.take_work(batch, requests, is_serving);
         state.count_waiting();

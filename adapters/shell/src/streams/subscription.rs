@@ -89,6 +89,8 @@ pub enum StreamEnd {
     GivenUp(OwnedJson),
     /// The peer has given the id of the stream to another one.
     IdReused,
+    /// Another consumer has the durable subscription now.
+    TakenOver,
     /// The call has failed: the one that should open the stream again, or the one whose results it has.
     Call(CallError),
 }
@@ -175,7 +177,7 @@ pub(crate) fn item<T: DeserializeOwned>(routed: Routed) -> Result<T, Subscriptio
 }
 
 /// Returns why a route has ended.
-fn end_of(route: &Route) -> StreamEnd {
+pub(crate) fn end_of(route: &Route) -> StreamEnd {
     let state = route.session().lock();
     let Some(why) = state.closed() else {
         return StreamEnd::IdReused;
@@ -250,6 +252,7 @@ impl fmt::Display for StreamEnd {
             Self::Closed(None) => f.write_str("this side has ended the connection"),
             Self::GivenUp(why) => write!(f, "the peer has given it up: {}", why.as_str()),
             Self::IdReused => f.write_str("the peer has given its id to another stream"),
+            Self::TakenOver => f.write_str("another consumer has the subscription"),
             Self::Call(error) => error.fmt(f),
         }
     }

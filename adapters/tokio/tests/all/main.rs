@@ -5,6 +5,7 @@ mod clean_close;
 mod client_examples;
 mod clients;
 mod configuration;
+mod durable;
 mod engine;
 mod flow_arguments;
 mod flows;

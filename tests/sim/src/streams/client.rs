@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use antiphon::pubsub::{Pattern, Publication, TopicMethod};
-use antiphon::session::{Bound, Overflow, Phase, RouteId, Routed};
+use antiphon::session::{Bound, Diverted, Overflow, Phase, RouteId, Routed};
 use antiphon::{CallId, OwnedOutcome, SendError, Style};
 
 use super::checks::{Broken, Check, Checked};
@@ -360,7 +360,10 @@ impl World {
     /// Gives the publications that have come to their streams.
     pub(super) fn deliver(&mut self, link: usize) {
         let client = &mut self.links[link].ends[1];
-        while let Some(params) = client.session.poll_diverted() {
+        while let Some(diverted) = client.session.poll_diverted() {
+            let Diverted::Event(_, params) = diverted else {
+                continue;
+            };
             let Some((topic, _)) = Publication::read(params.as_json()) else {
                 continue;
             };

@@ -4,6 +4,7 @@ mod bytes;
 mod cores;
 mod crowd_blocking;
 mod curl;
+mod durable;
 mod finish;
 mod foreign;
 mod https;
