@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::guard::caught;
 use antiphon::service::Attributes;
+use antiphon::session::Handshake;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// How many numbers of connections have been drawn.
@@ -108,6 +109,17 @@ impl Context {
     /// Whether there are other exchanges of this connection.
     pub(crate) fn shares_limits(&self) -> bool {
         self.limits.is_some()
+    }
+
+    /// The context of a connection after its handshake.
+    pub(crate) fn after(&self, handshake: Handshake) -> Self {
+        let mut context = self.clone();
+        context.target = handshake.target;
+        for (name, value) in &handshake.headers {
+            context.headers.push(name, value);
+        }
+        context.subprotocol = handshake.subprotocol;
+        context
     }
 
     /// What limits and interceptors store for the connection of several exchanges. No code of the program runs under

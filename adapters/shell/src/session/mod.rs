@@ -330,7 +330,9 @@ impl Session {
     #[cold]
     fn see_phase(&self, state: &mut State, phase: Phase) {
         if state.seen == Phase::Opening && state.conn.has_opened() {
-            self.learn(state);
+            // There is only one handshake.
+            let learnt = self.context.after(state.conn.take_handshake());
+            let _ = self.learnt.set(Arc::new(learnt));
         }
         if is_gone(phase) {
             self.is_gone.store(true, Ordering::Relaxed);
@@ -342,19 +344,6 @@ impl Session {
         state.end_flows(phase);
         state.seen = phase;
         state.rouse_all();
-    }
-
-    /// Adds the data of a handshake to the context.
-    fn learn(&self, state: &mut State) {
-        let handshake = state.conn.take_handshake();
-        let mut context = Context::clone(&self.context);
-        context.target = handshake.target;
-        for (name, value) in &handshake.headers {
-            context.headers.push(name, value);
-        }
-        context.subprotocol = handshake.subprotocol;
-        // There is only one handshake.
-        let _ = self.learnt.set(Arc::new(context));
     }
 
     /// Takes back a request that was taken from the session, if the connection has ended since and the
