@@ -5,6 +5,9 @@ an environment variable says which one is *awake*.
     tests/mutants/run.py                     everything; writes SUMMARY.md
     tests/mutants/run.py --again             the same, without what the last run caught in files unchanged since
     tests/mutants/run.py --files id calls    only mutants of files whose path contains a word; writes nothing
+    tests/mutants/run.py --files id --write  the same; what SUMMARY.md has of other files stays
+    tests/mutants/run.py --files durable/ --unit [--sample 100]
+                                             only with the unit tests, which builds much quicker; 100 of them
     tests/mutants/run.py --sample 40 --seed 7
                                              40 mutants that neither SUMMARY.md lists as survivors
                                              nor reasons.txt explains, drawn by the seed; each must be caught
@@ -81,6 +84,8 @@ Test = collections.namedtuple("Test", "binary name seconds reached")
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", nargs="+", default=[])
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--unit", action="store_true", help="builds and runs only the unit tests")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--floors", nargs="+", type=int, default=FLOORS)
     parser.add_argument("--seed", type=int, default=1)
@@ -98,7 +103,7 @@ def main():
         say(f"SKIPPED: {why}")
         return SKIPPED
     began = time.monotonic()
-    mutants, dropped, binaries = build(not options.no_fuzz)
+    mutants, dropped, binaries = build(not options.no_fuzz, options.unit)
     os.nice(options.nice)
     tests = measure(binaries)
     viable = [mutant for mutant in mutants if mutant.number not in dropped]
@@ -130,6 +135,10 @@ def main():
         return 1
     if options.files:
         say(f"{100 - 100 * len(survivors) / max(1, len(chosen)):.1f} of 100")
+        if options.write:
+            is_run = lambda floor, name: any(word in name for word in options.files)
+            mutants = [mutant for mutant in mutants if is_run(mutant.floor, mutant.file)]
+            return write_summary(is_run, mutants, dropped, collections.defaultdict(lambda: NOT_RUN, verdicts))
     if options.sample or options.files or options.survivors:
         return 1 if survivors and not options.survivors else 0
     return report(options.floors)
@@ -144,7 +153,8 @@ def report(run):
         if key in unviable:
             dropped.add(mutant.number)
         verdicts[mutant.number] = tuple(kept.get(key, NOT_RUN))
-    return write_summary(run, [mutant for mutant in mutants if mutant.floor in run], dropped, verdicts)
+    is_run = lambda floor, _: floor in run
+    return write_summary(is_run, [mutant for mutant in mutants if mutant.floor in run], dropped, verdicts)
 
 
 def read(path):
@@ -168,7 +178,8 @@ def title(mutant):
 def choose(viable, options):
     """Which mutants are run."""
     if options.files:
-        return [mutant for mutant in viable if any(word in mutant.file for word in options.files)]
+        viable = [mutant for mutant in viable if any(word in mutant.file for word in options.files)]
+        return random.Random(options.seed).sample(viable, min(options.sample or len(viable), len(viable)))
     viable = [mutant for mutant in viable if mutant.floor in options.floors]
     if options.sample or options.survivors:
         # Lines move, so they do not count.
@@ -177,7 +188,9 @@ def choose(viable, options):
         if options.survivors:
             return list(filter(is_listed, viable))
         explained = read_reasons()
-        rest = [mutant for mutant in viable if mutant.floor >= 1 and not is_listed(mutant)
+        # Of a file that has never been run nobody knows the survivors.
+        known = set(re.findall(r"^\| \d+ \| `(.+?)` \|", text, re.M))
+        rest = [mutant for mutant in viable if mutant.floor >= 1 and mutant.file in known and not is_listed(mutant)
                 and (mutant.file, mutant.function, mutant.what) not in explained]
         return random.Random(options.seed).sample(rest, min(options.sample, len(rest)))
     return viable
@@ -214,7 +227,7 @@ def list_mutants(tool):
     return read_mutants(subprocess.run([tool, ROOT], check=True, text=True, capture_output=True).stdout)
 
 
-def build(with_fuzz):
+def build(with_fuzz, only_unit=False):
     """The mutants, the numbers of those that do not compile, and the test binaries by name."""
     tool = build_tool()
     copy_tree()
@@ -228,7 +241,9 @@ def build(with_fuzz):
     commands = [(COPY, ["cargo", "check", *core]),
                 (COPY, ["cargo", "test", "--no-run", *core] + [word for name in TESTS for word in ("--test", name)]),
                 (COPY, ["cargo", "test", "--no-run", "-p", "antiphon-macros", "--test", "all"])]
-    if with_fuzz:
+    if only_unit:
+        commands[1:] = [(COPY, ["cargo", "test", "--no-run", *core])]
+    elif with_fuzz:
         commands.append((os.path.join(COPY, "fuzz"), ["cargo", "test", "--no-run", "--no-default-features",
                                                       "--test", "replay"]))
     binaries = {}
@@ -584,25 +599,25 @@ def section(floor):
     return f"## Survivors of {'the session' if floor == SESSION_FLOOR else f'floor {floor}'}"
 
 
-def stands(run):
-    """What SUMMARY.md says of floors that were not run: the figures of each file, and each section's lines."""
+def stands(is_run):
+    """What SUMMARY.md says of files that were not run: the figures of each, and each section's lines."""
     text = read(SUMMARY) if os.path.isfile(SUMMARY) else ""
     files, sections = {}, {}
     for floor, name, numbers in re.findall(r"^\| (\d+) \| `(.+?)` \|((?: \d+ \|){6})", text, re.M):
-        if int(floor) not in run:
+        if not is_run(int(floor), name):
             numbers = [int(number) for number in re.findall(r"\d+", numbers)]
             files[int(floor), name] = collections.Counter(dict(zip(VERDICTS, numbers[1:])))
     for floor in FLOORS:
-        if floor not in run and section(floor) in text:
+        if section(floor) in text:
             lines = text.split(section(floor) + "\n")[1].split("\n## ")[0].splitlines()
-            sections[floor] = [line for line in lines if line]
+            sections[floor] = [line for line in lines if line and not is_run(floor, line.split("`")[1].split(":")[0])]
     return files, sections
 
 
-def write_summary(run, mutants, dropped, verdicts):
+def write_summary(is_run, mutants, dropped, verdicts):
     """Writes SUMMARY.md; 1 if too few are caught, or a survivor has no reason, or a reason no survivor."""
     reasons, used = read_reasons(), set()
-    stood, sections = stands(run)
+    stood, sections = stands(is_run)
     files, floors = collections.defaultdict(collections.Counter, stood), collections.defaultdict(collections.Counter)
     for mutant in mutants:
         files[mutant.floor, mutant.file]["unviable" if mutant.number in dropped else verdicts[mutant.number][0]] += 1

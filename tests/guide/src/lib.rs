@@ -75,6 +75,8 @@ mod guide {
     mod clients {}
     #[doc = include_str!("../../../docs/guide/src/streams.md")]
     mod streams {}
+    #[doc = include_str!("../../../docs/guide/src/durable.md")]
+    mod durable {}
     #[doc = include_str!("../../../docs/guide/src/services.md")]
     mod services {}
     #[doc = include_str!("../../../docs/guide/src/serving.md")]
