@@ -326,6 +326,11 @@ impl<R> DurableTopics<R> {
         }
     }
 
+    /// Whether a connection is attached to a subscription, or about to be.
+    pub fn holds(&self, subscription: &str) -> bool {
+        self.subscriptions.contains_key(subscription) || self.attaching.contains_key(subscription)
+    }
+
     /// The settings.
     pub const fn settings(&self) -> &DurableSettings {
         &self.settings

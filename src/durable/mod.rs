@@ -122,7 +122,8 @@ pub use reader::{DurableReader, Received, Resumed};
 pub use request::{DurableEntry, DurableMethod, DurableRequest};
 pub use settings::{AckMode, DurableSettings, Retention, SecondConsumer, Start};
 pub use store::{
-    Command, CommandId, Completer, Completion, Cursor, Durability, Log, Record, Store, StoreError,
+    Command, CommandId, Completer, Completion, Cursor, Durability, Log, Observer, Record, Store,
+    StoreError,
 };
 pub use topic::{DurableTopic, MessageData};
 pub use wall::Wall;

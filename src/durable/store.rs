@@ -27,6 +27,26 @@ pub trait Store: Send + Sync + 'static {
     /// Takes a command, whose completion may come at once or later, from any thread. It must not wait for the storage.
     /// It is called by one thread at a time, in the order of the commands.
     fn submit(&self, command: Command, done: Completer);
+
+    /// Takes whom to tell what other hubs do. It is called once, before the first command. A store that only one hub
+    /// can use has nothing to tell.
+    fn observe(&self, observer: Box<dyn Observer>) {
+        drop(observer);
+    }
+}
+
+/// What a hub wants to know of the others that use its store. It may be called from any thread, but not in
+/// [`submit`](Store::submit).
+pub trait Observer: Send + Sync + 'static {
+    /// Tells that a topic has messages up to `last`. It may be told late, and again.
+    fn grown(&self, topic: &str, last: u64);
+
+    /// Tells that another hub has attached to a subscription, and has got this fence. When it returns, no message of an
+    /// earlier fence is delivered here any more.
+    fn taken_over(&self, subscription: &str, fence: u64);
+
+    /// Whether a connection is attached to a subscription, or about to be.
+    fn holds(&self, subscription: &str) -> bool;
 }
 
 /// What a store's `Ok` survives.

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use antiphon::durable::{
     Command, CommandId, Completer, Completion, Delivery, Detached, Durability, DurableAnswer,
     DurableEntry, DurableEvent, DurableMethod, DurableRequest, DurableSettings, DurableTopic,
-    DurableTopics, MemoryStore, MessageData, Opening, Published, Retention, Store, StoreError,
-    Wall,
+    DurableTopics, MemoryStore, MessageData, Observer, Opening, Published, Retention, Store,
+    StoreError, Wall,
 };
 use antiphon::pubsub::{InvalidTopic, PublishError};
 use antiphon::{AnswerMark, Instant, Internal, OwnedError, Payload, RequestKey};
@@ -213,6 +213,8 @@ impl Durable {
             }
         };
         thread.spawn(run).expect("the system starts a thread");
+        let others = Others(Arc::downgrade(&inner));
+        inner.store.observe(Box::new(others));
         Self(inner)
     }
 
@@ -542,6 +544,28 @@ impl DurableHub for Inner {
         self.alert(&state);
         drop(state);
         drop(conn);
+    }
+}
+
+/// What other hubs do with the store.
+struct Others(Weak<Inner>);
+
+impl Observer for Others {
+    fn grown(&self, topic: &str, last: u64) {
+        if let (Some(inner), Ok(topic)) = (self.0.upgrade(), DurableTopic::parse(topic)) {
+            inner.act(|state| state.topics.handle_grown(&topic, last));
+        }
+    }
+
+    fn taken_over(&self, subscription: &str, fence: u64) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.act(|state| state.topics.handle_takeover(subscription, fence));
+        }
+    }
+
+    fn holds(&self, subscription: &str) -> bool {
+        let inner = self.0.upgrade();
+        inner.is_some_and(|inner| inner.state.lock().topics.holds(subscription))
     }
 }
 
