@@ -1,5 +1,6 @@
 //! The store: what it promises, and what survives a crash.
 
+mod commands;
 mod crashes;
 mod files;
 mod plant;
