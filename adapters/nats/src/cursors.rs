@@ -1,0 +1,257 @@
+//! The positions of subscriptions: a key in the bucket for each, which is changed only if nobody has changed it since.
+//!
+//! The value is `FENCE HUB TOPIC START FLOOR ABOVE…`. A hub that attaches gets a fence higher than all before and writes it
+//! with its own name. From then on the hub before cannot write.
+
+use std::sync::Arc;
+
+use antiphon::durable::{Completion, Cursor, Log, Start, StoreError};
+use tokio::time::{Instant, sleep};
+
+use crate::hub::Hub;
+use crate::link::{PAUSE, Trouble};
+use crate::names::token;
+
+type Done = Result<Completion, StoreError>;
+
+/// What a key has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) fence: u64,
+    pub(crate) hub: String,
+    pub(crate) topic: Arc<str>,
+    pub(crate) cursor: Cursor,
+}
+
+impl Position {
+    fn write(&self) -> String {
+        let Cursor {
+            start,
+            floor,
+            above,
+        } = &self.cursor;
+        let mut text = format!("{} {} {} {start} {floor}", self.fence, self.hub, self.topic);
+        above
+            .iter()
+            .for_each(|sequence| text.push_str(&format!(" {sequence}")));
+        text
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        Some(Self {
+            fence: words.next()?.parse().ok()?,
+            hub: words.next()?.into(),
+            topic: words.next()?.into(),
+            cursor: Cursor {
+                start: words.next()?.parse().ok()?,
+                floor: words.next()?.parse().ok()?,
+                above: words.map(str::parse).collect::<Result<_, _>>().ok()?,
+            },
+        })
+    }
+}
+
+impl Hub {
+    /// The position of a subscription, and its revision.
+    pub(crate) async fn position(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<(u64, Option<Position>), Trouble> {
+        let key = token(name);
+        let (revision, text) = self.link.persist(deadline, || self.link.get(&key)).await?;
+        let position = text.map(|text| Position::read(&text));
+        match position {
+            // Not written by this version.
+            Some(None) => Err(Trouble::Refused(StoreError::Failed)),
+            position => Ok((revision, position.flatten())),
+        }
+    }
+
+    /// Writes a position over one of this revision. `None` if somebody else has changed it.
+    async fn write(
+        &self,
+        name: &Arc<str>,
+        position: Position,
+        revision: u64,
+        deadline: Instant,
+    ) -> Result<Option<()>, Trouble> {
+        let (key, text) = (token(name), position.write());
+        let written = self
+            .link
+            .once(deadline, self.link.put(&key, text, revision))
+            .await;
+        let revision = match written {
+            Ok(revision) => revision,
+            Err(Trouble::Refused(error)) => return Err(Trouble::Refused(error)),
+            Err(trouble) => {
+                if trouble != Trouble::Conflict {
+                    sleep(PAUSE).await;
+                }
+                match self.position(name, deadline).await? {
+                    // An earlier attempt has done it.
+                    (revision, Some(now)) if now == position => revision,
+                    _ if Instant::now() < deadline => return Ok(None),
+                    _ => return Err(Trouble::Unknown),
+                }
+            }
+        };
+        self.owned.lock().insert(name.clone(), (revision, position));
+        Ok(Some(()))
+    }
+
+    pub(crate) async fn attach(
+        self: &Arc<Self>,
+        name: &Arc<str>,
+        topic: &Arc<str>,
+        start: Start,
+        takes_over: bool,
+        deadline: Instant,
+    ) -> Done {
+        self.watch(topic).await;
+        loop {
+            let (revision, held) = self.position(name, deadline).await?;
+            if held.as_ref().is_some_and(|held| held.topic != *topic) {
+                return Err(StoreError::OtherTopic);
+            }
+            let other = held.as_ref().map(|held| held.hub.clone());
+            let other = other.filter(|hub| *hub != self.id);
+            if let Some(other) = other.as_ref().filter(|_| !takes_over)
+                && self.ask(other, "holds", 0, name, deadline).await
+            {
+                return Err(StoreError::Held);
+            }
+            // Later than the position, which is not ahead of it then.
+            let log = self.link.persist(deadline, || self.link.log(topic)).await?;
+            let log = log.unwrap_or(Log::EMPTY);
+            let fence = self.link.persist(deadline, || self.link.fence()).await?;
+            let cursor = held.map(|held| held.cursor).unwrap_or_else(|| {
+                Cursor::at(match start {
+                    Start::EarliestRetained => log.first - 1,
+                    _ => log.last,
+                })
+            });
+            let position = Position {
+                fence,
+                hub: self.id.clone(),
+                topic: topic.clone(),
+                cursor: cursor.clone(),
+            };
+            if self
+                .write(name, position, revision, deadline)
+                .await?
+                .is_none()
+            {
+                continue;
+            }
+            if let Some(other) = other {
+                // It delivers nothing more when it has answered, or is not there.
+                self.ask(&other, "taken", fence, name, deadline).await;
+            }
+            return Ok(Completion::Attached { fence, cursor, log });
+        }
+    }
+
+    pub(crate) async fn save(
+        &self,
+        name: &Arc<str>,
+        fence: u64,
+        cursor: &Cursor,
+        deadline: Instant,
+    ) -> Done {
+        let known = self.owned.lock().get(name).cloned();
+        let mut known = known.filter(|(_, known)| known.fence == fence);
+        loop {
+            let (revision, mut position) = match known.take() {
+                Some(known) => known,
+                None => self.owned(name, fence, deadline).await?,
+            };
+            position.cursor = cursor.clone();
+            if self
+                .write(name, position, revision, deadline)
+                .await?
+                .is_some()
+            {
+                return Ok(Completion::Saved);
+            }
+        }
+    }
+
+    pub(crate) async fn delete(&self, name: &Arc<str>, fence: u64, deadline: Instant) -> Done {
+        let key = token(name);
+        loop {
+            let (revision, held) = self.owned(name, fence, deadline).await?;
+            if fence == 0
+                && held.hub != self.id
+                && self.ask(&held.hub, "holds", 0, name, deadline).await
+            {
+                return Err(StoreError::Fenced);
+            }
+            let deleted = self
+                .link
+                .once(deadline, self.link.delete(&key, revision))
+                .await;
+            match deleted {
+                Ok(revision) => {
+                    self.owned.lock().remove(name);
+                    // The mark of the deletion. If it stays, nothing is wrong.
+                    let _ = self
+                        .link
+                        .once(deadline, self.link.remove(&key, revision))
+                        .await;
+                    return Ok(Completion::Deleted);
+                }
+                Err(Trouble::Refused(error)) => return Err(error),
+                Err(_) if Instant::now() < deadline => {
+                    // An earlier attempt may have done it.
+                    if self.position(name, deadline).await?.1.is_none() {
+                        return Ok(Completion::Deleted);
+                    }
+                }
+                Err(_) => return Err(StoreError::Failed),
+            }
+        }
+    }
+
+    /// A subscription of the owner with this fence, or of any if it is 0.
+    async fn owned(
+        &self,
+        name: &Arc<str>,
+        fence: u64,
+        deadline: Instant,
+    ) -> Result<(u64, Position), StoreError> {
+        match self.position(name, deadline).await? {
+            (_, None) => Err(StoreError::Unknown),
+            (_, Some(held)) if fence != 0 && fence != held.fence => {
+                self.owned.lock().remove(name);
+                Err(StoreError::Fenced)
+            }
+            (revision, Some(held)) => Ok((revision, held)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use antiphon::durable::Cursor;
+
+    use super::Position;
+
+    #[test]
+    fn a_position_is_read_as_it_was_written_and_nothing_else_is() {
+        let mut position = Position {
+            fence: 7,
+            hub: "h".into(),
+            topic: "a.b".into(),
+            cursor: Cursor::at(3),
+        };
+        assert_eq!(position.write(), "7 h a.b 3 3");
+        position.cursor.above = vec![9, 12];
+        let text = position.write();
+        assert_eq!(Position::read(&text), Some(position));
+        for text in ["", "7 h a.b 3", "7 h a.b 3 3 x", "x h a.b 3 3"] {
+            assert_eq!(Position::read(text), None, "{text}");
+        }
+    }
+}

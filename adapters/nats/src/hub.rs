@@ -1,0 +1,227 @@
+//! What hubs over one store tell each other.
+//!
+//! | what | how | if it is lost |
+//! |---|---|---|
+//! | a topic has grown | the server tells who watches the topic | the round asks |
+//! | a subscription has a new owner | the new owner asks the one before to let go, and waits | the round asks; a save fails as `Fenced` |
+//! | whether an owner still has a consumer | who wants the subscription asks the owner | it is not there, so it has none |
+//!
+//! The round looks at each subscription that is owned here after each connection, and every few seconds.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use antiphon::durable::Observer;
+use async_nats::{Message, Subscriber};
+use futures_util::StreamExt;
+use tokio::task::{AbortHandle, spawn};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::cursors::Position;
+use crate::lanes::Lanes;
+use crate::link::Link;
+
+/// The time between two rounds.
+const ROUND: Duration = Duration::from_secs(4);
+/// The time between two subscriptions of a round.
+const STEP: Duration = Duration::from_millis(4);
+/// How long another hub may take for its answer. Then it counts as gone.
+const ANSWER: Duration = Duration::from_secs(3);
+/// The most notices that are taken together.
+const MAX_NOTICES: usize = 256;
+
+/// What is known at a time, under a lock that is held briefly.
+pub(crate) struct Known<T>(Mutex<T>);
+
+impl<T: Default> Default for Known<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Known<T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) struct Hub {
+    pub(crate) link: Link,
+    /// Its name among the hubs.
+    pub(crate) id: String,
+    pub(crate) lanes: Lanes,
+    /// The topics whose streams are there.
+    pub(crate) logs: Known<HashSet<Arc<str>>>,
+    /// The subscriptions to which this hub has attached, with their revisions.
+    pub(crate) owned: Known<HashMap<Arc<str>, (u64, Position)>>,
+    pub(crate) observer: OnceLock<Box<dyn Observer>>,
+    /// The topics whose growth is told here.
+    watched: Known<HashMap<Arc<str>, AbortHandle>>,
+}
+
+impl Hub {
+    /// Makes a hub that answers others. The first `Arc` is to be kept; the tasks end with the runtime.
+    pub(crate) async fn start(link: Link) -> Result<Arc<Self>, async_nats::Error> {
+        // A name that nobody else has.
+        let id = link.client.new_inbox().replace("_INBOX.", "");
+        let asked = link.client.subscribe(link.names.hub(&id)).await?;
+        link.client.flush().await?;
+        let hub = Arc::new(Self {
+            link,
+            id,
+            lanes: Lanes::default(),
+            logs: Known::default(),
+            owned: Known::default(),
+            observer: OnceLock::new(),
+            watched: Known::default(),
+        });
+        spawn(Arc::clone(&hub).answer(asked));
+        spawn(Arc::clone(&hub).go_round());
+        Ok(hub)
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        // Without an observer nobody would say that a consumer is gone.
+        self.observer
+            .get()
+            .is_none_or(|observer| observer.holds(name))
+    }
+
+    fn taken_over(&self, name: &str, fence: u64) {
+        let mut owned = self.owned.lock();
+        if owned.get(name).is_some_and(|(_, own)| own.fence < fence) {
+            owned.remove(name);
+        }
+        drop(owned);
+        if let Some(observer) = self.observer.get() {
+            observer.taken_over(name, fence);
+        }
+    }
+
+    async fn answer(self: Arc<Self>, mut asked: Subscriber) {
+        while let Some(message) = asked.next().await {
+            let text = String::from_utf8_lossy(&message.payload);
+            let mut words = text.splitn(3, ' ');
+            let (what, fence, name) = (words.next(), words.next(), words.next());
+            let (Some(name), Some(reply)) = (name, message.reply.clone()) else {
+                continue;
+            };
+            let fence = fence.and_then(|fence| fence.parse().ok()).unwrap_or(0);
+            let is_yes = match what {
+                Some("holds") => self.holds(name),
+                Some("taken") => {
+                    self.taken_over(name, fence);
+                    true
+                }
+                _ => false,
+            };
+            let answer = if is_yes { "yes" } else { "no" };
+            // If it cannot be sent, the other hub does without.
+            let _ = self.link.client.publish(reply, answer.into()).await;
+        }
+    }
+
+    /// Asks another hub something about a subscription. One that is not there says no.
+    pub(crate) async fn ask(
+        &self,
+        hub: &str,
+        what: &str,
+        fence: u64,
+        name: &str,
+        deadline: Instant,
+    ) -> bool {
+        let text = format!("{what} {fence} {name}");
+        let request = self
+            .link
+            .client
+            .request(self.link.names.hub(hub), text.into());
+        let span = ANSWER.min(deadline.saturating_duration_since(Instant::now()));
+        let answer = timeout(span, request).await;
+        matches!(answer, Ok(Ok(answer)) if &answer.payload[..] == b"yes")
+    }
+
+    /// Sees to it that this hub is told when a topic grows.
+    pub(crate) async fn watch(self: &Arc<Self>, topic: &Arc<str>) {
+        if self.watched.lock().contains_key(topic) {
+            return;
+        }
+        let subject = self.link.names.grown() + &self.link.names.log(topic) + "*";
+        let Ok(notices) = self.link.client.subscribe(subject).await else {
+            return;
+        };
+        // What is stored from now on is told.
+        let _ = timeout(ANSWER, self.link.client.flush()).await;
+        let (hub, own) = (Arc::downgrade(self), topic.clone());
+        let told = spawn(async move {
+            let mut notices = notices.ready_chunks(MAX_NOTICES);
+            while let Some(notices) = notices.next().await {
+                let Some(hub) = hub.upgrade() else { return };
+                let last = notices.iter().filter_map(sequence).max();
+                if let Some((observer, last)) = hub.observer.get().zip(last) {
+                    observer.grown(&own, last);
+                }
+            }
+        });
+        let earlier = self
+            .watched
+            .lock()
+            .insert(topic.clone(), told.abort_handle());
+        earlier.iter().for_each(AbortHandle::abort);
+    }
+
+    async fn go_round(self: Arc<Self>) {
+        let mut connection = self.link.connection.clone();
+        while let Some(up) = connection.is_up().await {
+            self.round().await;
+            // At once after a new connection.
+            let _ = timeout(ROUND, connection.is_lost(up)).await;
+        }
+    }
+
+    /// Looks whether each subscription is owned here still, and how far its topic has come.
+    async fn round(self: &Arc<Self>) {
+        let names: Vec<Arc<str>> = self.owned.lock().keys().cloned().collect();
+        for name in names {
+            sleep(STEP).await;
+            if !self.holds(&name) {
+                // A save that comes later reads it again.
+                self.owned.lock().remove(&name);
+                continue;
+            }
+            let deadline = Instant::now() + self.link.timeout;
+            match self.position(&name, deadline).await {
+                Ok((_, Some(now))) if now.hub != self.id => self.taken_over(&name, now.fence),
+                _ => {}
+            }
+        }
+        let owned: HashSet<Arc<str>> = {
+            let owned = self.owned.lock();
+            owned.values().map(|(_, own)| own.topic.clone()).collect()
+        };
+        self.watched.lock().retain(|topic, told| {
+            let is_kept = owned.contains(topic);
+            if !is_kept {
+                told.abort();
+            }
+            is_kept
+        });
+        for topic in owned {
+            sleep(STEP).await;
+            self.watch(&topic).await;
+            let log = self
+                .link
+                .once(Instant::now() + self.link.timeout, self.link.log(&topic))
+                .await;
+            if let (Ok(Some(log)), Some(observer)) = (log, self.observer.get()) {
+                observer.grown(&topic, log.last);
+            }
+        }
+    }
+}
+
+/// The sequence of a stored message, of which the server tells.
+fn sequence(notice: &Message) -> Option<u64> {
+    let sequence = notice.headers.as_ref()?.get("Nats-Sequence")?;
+    sequence.as_str().parse().ok()
+}

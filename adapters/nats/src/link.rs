@@ -1,0 +1,364 @@
+//! The connection: what a request becomes while the server is away.
+//!
+//! ```text
+//!   a request ── not connected: waits ──▶ sent ── an answer ─────────────▶ done
+//!                     └ its time is over        ├ the connection is lost ▶ sent again if that does no harm
+//!                       ▶ failed, not sent      └ its time is over ──────▶ failed, may have been done
+//! ```
+
+use std::error::Error;
+use std::time::Duration;
+
+use antiphon::durable::{Log, StoreError};
+use async_nats::jetstream::context::{ContextBuilder, PublishError, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{self, DiscardPolicy, RawMessageErrorKind, Republish, Stream};
+use async_nats::jetstream::{self, Context, ErrorCode};
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use futures_util::StreamExt;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::names::{NAME_BYTES, Names};
+use crate::{ConnectError, NatsOptions};
+
+/// How long after a failure a request is sent again.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) struct Link {
+    pub(crate) jetstream: Context,
+    pub(crate) client: Client,
+    pub(crate) names: Names,
+    pub(crate) timeout: Duration,
+    pub(crate) connection: Connection,
+    replicas: usize,
+    /// The stream of the bucket.
+    bucket: Stream<()>,
+}
+
+/// Odd while there is a connection, and higher for each.
+#[derive(Clone)]
+pub(crate) struct Connection(watch::Receiver<u64>);
+
+impl Connection {
+    /// Waits until there is a connection. `None` if there will be none.
+    pub(crate) async fn is_up(&mut self) -> Option<u64> {
+        let up = self.0.wait_for(|count| count % 2 == 1).await;
+        up.ok().map(|count| *count)
+    }
+
+    /// Waits until that connection is lost.
+    pub(crate) async fn is_lost(&mut self, up: u64) {
+        // An error: there will be none any more.
+        let _ = self.0.wait_for(|count| *count != up).await;
+    }
+}
+
+/// Why something was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Certainly not done: nobody was there to do it.
+    NotDone,
+    /// Not done, because the last message of the subject is another.
+    Conflict,
+    /// Not done, for this reason.
+    Refused(StoreError),
+    /// It may have been done.
+    Unknown,
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(error) => error,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// Connects to one of the servers.
+pub(crate) async fn connect(
+    options: &NatsOptions,
+    own: ConnectOptions,
+) -> Result<(Client, Connection), ConnectError> {
+    let (count, counted) = watch::channel(0_u64);
+    let addresses: Result<Vec<ServerAddr>, _> = options
+        .servers
+        .split(',')
+        .map(|one| one.trim().parse())
+        .collect();
+    let addresses = addresses.map_err(|error| options.error(error))?;
+    let own = own
+        .name("antiphon")
+        .connection_timeout(options.timeout)
+        .request_timeout(Some(options.timeout))
+        .reconnect_delay_callback(|attempts| {
+            PAUSE.saturating_mul(u32::try_from(attempts).unwrap_or(10).min(10))
+        })
+        .event_callback(move |event| {
+            let is_odd = match event {
+                Event::Connected => Some(1),
+                Event::Disconnected | Event::Closed => Some(0),
+                _ => None,
+            };
+            if let Some(odd) = is_odd {
+                count.send_modify(|count| *count += 1 + u64::from(*count % 2 == odd));
+            }
+            std::future::ready(())
+        });
+    let client = own.connect(addresses).await;
+    let client = client.map_err(|error| options.error(error))?;
+    Ok((client, Connection(counted)))
+}
+
+impl Link {
+    /// Connects, and makes what all hubs share, if it is not there.
+    pub(crate) async fn open(options: &NatsOptions) -> Result<Self, ConnectError> {
+        let (client, connection) = connect(options, ConnectOptions::new()).await?;
+        let jetstream = ContextBuilder::new()
+            .timeout(options.timeout)
+            .ack_timeout(options.timeout)
+            .build(client.clone());
+        let names = Names(options.prefix.clone());
+        let fence = stream::Config {
+            name: names.fence_stream(),
+            subjects: vec![names.fence()],
+            max_messages: 1,
+            num_replicas: options.replicas,
+            ..stream::Config::default()
+        };
+        // As every client makes a bucket; ours asks for more than older servers say.
+        let bucket = stream::Config {
+            name: names.bucket_stream(),
+            subjects: vec![names.key("") + ">"],
+            max_messages_per_subject: 1,
+            discard: DiscardPolicy::New,
+            allow_rollup: true,
+            deny_delete: true,
+            allow_direct: true,
+            num_replicas: options.replicas,
+            ..stream::Config::default()
+        };
+        for wanted in [fence, bucket] {
+            let made = jetstream.get_or_create_stream(wanted).await;
+            let made = made.map_err(|error| options.error(error))?;
+            let config = &made.cached_info().config;
+            if config.num_replicas != options.replicas {
+                return Err(options.error(format!(
+                    "`{}` has {} replicas, and {} are wanted",
+                    config.name, config.num_replicas, options.replicas
+                )));
+            }
+        }
+        let bucket = jetstream.get_stream_no_info(names.bucket_stream()).await;
+        let bucket = bucket.map_err(|error| options.error(error))?;
+        Ok(Self {
+            jetstream,
+            client,
+            names,
+            timeout: options.timeout,
+            connection,
+            replicas: options.replicas,
+            bucket,
+        })
+    }
+
+    /// Does one thing while there is a connection, until `deadline`.
+    pub(crate) async fn once<T>(
+        &self,
+        deadline: Instant,
+        act: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        let mut connection = self.connection.clone();
+        let Ok(Some(up)) = timeout_at(deadline, connection.is_up()).await else {
+            return Err(Trouble::NotDone);
+        };
+        let done = timeout_at(deadline, async {
+            tokio::select! {
+                biased;
+                done = act => done,
+                () = connection.is_lost(up) => Err(Trouble::Unknown),
+            }
+        });
+        done.await.unwrap_or(Err(Trouble::Unknown))
+    }
+
+    /// Does something that may be done twice, until it is done or `deadline` is over.
+    pub(crate) async fn persist<T, F: Future<Output = Result<T, Trouble>>>(
+        &self,
+        deadline: Instant,
+        mut act: impl FnMut() -> F,
+    ) -> Result<T, Trouble> {
+        loop {
+            match self.once(deadline, act()).await {
+                Err(Trouble::NotDone | Trouble::Unknown) if Instant::now() + PAUSE < deadline => {
+                    sleep(PAUSE).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Stores a message, if the last of its subject has this sequence.
+    pub(crate) async fn publish(
+        &self,
+        subject: String,
+        data: Vec<u8>,
+        expected: Option<u64>,
+    ) -> Result<impl Future<Output = Result<u64, Trouble>> + use<>, Trouble> {
+        let message = PublishMessage::build().payload(data.into());
+        self.publish_message(subject, message, expected).await
+    }
+
+    async fn publish_message(
+        &self,
+        subject: String,
+        mut message: PublishMessage,
+        expected: Option<u64>,
+    ) -> Result<impl Future<Output = Result<u64, Trouble>> + use<>, Trouble> {
+        if let Some(sequence) = expected {
+            message = message.expected_last_subject_sequence(sequence);
+        }
+        let sent = self.jetstream.send_publish(subject, message).await;
+        let answer = sent.map_err(|error| trouble(&error))?;
+        Ok(async move {
+            let answer = answer.await;
+            answer
+                .map(|ack| ack.sequence)
+                .map_err(|error| trouble(&error))
+        })
+    }
+
+    /// Makes the stream of a topic, if it is not there.
+    pub(crate) async fn make_log(&self, topic: &str) -> Result<(), Trouble> {
+        let config = stream::Config {
+            name: self.names.log_stream(topic),
+            subjects: vec![self.names.log(topic) + "*"],
+            num_replicas: self.replicas,
+            republish: Some(Republish {
+                source: ">".into(),
+                destination: self.names.grown() + ">",
+                headers_only: true,
+            }),
+            ..stream::Config::default()
+        };
+        let made = self.jetstream.get_or_create_stream(config).await;
+        made.map(drop).map_err(|_| Trouble::Unknown)
+    }
+
+    /// What a topic has; `None` if there is no stream.
+    pub(crate) async fn log(&self, topic: &str) -> Result<Option<Log>, Trouble> {
+        let stream = self.stream(topic).await?;
+        let unnamed = self.names.message(topic, None);
+        let info = match stream.info_builder().subjects(&unnamed).fetch().await {
+            Ok(info) => info,
+            Err(error) if code(&error) == Some(ErrorCode::STREAM_NOT_FOUND) => return Ok(None),
+            Err(_) => return Err(Trouble::Unknown),
+        };
+        let state = info.info.state.clone();
+        let counts: Vec<_> = info.take(1).collect().await;
+        let counts = counts.into_iter().flatten().map(|(_, count)| count as u64);
+        let named = state.messages.saturating_sub(counts.sum());
+        // Without messages a stream that is new says 0.
+        let first = state.first_sequence.max(1);
+        Ok(Some(Log {
+            first,
+            last: state.last_sequence.max(first - 1),
+            bytes: state
+                .bytes
+                .saturating_sub(state.messages * overhead(&unnamed) + named * NAMED),
+        }))
+    }
+
+    /// The stream of a topic, which need not be there.
+    pub(crate) async fn stream(&self, topic: &str) -> Result<Stream<()>, Trouble> {
+        let name = self.names.log_stream(topic);
+        let stream = self.jetstream.get_stream_no_info(name).await;
+        stream.map_err(|_| Trouble::Unknown)
+    }
+
+    /// The value of a key, and its revision: 0 if it has never had one.
+    pub(crate) async fn get(&self, key: &str) -> Result<(u64, Option<String>), Trouble> {
+        let subject = self.names.key(key);
+        match self.bucket.get_last_raw_message_by_subject(&subject).await {
+            Ok(message) => {
+                let is_deleted = message.headers.get("KV-Operation").is_some();
+                let value = String::from_utf8_lossy(&message.payload).into_owned();
+                Ok((message.sequence, (!is_deleted).then_some(value)))
+            }
+            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok((0, None)),
+            Err(_) => Err(Trouble::Unknown),
+        }
+    }
+
+    /// Changes the value of a key, if this is its revision still. Returns the new one.
+    pub(crate) async fn put(
+        &self,
+        key: &str,
+        value: String,
+        revision: u64,
+    ) -> Result<u64, Trouble> {
+        self.publish(self.names.key(key), value.into(), Some(revision))
+            .await?
+            .await
+    }
+
+    /// Marks a key as deleted, if this is its revision still. Returns that of the mark.
+    pub(crate) async fn delete(&self, key: &str, revision: u64) -> Result<u64, Trouble> {
+        let mark = PublishMessage::build().header("KV-Operation", "DEL");
+        self.publish_message(self.names.key(key), mark, Some(revision))
+            .await?
+            .await
+    }
+
+    /// Removes what a key has, up to a revision.
+    pub(crate) async fn remove(&self, key: &str, revision: u64) -> Result<(), Trouble> {
+        let purge = self.bucket.purge().filter(self.names.key(key));
+        let purged = purge.sequence(revision + 1).await;
+        purged.map(drop).map_err(|_| Trouble::Unknown)
+    }
+
+    /// A number that is higher than all that were given before.
+    pub(crate) async fn fence(&self) -> Result<u64, Trouble> {
+        self.publish(self.names.fence(), Vec::new(), None)
+            .await?
+            .await
+    }
+}
+
+/// What the server counts for a message beside its data: its own 30 bytes, the subject, and our time.
+fn overhead(subject: &str) -> u64 {
+    30 + subject.len() as u64 + TIME_BYTES as u64
+}
+
+/// The letters of the time that stand before the data.
+pub(crate) const TIME_BYTES: usize = 16;
+/// What the server counts beside that for a message with a name: the header that lets it be stored only once.
+const NAMED: u64 = 4 + b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n".len() as u64;
+
+const _: () = assert!(NAME_BYTES == 32);
+
+fn trouble(error: &PublishError) -> Trouble {
+    match (error.kind(), code(error)) {
+        (PublishErrorKind::StreamNotFound, _) => Trouble::NotDone,
+        (PublishErrorKind::WrongLastSequence, _)
+        | (_, Some(ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT)) => Trouble::Conflict,
+        (PublishErrorKind::MaxPayloadExceeded, _)
+        | (
+            _,
+            Some(
+                ErrorCode::INSUFFICIENT_RESOURCES
+                | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+                | ErrorCode::STORAGE_RESOURCES_EXCEEDED
+                | ErrorCode::STREAM_STORE_FAILED,
+            ),
+        ) => Trouble::Refused(StoreError::Full),
+        _ => Trouble::Unknown,
+    }
+}
+
+/// What the server says is wrong.
+fn code(error: &impl Error) -> Option<ErrorCode> {
+    let error = error.source()?.downcast_ref::<jetstream::Error>();
+    error.map(jetstream::Error::error_code)
+}

@@ -1,0 +1,146 @@
+//! Real servers, started by a test. Without the program the tests say so and are skipped.
+
+use std::env;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use antiphon::durable::{Command as Asked, Completer, Completion, Store, StoreError};
+use tempfile::TempDir;
+
+use crate::{NatsOptions, NatsStore};
+
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The programs to test with: that of `NATS_SERVER` alone, or those that `.ci/tools` has installed.
+pub(super) fn programs() -> Vec<PathBuf> {
+    let installed = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../.ci/cache/nats/bin/nats-server"
+    );
+    let candidates = match env::var_os("NATS_SERVER") {
+        Some(program) => vec![program.into()],
+        None => vec![PathBuf::from("nats-server"), installed.into()],
+    };
+    let runs = |program: &PathBuf| {
+        let run = Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
+        run.is_ok_and(|status| status.success())
+    };
+    let programs: Vec<_> = candidates.into_iter().filter(runs).collect();
+    if programs.is_empty() {
+        eprintln!("SKIPPED: there is no nats-server: run `.ci/tools nats`");
+    }
+    programs
+}
+
+/// A server of one or more.
+pub(super) struct Server {
+    program: PathBuf,
+    arguments: Vec<String>,
+    pub(super) port: u16,
+    folder: TempDir,
+    child: Option<Child>,
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+impl Server {
+    pub(super) fn start(program: &PathBuf) -> Self {
+        let mut server = Self::new(program, Vec::new());
+        server.restart();
+        server
+    }
+
+    /// Servers that make one cluster.
+    pub(super) fn cluster(program: &PathBuf, size: usize) -> Vec<Self> {
+        let ports: Vec<u16> = (0..size).map(|_| free_port()).collect();
+        let routes: Vec<_> = ports
+            .iter()
+            .map(|port| format!("nats://127.0.0.1:{port}"))
+            .collect();
+        let arguments = |index: usize| {
+            let own = [
+                "--cluster_name",
+                "c",
+                "--cluster",
+                &routes[index],
+                "--routes",
+            ];
+            let mut own: Vec<String> = own.map(String::from).into();
+            own.extend([routes.join(","), "-n".into(), format!("s{index}")]);
+            own
+        };
+        let mut servers: Vec<_> = (0..size)
+            .map(|index| Self::new(program, arguments(index)))
+            .collect();
+        servers.iter_mut().for_each(Self::restart);
+        servers
+    }
+
+    fn new(program: &PathBuf, arguments: Vec<String>) -> Self {
+        Self {
+            program: program.clone(),
+            arguments,
+            port: free_port(),
+            folder: tempfile::tempdir().unwrap(),
+            child: None,
+        }
+    }
+
+    /// Starts it, again on the same port and with what it has stored.
+    pub(super) fn restart(&mut self) {
+        let port = self.port.to_string();
+        let child = Command::new(&self.program)
+            .args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"])
+            .arg(self.folder.path())
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.child = Some(child.unwrap());
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(Instant::now() < until, "the server does not listen");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// `kill -9`.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    pub(super) fn store(&self) -> NatsStore {
+        NatsStore::connect(&NatsOptions::new(self.url())).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The answer to one command.
+pub(super) fn ask(store: &NatsStore, command: Asked) -> Result<Completion, StoreError> {
+    let (sender, answer) = channel();
+    let done = Completer::new(move |result| sender.send(result).unwrap());
+    store.submit(command, done);
+    answer.recv_timeout(PATIENCE).unwrap()
+}
