@@ -17,11 +17,13 @@ use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use futures_util::StreamExt;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::names::{NAME_BYTES, Names};
 use crate::{ConnectError, NatsOptions};
 
+/// How long a request may take that can be sent again: while a cluster elects a leader, nobody answers.
+const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long after a failure a request is sent again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
@@ -163,16 +165,21 @@ impl Link {
         })
     }
 
-    /// Does one thing while there is a connection, until `deadline`.
-    pub(crate) async fn once<T>(
+    /// Waits for a connection.
+    pub(crate) async fn up(&self, deadline: Instant) -> Result<u64, Trouble> {
+        let mut connection = self.connection.clone();
+        let up = timeout_at(deadline, connection.is_up()).await;
+        up.ok().flatten().ok_or(Trouble::NotDone)
+    }
+
+    /// Does one thing over that connection, until `deadline`.
+    pub(crate) async fn over<T>(
         &self,
+        up: u64,
         deadline: Instant,
         act: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
         let mut connection = self.connection.clone();
-        let Ok(Some(up)) = timeout_at(deadline, connection.is_up()).await else {
-            return Err(Trouble::NotDone);
-        };
         let done = timeout_at(deadline, async {
             tokio::select! {
                 biased;
@@ -183,6 +190,15 @@ impl Link {
         done.await.unwrap_or(Err(Trouble::Unknown))
     }
 
+    /// Does one thing while there is a connection, until `deadline`.
+    pub(crate) async fn once<T>(
+        &self,
+        deadline: Instant,
+        act: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        self.over(self.up(deadline).await?, deadline, act).await
+    }
+
     /// Does something that may be done twice, until it is done or `deadline` is over.
     pub(crate) async fn persist<T, F: Future<Output = Result<T, Trouble>>>(
         &self,
@@ -190,7 +206,11 @@ impl Link {
         mut act: impl FnMut() -> F,
     ) -> Result<T, Trouble> {
         loop {
-            match self.once(deadline, act()).await {
+            let attempt = async {
+                let done = timeout(ATTEMPT, act()).await;
+                done.unwrap_or(Err(Trouble::Unknown))
+            };
+            match self.once(deadline, attempt).await {
                 Err(Trouble::NotDone | Trouble::Unknown) if Instant::now() + PAUSE < deadline => {
                     sleep(PAUSE).await;
                 }

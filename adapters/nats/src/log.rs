@@ -31,9 +31,7 @@ impl Hub {
     pub(crate) async fn append(&self, topic: &Arc<str>, mut jobs: Vec<Job>) {
         while let Some(first) = jobs.first() {
             let deadline = first.deadline;
-            let is_made = self.make_log(topic, deadline).await;
-            let is_over = Instant::now() >= deadline;
-            if !is_made && is_over {
+            if !self.make_log(topic, deadline).await {
                 // Nothing was sent. Those that came later have more time.
                 jobs.remove(0).finish(Err(StoreError::Failed));
                 continue;
@@ -47,6 +45,7 @@ impl Hub {
             let again = results
                 .iter()
                 .rposition(|result| *result != Err(Trouble::NotDone));
+            let is_over = Instant::now() + PAUSE >= deadline;
             let kept = if is_over {
                 jobs.len()
             } else {
@@ -56,9 +55,10 @@ impl Hub {
                 let stored = result.map(|sequence| Completion::Appended { sequence });
                 job.finish(stored.map_err(StoreError::from));
             }
-            if !jobs.is_empty() {
+            if is_over {
                 // The stream may have been removed.
                 self.logs.lock().remove(topic);
+            } else if !jobs.is_empty() {
                 sleep(PAUSE).await;
             }
         }
@@ -102,6 +102,9 @@ impl Hub {
         messages: Vec<Outgoing>,
         deadline: Instant,
     ) -> Vec<Result<u64, Trouble>> {
+        let Ok(up) = self.link.up(deadline).await else {
+            return messages.iter().map(|_| Err(Trouble::NotDone)).collect();
+        };
         let mut answers = Vec::with_capacity(messages.len());
         for Outgoing {
             subject,
@@ -110,9 +113,9 @@ impl Hub {
         } in messages
         {
             let sent = self.link.publish(subject.clone(), text, expected);
-            let sent = self.link.once(deadline, sent).await;
+            let sent = self.link.over(up, deadline, sent).await;
             answers.push(async move {
-                match self.link.once(deadline, async { sent?.await }).await {
+                match self.link.over(up, deadline, async { sent?.await }).await {
                     Err(Trouble::Conflict) => self.earlier(topic, &subject, deadline).await,
                     done => done,
                 }

@@ -12,7 +12,10 @@ use super::server::{Server, ask, programs};
 use crate::{NatsOptions, NatsStore};
 
 fn trim(up_to: u64) -> Command {
-    Command::Trim { topic: "t".into(), up_to }
+    Command::Trim {
+        topic: "t".into(),
+        up_to,
+    }
 }
 
 // PER-04
@@ -29,7 +32,12 @@ fn while_the_server_is_away_commands_fail_in_time_without_a_busy_loop_and_then_a
         let door = TcpListener::bind(("127.0.0.1", server.port)).unwrap();
         door.set_nonblocking(true).unwrap();
         let began = Instant::now();
-        for command in [append("t", "b", None), read("t", 0), attach("s", "t"), trim(1)] {
+        for command in [
+            append("t", "b", None),
+            read("t", 0),
+            attach("s", "t"),
+            trim(1),
+        ] {
             let asked = Instant::now();
             assert_eq!(ask(&store, command), Err(StoreError::Failed));
             let span = asked.elapsed();
@@ -79,11 +87,18 @@ fn no_sequence_is_used_again_after_all_was_trimmed_and_the_server_was_killed() {
 
 #[test]
 fn what_cannot_be_used_is_refused_with_the_servers_and_the_reason_and_no_password() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let refused = |options: &NatsOptions| NatsStore::connect(options).unwrap_err().to_string();
     let mut options = NatsOptions::new(format!("nats://user:secret@127.0.0.1:{port}"));
     let error = refused(&options);
-    assert!(error.starts_with(&format!("nats://127.0.0.1:{port}: ")), "{error}");
+    assert!(
+        error.starts_with(&format!("nats://127.0.0.1:{port}: ")),
+        "{error}"
+    );
     options.prefix = "a.b".into();
     assert!(refused(&options).contains("the prefix"));
     options = NatsOptions::new("nats://");
@@ -94,7 +109,10 @@ fn what_cannot_be_used_is_refused_with_the_servers_and_the_reason_and_no_passwor
         let mut options = NatsOptions::new(server.url());
         options.replicas = 3;
         let error = refused(&options);
-        assert!(error.contains("has 1 replicas, and 3 are wanted"), "{error}");
+        assert!(
+            error.contains("has 1 replicas, and 3 are wanted"),
+            "{error}"
+        );
     }
 }
 
@@ -107,7 +125,8 @@ fn what_was_submitted_before_the_store_is_dropped_is_done() {
         let (sender, stored) = std::sync::mpsc::channel();
         for _ in 0..600 {
             let sender = sender.clone();
-            let done = antiphon::durable::Completer::new(move |result| sender.send(result).unwrap());
+            let done =
+                antiphon::durable::Completer::new(move |result| sender.send(result).unwrap());
             store.submit(append("t", "a", None), done);
         }
         drop((store, sender));

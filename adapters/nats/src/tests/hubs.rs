@@ -32,7 +32,11 @@ async fn hub(server: &Server) -> (Durable, Client, Events) {
 fn two_hubs_on_one_subscription_have_one_consumer_and_the_second_goes_on_at_once_in_order() {
     for program in programs() {
         let server = Server::start(&program);
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let (one, at_one, events) = hub(&server).await;
             let (two, at_two, _) = hub(&server).await;
@@ -44,7 +48,11 @@ fn two_hubs_on_one_subscription_have_one_consumer_and_the_second_goes_on_at_once
             }
             let mut held = Vec::new();
             for number in 1..=20 {
-                let message = timeout(PATIENCE, first.next()).await.unwrap().unwrap().unwrap();
+                let message = timeout(PATIENCE, first.next())
+                    .await
+                    .unwrap()
+                    .unwrap()
+                    .unwrap();
                 assert_eq!((message.sequence, message.data), (number, number as u32));
                 held.push(message);
             }
@@ -55,20 +63,39 @@ fn two_hubs_on_one_subscription_have_one_consumer_and_the_second_goes_on_at_once
             // At the other hub.
             let mut second = at_two.durable::<u32>("s", "orders").await.unwrap();
             let told: Vec<_> = events.lock().unwrap().clone();
-            let is_taken = |event: &DurableEvent| matches!(event, DurableEvent::Detached { why: Detached::TakenOver, .. });
+            let is_taken = |event: &DurableEvent| {
+                matches!(
+                    event,
+                    DurableEvent::Detached {
+                        why: Detached::TakenOver,
+                        ..
+                    }
+                )
+            };
             assert!(told.iter().any(is_taken), "{told:?}");
             let soon = Duration::from_secs(5);
             for number in 6..=20 {
-                let message = timeout(soon, second.next()).await.unwrap().unwrap().unwrap();
+                let message = timeout(soon, second.next())
+                    .await
+                    .unwrap()
+                    .unwrap()
+                    .unwrap();
                 assert_eq!(message.sequence, number);
                 message.ack().await.unwrap();
             }
             late.ack().await.unwrap_err();
             one.publish("orders", &21).await.unwrap();
-            let message = timeout(soon, second.next()).await.unwrap().unwrap().unwrap();
+            let message = timeout(soon, second.next())
+                .await
+                .unwrap()
+                .unwrap()
+                .unwrap();
             assert_eq!(message.sequence, 21);
             let more = timeout(Duration::from_millis(300), first.next()).await;
-            assert!(!matches!(more, Ok(Some(Ok(_)))), "the first one has nothing more");
+            assert!(
+                !matches!(more, Ok(Some(Ok(_)))),
+                "the first one has nothing more"
+            );
         });
     }
 }

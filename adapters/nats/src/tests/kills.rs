@@ -14,10 +14,11 @@ use antiphon_tokio::{Config, Durable, DurableConfig, Router, TcpServer, connect}
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use super::server::{PATIENCE, Server, programs};
+use super::commands::append;
+use super::server::{PATIENCE, Server, ask, programs};
 use crate::{NatsOptions, NatsStore};
 
-const PUBLISHERS: usize = 4;
+const PUBLISHERS: usize = 8;
 const CONSUMERS: usize = 3;
 /// How many messages a consumer has before it acknowledges them.
 const HELD: usize = 4;
@@ -84,7 +85,10 @@ async fn consume(address: Arc<str>, name: String, end: Arc<AtomicU64>) -> Seen {
                 break;
             };
             let sequence = message.sequence;
-            assert!(!seen.acknowledged.contains(&sequence), "{name}: {sequence} comes again");
+            assert!(
+                !seen.acknowledged.contains(&sequence),
+                "{name}: {sequence} comes again"
+            );
             match seen.messages.insert(sequence, message.data.clone()) {
                 None => assert_eq!(sequence, last + 1, "{name}: in order, without a hole"),
                 Some(before) => assert_eq!(before, message.data),
@@ -118,21 +122,51 @@ struct Load {
 
 impl Load {
     fn start(options: &NatsOptions) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         let hub = hub(options);
         let router = Router::new().durable(&hub);
         let server = runtime.block_on(TcpServer::bind("127.0.0.1:0")).unwrap();
         let address: Arc<str> = format!("tcp://{}", server.local_addr()).into();
-        let running = runtime.block_on(async { server.start(Config::new(), router.into_make_service()) });
+        let running =
+            runtime.block_on(async { server.start(Config::new(), router.into_make_service()) });
         std::mem::forget(running);
-        let (told, stop, end) = (Arc::default(), Arc::default(), Arc::new(AtomicU64::new(u64::MAX)));
+        let (told, stop, end) = (
+            Arc::default(),
+            Arc::default(),
+            Arc::new(AtomicU64::new(u64::MAX)),
+        );
         let consumers = (0..CONSUMERS)
-            .map(|i| runtime.spawn(consume(Arc::clone(&address), format!("c{i}"), Arc::clone(&end))))
+            .map(|i| {
+                runtime.spawn(consume(
+                    Arc::clone(&address),
+                    format!("c{i}"),
+                    Arc::clone(&end),
+                ))
+            })
             .collect();
         let publishers = (0..PUBLISHERS)
-            .map(|i| runtime.spawn(publish(hub.clone(), i, Arc::clone(&told), Arc::clone(&stop))))
+            .map(|i| {
+                runtime.spawn(publish(
+                    hub.clone(),
+                    i,
+                    Arc::clone(&told),
+                    Arc::clone(&stop),
+                ))
+            })
             .collect();
-        Self { runtime, hub, told, stop, end, publishers, consumers }
+        Self {
+            runtime,
+            hub,
+            told,
+            stop,
+            end,
+            publishers,
+            consumers,
+        }
     }
 
     fn stored(&self) -> usize {
@@ -149,15 +183,20 @@ impl Load {
         began.elapsed()
     }
 
-    /// Ends, compares, and returns how often a message came again.
-    fn finish(self, what: &str) -> u64 {
-        let wait = |future| self.runtime.block_on(async { timeout(PATIENCE, future).await });
+    /// Ends, compares, and returns how many messages were stored and not answered.
+    fn finish(self, what: &str) -> usize {
+        let wait = |future| {
+            self.runtime
+                .block_on(async { timeout(PATIENCE, future).await })
+        };
         self.stop.store(true, Ordering::Relaxed);
         for publisher in self.publishers {
             wait(publisher).unwrap().unwrap();
         }
         let last = loop {
-            let last = self.runtime.block_on(async { self.hub.publish("orders", "the end").await });
+            let last = self
+                .runtime
+                .block_on(async { self.hub.publish("orders", "the end").await });
             if let Ok(last) = last {
                 break last;
             }
@@ -166,17 +205,31 @@ impl Load {
         let told = self.told.lock().unwrap();
         let (mut repeats, mut kept) = (0, 0);
         for consumer in self.consumers {
-            let seen = self.runtime.block_on(async { timeout(PATIENCE, consumer).await }).unwrap().unwrap();
+            let seen = self
+                .runtime
+                .block_on(async { timeout(PATIENCE, consumer).await })
+                .unwrap()
+                .unwrap();
             assert!(seen.messages.keys().copied().eq(1..=last));
             for (data, sequence) in &told.stored {
-                assert_eq!(seen.messages.get(sequence), Some(data), "it was said to be stored");
+                assert_eq!(
+                    seen.messages.get(sequence),
+                    Some(data),
+                    "it was said to be stored"
+                );
             }
-            kept = seen.messages.values().filter(|data| told.unanswered.contains(*data)).count();
+            kept = seen
+                .messages
+                .values()
+                .filter(|data| told.unanswered.contains(*data))
+                .count();
             repeats += seen.repeats;
         }
         let (stored, unanswered) = (told.stored.len(), told.unanswered.len());
-        eprintln!("{what}, {stored} publishes answered, {unanswered} not, of which {kept} were stored, {repeats} repeats");
-        repeats
+        eprintln!(
+            "{what}, {stored} publishes answered, {unanswered} not, of which {kept} were stored, {repeats} repeats"
+        );
+        kept
     }
 }
 
@@ -196,7 +249,7 @@ fn nothing_that_was_said_to_be_stored_is_lost_when_the_server_is_killed() {
             server.kill();
             server.restart();
         }
-        let repeats = load.finish(&format!("{kills} kills"));
+        let kept = load.finish(&format!("{kills} kills"));
         assert!(kills < 20 || repeats > 0, "too gentle: nothing came again");
     }
 }
@@ -217,18 +270,27 @@ fn three_servers_lose_nothing_when_one_is_killed_and_publishing_resumes_within_t
         }
         let probe = NatsStore::connect(&options).unwrap();
         assert_eq!(probe.durability(), Durability::Replicated);
-        let load = Load::start(&options);
-        load.wait(100);
-        // The worst one: it leads the stream.
+        ask(&probe, append("orders", "first", None)).unwrap();
+        // The worst one: it leads the stream, and nobody sees at once that it is gone.
         let leader = probe.leader("orders").expect("a stream has a leader");
         let index: usize = leader.trim_start_matches('s').parse().unwrap();
+        let mut others = all.clone();
+        others.remove(index);
+        options.servers = others.join(",");
+        options.timeout = Duration::from_secs(3);
+        let load = Load::start(&options);
+        load.wait(100);
         servers[index].kill();
-        let span = load.wait(1);
+        // More than were answered already.
+        let span = load.wait(2 * PUBLISHERS);
         assert!(span < Duration::from_secs(10), "{span:?}");
         load.wait(100);
         servers[index].restart();
         load.wait(100);
-        load.finish(&format!("1 of 3 killed, resumed after {} ms", span.as_millis()));
+        load.finish(&format!(
+            "1 of 3 killed, resumed after {} ms",
+            span.as_millis()
+        ));
     }
 }
 

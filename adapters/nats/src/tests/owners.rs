@@ -43,9 +43,16 @@ fn hub(server: &Server) -> (NatsStore, Arc<Mutex<Told>>) {
     (store, told)
 }
 
-fn attached(store: &NatsStore, told: &Mutex<Told>, takes_over: bool) -> Result<(u64, Cursor), StoreError> {
+fn attached(
+    store: &NatsStore,
+    told: &Mutex<Told>,
+    takes_over: bool,
+) -> Result<(u64, Cursor), StoreError> {
     let mut command = attach("s", "t");
-    if let Command::Attach { takes_over: own, .. } = &mut command {
+    if let Command::Attach {
+        takes_over: own, ..
+    } = &mut command
+    {
         *own = takes_over;
     }
     match ask(store, command)? {
@@ -60,11 +67,18 @@ fn attached(store: &NatsStore, told: &Mutex<Told>, takes_over: bool) -> Result<(
 fn save(fence: u64, floor: u64) -> Command {
     let mut cursor = Cursor::at(0);
     cursor.floor = floor;
-    Command::Save { subscription: "s".into(), fence, cursor }
+    Command::Save {
+        subscription: "s".into(),
+        fence,
+        cursor,
+    }
 }
 
 fn delete(fence: u64) -> Command {
-    Command::Delete { subscription: "s".into(), fence }
+    Command::Delete {
+        subscription: "s".into(),
+        fence,
+    }
 }
 
 /// Waits until something was told.
@@ -132,7 +146,10 @@ fn a_hub_is_told_of_what_another_publishes_also_what_came_while_it_had_no_connec
         attached(&two, &told_two, true).unwrap();
         ask(&one, append("t", "a", None)).unwrap();
         until(&told_two, |told| told.grown.contains(&("t".into(), 1)));
-        assert!(told_one.lock().unwrap().grown.is_empty(), "it has no consumer");
+        assert!(
+            told_one.lock().unwrap().grown.is_empty(),
+            "it has no consumer"
+        );
         server.kill();
         server.restart();
         let stored = loop {
@@ -155,7 +172,8 @@ fn two_hubs_that_publish_at_once_get_all_sequences_once_and_each_its_own_in_orde
             let (sender, stored) = std::sync::mpsc::channel();
             for number in 0..1000 {
                 let sender = sender.clone();
-                let done = antiphon::durable::Completer::new(move |result| sender.send(result).unwrap());
+                let done =
+                    antiphon::durable::Completer::new(move |result| sender.send(result).unwrap());
                 store.submit(append("t", &number.to_string(), None), done);
             }
             drop(sender);
@@ -166,7 +184,9 @@ fn two_hubs_that_publish_at_once_get_all_sequences_once_and_each_its_own_in_orde
             stored.iter().map(sequence).collect::<Vec<u64>>()
         };
         let all = thread::scope(|scope| {
-            let both = stores.each_ref().map(|store| scope.spawn(move || publish(store)));
+            let both = stores
+                .each_ref()
+                .map(|store| scope.spawn(move || publish(store)));
             both.map(|one| one.join().unwrap())
         });
         assert!(all.iter().all(|one| one.is_sorted()), "in order");

@@ -3,7 +3,8 @@
 use std::env;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,9 +49,17 @@ pub(super) struct Server {
     child: Option<Child>,
 }
 
+/// A port that stays free while its server is away: the system gives those of this range to nobody.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    static LAST: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let step = LAST.fetch_add(1, Ordering::Relaxed);
+        let start = process::id().wrapping_mul(97) as u16;
+        let port = 10_000 + start.wrapping_add(step) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl Server {
