@@ -28,7 +28,7 @@ const MAX_WAITING: usize = 1024;
 /// let hub = antiphon_tokio::Hub::new();
 /// let own = hub.clone();
 /// let everywhere = NatsTopics::join(&NatsOptions::new("nats://127.0.0.1:4222"), move |topic, data| {
-///     let _ = own.publish(topic, &data.as_json());
+///     own.publish(topic, &data.as_json()).unwrap_or(0)
 /// })?;
 /// everywhere.publish("stock.prices.ACME", &99.5)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -40,17 +40,17 @@ pub struct NatsTopics {
     _runtime: Runtime,
 }
 
-type Deliver = dyn Fn(&str, &MessageData) + Send + Sync;
+type Deliver = dyn Fn(&str, &MessageData) -> usize + Send + Sync;
 
 impl NatsTopics {
     /// Connects to a server. `deliver` is called for each publication, of this server and of others, and is to publish it
-    /// at the hub of this one. It waits, so not to be called in a task.
+    /// at the hub of this one and to say how many connections get it. It waits, so not to be called in a task.
     ///
     /// # Errors
     /// No server answers.
     pub fn join(
         options: &NatsOptions,
-        deliver: impl Fn(&str, &MessageData) + Send + Sync + 'static,
+        deliver: impl Fn(&str, &MessageData) -> usize + Send + Sync + 'static,
     ) -> Result<Self, ConnectError> {
         options.check()?;
         let runtime = Runtime::start().map_err(|error| options.error(error))?;
@@ -80,18 +80,18 @@ impl NatsTopics {
         })
     }
 
-    /// Publishes a value here and at all other servers. Never waits.
+    /// Publishes a value here and at all other servers. Never waits. Returns how many connections of this server get it.
     ///
     /// # Errors
     /// The topic is not valid or has wildcards, or the value has no JSON form.
-    pub fn publish(&self, topic: &str, data: impl Payload) -> Result<(), PublishError> {
+    pub fn publish(&self, topic: &str, data: impl Payload) -> Result<usize, PublishError> {
         let topic = DurableTopic::parse(topic).map_err(PublishError::Topic)?;
         let data = MessageData::write(data).map_err(PublishError::Encode)?;
-        (self.deliver)(topic.as_str(), &data);
+        let reached = (self.deliver)(topic.as_str(), &data);
         if self.sender.try_send((topic.to_string(), data)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(reached)
     }
 
     /// How many publications the others did not get, because NATS was away for long, or was slow.

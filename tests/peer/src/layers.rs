@@ -5,11 +5,13 @@
 //! depends on its number alone.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use antiphon::pubsub::PublishError;
 use antiphon::service::{Failure, MethodInfo, Methods, ResultText, ServiceInfo, write_result};
 use antiphon::{ErrorObject, Internal, Json, JsonKind, OwnedError};
+use antiphon_nats::NatsTopics;
 use antiphon_net::{Durable, DurablePublishError, Hub, Request};
 use serde::Serialize;
 
@@ -30,6 +32,8 @@ const EMPTY_TRIE: &str = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc00162
 pub struct Layers {
     /// Where `publish` publishes.
     pub hub: Hub,
+    /// How it is published at other servers as well.
+    pub everywhere: Option<Arc<NatsTopics>>,
     /// Where `publish_durable` publishes.
     pub durable: Durable,
     /// The blocks.
@@ -47,6 +51,7 @@ impl Layers {
     pub fn over(durable: Durable) -> Self {
         Self {
             hub: Hub::new(),
+            everywhere: None,
             durable,
             chain: Chain {
                 began: Instant::now(),
@@ -96,7 +101,11 @@ impl Layers {
     fn publish(&self, params: Option<Json<'_>>) -> Result<usize, OwnedError> {
         let (topic, data) = pair(params).ok_or(ErrorObject::invalid_params())?;
         let topic = topic.as_string().ok_or(ErrorObject::invalid_params())?;
-        let published = self.hub.publish(&topic.to_cow_lossy(), data);
+        let topic = topic.to_cow_lossy();
+        let published = match &self.everywhere {
+            Some(everywhere) => everywhere.publish(&topic, data),
+            None => self.hub.publish(&topic, data),
+        };
         published.map_err(invalid)
     }
 

@@ -1,17 +1,20 @@
 //! The server of the contract: where it listens, and when it ends.
 
-use std::io;
+use std::sync::Arc;
+use std::{fmt, io};
 
 use crate::contract::{Contract, with_room};
 use crate::layers::Layers;
 use crate::log::{say, write_line};
 use crate::transports::{Place, listen, serve_stdio};
+use antiphon::durable::MessageData;
 use antiphon::flow::FlowConfig;
 use antiphon::{CloseReason, Closed};
+use antiphon_nats::{NatsOptions, NatsStore, NatsTopics};
 use antiphon_net::Durable;
 use antiphon_redb::RedbStore;
 
-use crate::usage::{Endpoint, Failure};
+use crate::usage::{Endpoint, Failure, Store};
 
 /// Serves until the input ends, or for ever where connections come and go.
 ///
@@ -26,13 +29,9 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     options.flows = endpoint.has_layers.then(FlowConfig::new);
     let mut contract = Contract::default();
     contract.has_extensions = endpoint.has_extensions;
-    contract.layers = match &endpoint.store {
-        Some(file) if endpoint.has_layers => {
-            let store = RedbStore::open(file).map_err(|error| Failure::new(error.to_string()))?;
-            Some(Layers::over(Durable::new(store)))
-        }
-        _ => endpoint.has_layers.then(Layers::default),
-    };
+    if endpoint.has_layers {
+        contract.layers = Some(layers(&endpoint.store)?);
+    }
     if *target.place() == Place::Stdio {
         let served = serve_stdio(executor.as_ref(), options, contract);
         return served.map(code_of).or_else(|error| {
@@ -55,6 +54,31 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     write_line(format_args!("listening {listening}"));
     serving.wait();
     Ok(0)
+}
+
+fn layers(store: &Store) -> Result<Layers, Failure> {
+    let cannot = |error: &dyn fmt::Display| Failure::new(error.to_string());
+    Ok(match store {
+        Store::Memory => Layers::default(),
+        Store::Redb(file) => {
+            let store = RedbStore::open(file).map_err(|error| cannot(&error))?;
+            Layers::over(Durable::new(store))
+        }
+        Store::Nats(servers) => {
+            let mut options = NatsOptions::new(servers);
+            // A cluster keeps each message three times.
+            options.replicas = if servers.split(',').count() < 3 { 1 } else { 3 };
+            let store = NatsStore::connect(&options).map_err(|error| cannot(&error))?;
+            let mut layers = Layers::over(Durable::new(store));
+            let hub = layers.hub.clone();
+            let deliver = move |topic: &str, data: &MessageData| {
+                hub.publish(topic, &data.as_json()).unwrap_or(0)
+            };
+            let topics = NatsTopics::join(&options, deliver).map_err(|error| cannot(&error))?;
+            layers.everywhere = Some(Arc::new(topics));
+            layers
+        }
+    })
 }
 
 /// The code to exit with after the only connection has ended.

@@ -14,7 +14,7 @@ use crate::target::{Target, shown};
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--origin ORIGIN] [--token TOKEN] [--extensions] [--layers] [--store memory|redb:FILE] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--origin ORIGIN] [--token TOKEN] [--extensions] [--layers] [--store memory|redb:FILE|nats://…] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(crate) struct Endpoint {
     /// Whether a server serves topics and a chain of blocks.
     pub(crate) has_layers: bool,
     /// The file of the durable topics; `None` for memory.
-    pub(crate) store: Option<String>,
+    pub(crate) store: Store,
 }
 
 /// Reads the command line, without the program's name.
@@ -119,7 +119,7 @@ struct Wanted {
     lenient: bool,
     extensions: bool,
     layers: bool,
-    store: Option<String>,
+    store: Store,
     runtime: Runtime,
     limits: Vec<String>,
     origins: Vec<String>,
@@ -264,13 +264,23 @@ fn takes_a_command(target: &str) -> bool {
     target.starts_with("stdio:") && target.matches(':').count() >= 2
 }
 
-/// The file of a store; `None` for memory.
-fn read_store(store: Option<String>) -> Result<Option<String>, Failure> {
+/// Where durable topics are stored.
+#[derive(Debug, Default)]
+pub(crate) enum Store {
+    #[default]
+    Memory,
+    Redb(String),
+    /// Servers of NATS, through which all topics are those of other servers, too.
+    Nats(String),
+}
+
+fn read_store(store: Option<String>) -> Result<Store, Failure> {
     match store.as_deref().map(|store| store.split_once(':')) {
-        Some(None) if store.as_deref() == Some("memory") => Ok(None),
-        Some(Some(("redb", file))) if !file.is_empty() => Ok(Some(file.into())),
+        Some(None) if store.as_deref() == Some("memory") => Ok(Store::Memory),
+        Some(Some(("redb", file))) if !file.is_empty() => Ok(Store::Redb(file.into())),
+        Some(Some(("nats", _))) => Ok(Store::Nats(store.unwrap_or_default())),
         _ => Err(Failure::new(
-            "--store needs `memory` or `redb:FILE`; see --help",
+            "--store needs `memory`, `redb:FILE` or `nats://HOST:PORT`; see --help",
         )),
     }
 }

@@ -16,26 +16,26 @@ use crate::{NatsOptions, NatsStore};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The programs to test with: that of `NATS_SERVER` alone, or those that `.ci/tools` has installed.
+/// The programs to test with: that of `NATS_SERVER` alone, those that `.ci/peers` has installed, or that of the system.
 pub(super) fn programs() -> Vec<PathBuf> {
-    let installed = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../.ci/cache/nats/bin/nats-server"
-    );
-    let candidates = match env::var_os("NATS_SERVER") {
-        Some(program) => vec![program.into()],
-        None => vec![PathBuf::from("nats-server"), installed.into()],
-    };
+    let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/cache/peers/nats");
+    let installed = ["root/usr/sbin", "newer/bin"]
+        .map(|folder| format!("{installed}/{folder}/nats-server").into());
     let runs = |program: &PathBuf| {
-        let run = Command::new(program)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .status();
+        let mut run = Command::new(program);
+        let run = run.arg("--version").stdout(Stdio::null()).status();
         run.is_ok_and(|status| status.success())
     };
-    let programs: Vec<_> = candidates.into_iter().filter(runs).collect();
+    let mut programs = match env::var_os("NATS_SERVER") {
+        Some(program) => vec![program.into()],
+        None => installed.into_iter().filter(runs).collect(),
+    };
     if programs.is_empty() {
-        eprintln!("SKIPPED: there is no nats-server: run `.ci/tools nats`");
+        programs.push("nats-server".into());
+    }
+    programs.retain(runs);
+    if programs.is_empty() {
+        eprintln!("SKIPPED: there is no nats-server: run .ci/peers");
     }
     programs
 }

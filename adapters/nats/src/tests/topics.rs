@@ -9,8 +9,11 @@ use crate::{NatsOptions, NatsTopics};
 fn join(server: &Server) -> (NatsTopics, Receiver<String>) {
     let (sender, got) = channel();
     let topics = NatsTopics::join(&NatsOptions::new(server.url()), move |topic, data| {
-        // The test may have ended.
-        let _ = sender.send(format!("{topic} {}", data.as_json().as_str()));
+        usize::from(
+            sender
+                .send(format!("{topic} {}", data.as_json().as_str()))
+                .is_ok(),
+        )
     });
     (topics.unwrap(), got)
 }
@@ -21,7 +24,7 @@ fn what_is_published_at_one_server_reaches_all_once_also_after_the_connection_wa
     for program in programs() {
         let mut server = Server::start(&program);
         let ((one, at_one), (two, at_two)) = (join(&server), join(&server));
-        one.publish("stock.prices.ACME", &99.5).unwrap();
+        assert_eq!(one.publish("stock.prices.ACME", &99.5).unwrap(), 1);
         two.publish("stock.é", "x").unwrap();
         let next = |got: &Receiver<String>| got.recv_timeout(PATIENCE).unwrap();
         assert_eq!(next(&at_one), "stock.prices.ACME 99.5");
