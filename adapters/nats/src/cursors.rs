@@ -1,56 +1,19 @@
 //! The positions of subscriptions: a key in the bucket for each, which is changed only if nobody has changed it since.
 //!
-//! The value is `FENCE HUB TOPIC START FLOOR ABOVE…`. A hub that attaches gets a fence higher than all before and writes it
-//! with its own name. From then on the hub before cannot write.
+//! A hub that attaches gets a fence higher than all before and writes it with its own name. From then on the hub before
+//! cannot write.
 
 use std::sync::Arc;
 
 use antiphon::durable::{Completion, Cursor, Log, Start, StoreError};
 use tokio::time::{Instant, sleep};
 
-use crate::hub::Hub;
+use crate::hub::{Hub, lock};
 use crate::link::{PAUSE, Trouble};
 use crate::names::token;
+use crate::position::Position;
 
 type Done = Result<Completion, StoreError>;
-
-/// What a key has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) fence: u64,
-    pub(crate) hub: String,
-    pub(crate) topic: Arc<str>,
-    pub(crate) cursor: Cursor,
-}
-
-impl Position {
-    fn write(&self) -> String {
-        let Cursor {
-            start,
-            floor,
-            above,
-        } = &self.cursor;
-        let mut text = format!("{} {} {} {start} {floor}", self.fence, self.hub, self.topic);
-        above
-            .iter()
-            .for_each(|sequence| text.push_str(&format!(" {sequence}")));
-        text
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
-        Some(Self {
-            fence: words.next()?.parse().ok()?,
-            hub: words.next()?.into(),
-            topic: words.next()?.into(),
-            cursor: Cursor {
-                start: words.next()?.parse().ok()?,
-                floor: words.next()?.parse().ok()?,
-                above: words.map(str::parse).collect::<Result<_, _>>().ok()?,
-            },
-        })
-    }
-}
 
 impl Hub {
     /// The position of a subscription, and its revision.
@@ -69,19 +32,17 @@ impl Hub {
         }
     }
 
-    /// Writes a position over one of this revision. `None` if somebody else has changed it.
+    /// Writes a position over one of this revision. Returns false if somebody else has changed it.
     async fn write(
         &self,
         name: &Arc<str>,
         position: Position,
         revision: u64,
         deadline: Instant,
-    ) -> Result<Option<()>, Trouble> {
+    ) -> Result<bool, Trouble> {
         let (key, text) = (token(name), position.write());
-        let written = self
-            .link
-            .once(deadline, self.link.put(&key, text, revision))
-            .await;
+        let put = self.link.put(&key, text.into(), revision);
+        let written = self.link.once(deadline, put).await;
         let revision = match written {
             Ok(revision) => revision,
             Err(Trouble::Refused(error)) => return Err(Trouble::Refused(error)),
@@ -92,13 +53,13 @@ impl Hub {
                 match self.position(name, deadline).await? {
                     // An earlier attempt has done it.
                     (revision, Some(now)) if now == position => revision,
-                    _ if Instant::now() < deadline => return Ok(None),
+                    _ if Instant::now() < deadline => return Ok(false),
                     _ => return Err(Trouble::Unknown),
                 }
             }
         };
-        self.owned.lock().insert(name.clone(), (revision, position));
-        Ok(Some(()))
+        lock(&self.owned).insert(name.clone(), (revision, position));
+        Ok(true)
     }
 
     pub(crate) async fn attach(
@@ -118,7 +79,7 @@ impl Hub {
             let other = held.as_ref().map(|held| held.hub.clone());
             let other = other.filter(|hub| *hub != self.id);
             if let Some(other) = other.as_ref().filter(|_| !takes_over)
-                && self.ask(other, "holds", 0, name, deadline).await
+                && self.ask(other, 0, name, deadline).await
             {
                 return Err(StoreError::Held);
             }
@@ -138,16 +99,12 @@ impl Hub {
                 topic: topic.clone(),
                 cursor: cursor.clone(),
             };
-            if self
-                .write(name, position, revision, deadline)
-                .await?
-                .is_none()
-            {
+            if !self.write(name, position, revision, deadline).await? {
                 continue;
             }
             if let Some(other) = other {
                 // It delivers nothing more when it has answered, or is not there.
-                self.ask(&other, "taken", fence, name, deadline).await;
+                self.ask(&other, fence, name, deadline).await;
             }
             return Ok(Completion::Attached { fence, cursor, log });
         }
@@ -160,7 +117,7 @@ impl Hub {
         cursor: &Cursor,
         deadline: Instant,
     ) -> Done {
-        let known = self.owned.lock().get(name).cloned();
+        let known = lock(&self.owned).get(name).cloned();
         let mut known = known.filter(|(_, known)| known.fence == fence);
         loop {
             let (revision, mut position) = match known.take() {
@@ -168,11 +125,7 @@ impl Hub {
                 None => self.owned(name, fence, deadline).await?,
             };
             position.cursor = cursor.clone();
-            if self
-                .write(name, position, revision, deadline)
-                .await?
-                .is_some()
-            {
+            if self.write(name, position, revision, deadline).await? {
                 return Ok(Completion::Saved);
             }
         }
@@ -182,34 +135,13 @@ impl Hub {
         let key = token(name);
         loop {
             let (revision, held) = self.owned(name, fence, deadline).await?;
-            if fence == 0
-                && held.hub != self.id
-                && self.ask(&held.hub, "holds", 0, name, deadline).await
-            {
+            if fence == 0 && held.hub != self.id && self.ask(&held.hub, 0, name, deadline).await {
                 return Err(StoreError::Fenced);
             }
-            let deleted = self
-                .link
-                .once(deadline, self.link.delete(&key, revision))
-                .await;
-            match deleted {
-                Ok(revision) => {
-                    self.owned.lock().remove(name);
-                    // The mark of the deletion. If it stays, nothing is wrong.
-                    let _ = self
-                        .link
-                        .once(deadline, self.link.remove(&key, revision))
-                        .await;
-                    return Ok(Completion::Deleted);
-                }
-                Err(Trouble::Refused(error)) => return Err(error),
-                Err(_) if Instant::now() < deadline => {
-                    // An earlier attempt may have done it.
-                    if self.position(name, deadline).await?.1.is_none() {
-                        return Ok(Completion::Deleted);
-                    }
-                }
-                Err(_) => return Err(StoreError::Failed),
+            let remove = || self.link.remove(&key, revision);
+            if self.link.persist(deadline, remove).await? {
+                lock(&self.owned).remove(name);
+                return Ok(Completion::Deleted);
             }
         }
     }
@@ -224,34 +156,10 @@ impl Hub {
         match self.position(name, deadline).await? {
             (_, None) => Err(StoreError::Unknown),
             (_, Some(held)) if fence != 0 && fence != held.fence => {
-                self.owned.lock().remove(name);
+                lock(&self.owned).remove(name);
                 Err(StoreError::Fenced)
             }
             (revision, Some(held)) => Ok((revision, held)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use antiphon::durable::Cursor;
-
-    use super::Position;
-
-    #[test]
-    fn a_position_is_read_as_it_was_written_and_nothing_else_is() {
-        let mut position = Position {
-            fence: 7,
-            hub: "h".into(),
-            topic: "a.b".into(),
-            cursor: Cursor::at(3),
-        };
-        assert_eq!(position.write(), "7 h a.b 3 3");
-        position.cursor.above = vec![9, 12];
-        let text = position.write();
-        assert_eq!(Position::read(&text), Some(position));
-        for text in ["", "7 h a.b 3", "7 h a.b 3 3 x", "x h a.b 3 3"] {
-            assert_eq!(Position::read(text), None, "{text}");
         }
     }
 }

@@ -16,11 +16,10 @@ use antiphon::durable::Observer;
 use async_nats::{Message, Subscriber};
 use futures_util::StreamExt;
 use tokio::task::{AbortHandle, spawn};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::cursors::Position;
-use crate::lanes::Lanes;
 use crate::link::Link;
+use crate::position::Position;
 
 /// The time between two rounds.
 const ROUND: Duration = Duration::from_secs(4);
@@ -31,50 +30,38 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// The most notices that are taken together.
 const MAX_NOTICES: usize = 256;
 
-/// What is known at a time, under a lock that is held briefly.
-pub(crate) struct Known<T>(Mutex<T>);
-
-impl<T: Default> Default for Known<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Known<T> {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+pub(crate) fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) struct Hub {
     pub(crate) link: Link,
     /// Its name among the hubs.
     pub(crate) id: String,
-    pub(crate) lanes: Lanes,
     /// The topics whose streams are there.
-    pub(crate) logs: Known<HashSet<Arc<str>>>,
+    pub(crate) logs: Mutex<HashSet<Arc<str>>>,
     /// The subscriptions to which this hub has attached, with their revisions.
-    pub(crate) owned: Known<HashMap<Arc<str>, (u64, Position)>>,
+    pub(crate) owned: Mutex<HashMap<Arc<str>, (u64, Position)>>,
     pub(crate) observer: OnceLock<Box<dyn Observer>>,
     /// The topics whose growth is told here.
-    watched: Known<HashMap<Arc<str>, AbortHandle>>,
+    watched: Mutex<HashMap<Arc<str>, AbortHandle>>,
 }
 
 impl Hub {
-    /// Makes a hub that answers others. The first `Arc` is to be kept; the tasks end with the runtime.
+    /// Makes a hub that answers others, until the runtime ends.
     pub(crate) async fn start(link: Link) -> Result<Arc<Self>, async_nats::Error> {
         // A name that nobody else has.
         let id = link.client.new_inbox().replace("_INBOX.", "");
-        let asked = link.client.subscribe(link.names.hub(&id)).await?;
+        let subject = link.names.of(&format!(".hub.{id}"));
+        let asked = link.client.subscribe(subject).await?;
         link.client.flush().await?;
         let hub = Arc::new(Self {
             link,
             id,
-            lanes: Lanes::default(),
-            logs: Known::default(),
-            owned: Known::default(),
+            logs: Mutex::default(),
+            owned: Mutex::default(),
             observer: OnceLock::new(),
-            watched: Known::default(),
+            watched: Mutex::default(),
         });
         spawn(Arc::clone(&hub).answer(asked));
         spawn(Arc::clone(&hub).go_round());
@@ -83,13 +70,12 @@ impl Hub {
 
     fn holds(&self, name: &str) -> bool {
         // Without an observer nobody would say that a consumer is gone.
-        self.observer
-            .get()
-            .is_none_or(|observer| observer.holds(name))
+        let observer = self.observer.get();
+        observer.is_none_or(|observer| observer.holds(name))
     }
 
     fn taken_over(&self, name: &str, fence: u64) {
-        let mut owned = self.owned.lock();
+        let mut owned = lock(&self.owned);
         if owned.get(name).is_some_and(|(_, own)| own.fence < fence) {
             owned.remove(name);
         }
@@ -102,19 +88,16 @@ impl Hub {
     async fn answer(self: Arc<Self>, mut asked: Subscriber) {
         while let Some(message) = asked.next().await {
             let text = String::from_utf8_lossy(&message.payload);
-            let mut words = text.splitn(3, ' ');
-            let (what, fence, name) = (words.next(), words.next(), words.next());
-            let (Some(name), Some(reply)) = (name, message.reply.clone()) else {
+            let (Some((fence, name)), Some(reply)) = (text.split_once(' '), message.reply.clone())
+            else {
                 continue;
             };
-            let fence = fence.and_then(|fence| fence.parse().ok()).unwrap_or(0);
-            let is_yes = match what {
-                Some("holds") => self.holds(name),
-                Some("taken") => {
+            let is_yes = match fence.parse() {
+                Ok(0) | Err(_) => self.holds(name),
+                Ok(fence) => {
                     self.taken_over(name, fence);
                     true
                 }
-                _ => false,
             };
             let answer = if is_yes { "yes" } else { "no" };
             // If it cannot be sent, the other hub does without.
@@ -122,31 +105,23 @@ impl Hub {
         }
     }
 
-    /// Asks another hub something about a subscription. One that is not there says no.
-    pub(crate) async fn ask(
-        &self,
-        hub: &str,
-        what: &str,
-        fence: u64,
-        name: &str,
-        deadline: Instant,
-    ) -> bool {
-        let text = format!("{what} {fence} {name}");
-        let request = self
-            .link
-            .client
-            .request(self.link.names.hub(hub), text.into());
-        let span = ANSWER.min(deadline.saturating_duration_since(Instant::now()));
-        let answer = timeout(span, request).await;
+    /// Tells another hub that its subscription has an owner with this fence, or with 0 asks whether it has a consumer.
+    /// One that is not there says no.
+    pub(crate) async fn ask(&self, hub: &str, fence: u64, name: &str, deadline: Instant) -> bool {
+        let subject = self.link.names.of(&format!(".hub.{hub}"));
+        let text = format!("{fence} {name}");
+        let request = self.link.client.request(subject, text.into());
+        let until = deadline.min(Instant::now() + ANSWER);
+        let answer = timeout_at(until, request).await;
         matches!(answer, Ok(Ok(answer)) if &answer.payload[..] == b"yes")
     }
 
     /// Sees to it that this hub is told when a topic grows.
     pub(crate) async fn watch(self: &Arc<Self>, topic: &Arc<str>) {
-        if self.watched.lock().contains_key(topic) {
+        if lock(&self.watched).contains_key(topic) {
             return;
         }
-        let subject = self.link.names.grown() + &self.link.names.log(topic) + "*";
+        let subject = self.link.names.of(".grown.") + &self.link.names.log(topic) + "*";
         let Ok(notices) = self.link.client.subscribe(subject).await else {
             return;
         };
@@ -163,10 +138,7 @@ impl Hub {
                 }
             }
         });
-        let earlier = self
-            .watched
-            .lock()
-            .insert(topic.clone(), told.abort_handle());
+        let earlier = lock(&self.watched).insert(topic.clone(), told.abort_handle());
         earlier.iter().for_each(AbortHandle::abort);
     }
 
@@ -181,12 +153,12 @@ impl Hub {
 
     /// Looks whether each subscription is owned here still, and how far its topic has come.
     async fn round(self: &Arc<Self>) {
-        let names: Vec<Arc<str>> = self.owned.lock().keys().cloned().collect();
+        let names: Vec<Arc<str>> = lock(&self.owned).keys().cloned().collect();
         for name in names {
             sleep(STEP).await;
             if !self.holds(&name) {
                 // A save that comes later reads it again.
-                self.owned.lock().remove(&name);
+                lock(&self.owned).remove(&name);
                 continue;
             }
             let deadline = Instant::now() + self.link.timeout;
@@ -196,10 +168,10 @@ impl Hub {
             }
         }
         let owned: HashSet<Arc<str>> = {
-            let owned = self.owned.lock();
+            let owned = lock(&self.owned);
             owned.values().map(|(_, own)| own.topic.clone()).collect()
         };
-        self.watched.lock().retain(|topic, told| {
+        lock(&self.watched).retain(|topic, told| {
             let is_kept = owned.contains(topic);
             if !is_kept {
                 told.abort();
@@ -209,10 +181,8 @@ impl Hub {
         for topic in owned {
             sleep(STEP).await;
             self.watch(&topic).await;
-            let log = self
-                .link
-                .once(Instant::now() + self.link.timeout, self.link.log(&topic))
-                .await;
+            let (log, soon) = (self.link.log(&topic), Instant::now() + self.link.timeout);
+            let log = self.link.once(soon, log).await;
             if let (Ok(Some(log)), Some(observer)) = (log, self.observer.get()) {
                 observer.grown(&topic, log.last);
             }

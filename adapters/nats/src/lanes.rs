@@ -2,18 +2,16 @@
 //! other. Reads wait for nothing.
 
 use std::collections::{HashMap, VecDeque};
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use antiphon::durable::{Command, Completer, Completion, StoreError};
 use tokio::time::Instant;
 
-use crate::hub::Hub;
+use crate::hub::{Hub, lock};
 
-/// The most messages that are sent before their answers, and the most bytes, if they are more than one.
+/// The most messages that are sent before their answers.
 const MAX_MESSAGES: usize = 256;
-const MAX_BYTES: usize = 1 << 20;
 
 /// A command, until when it is to be done, and who is told.
 pub(crate) struct Job {
@@ -36,94 +34,80 @@ impl Job {
         let _ = catch_unwind(AssertUnwindSafe(|| self.done.complete(result)));
     }
 
-    /// How many bytes it appends.
-    fn bytes(&self) -> Option<usize> {
-        match &self.command {
-            Command::Append { data, .. } => Some(data.bytes()),
-            _ => None,
-        }
+    fn is_append(&self) -> bool {
+        matches!(self.command, Command::Append { .. })
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Lane {
-    Topic(Arc<str>),
-    Subscription(Arc<str>),
-}
+/// A topic, or a subscription and true.
+type Lane = (Arc<str>, bool);
 
 /// The commands that wait for an earlier one. A lane is there while it is run.
-#[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<Lane, VecDeque<Job>>>);
+pub(crate) struct Lanes {
+    pub(crate) hub: Arc<Hub>,
+    waiting: Mutex<HashMap<Lane, VecDeque<Job>>>,
+}
 
 impl Lanes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Lane, VecDeque<Job>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        let waiting = Mutex::default();
+        Self { hub, waiting }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        lock(&self.waiting).is_empty()
     }
 
     /// Takes what is next in a lane: one command, or appends. If there is nothing, the lane is gone.
     fn next(&self, lane: &Lane) -> Vec<Job> {
-        let mut lanes = self.lock();
+        let mut lanes = lock(&self.waiting);
         let Some(waiting) = lanes.get_mut(lane) else {
             return Vec::new();
         };
-        let mut bytes = 0;
-        let appends = waiting.iter().take(MAX_MESSAGES).take_while(|job| {
-            let is_first = bytes == 0;
-            bytes += job.bytes().unwrap_or(MAX_BYTES);
-            job.bytes().is_some() && (is_first || bytes <= MAX_BYTES)
-        });
-        let count = appends.count().max(1).min(waiting.len());
+        let appends = waiting.iter().take(MAX_MESSAGES);
+        let appends = appends.take_while(|job| job.is_append()).count();
+        let count = appends.max(1).min(waiting.len());
         if count == 0 {
             lanes.remove(lane);
             return Vec::new();
         }
         waiting.drain(..count).collect()
     }
-}
 
-impl Hub {
     /// Takes a command, without waiting.
     pub(crate) fn submit(self: &Arc<Self>, job: Job, runtime: &tokio::runtime::Handle) {
         let lane = match &job.command {
-            Command::Append { topic, .. } | Command::Trim { topic, .. } => {
-                Lane::Topic(topic.clone())
-            }
+            Command::Append { topic, .. } | Command::Trim { topic, .. } => (topic.clone(), false),
             Command::Attach { subscription, .. }
             | Command::Save { subscription, .. }
-            | Command::Delete { subscription, .. } => Lane::Subscription(subscription.clone()),
+            | Command::Delete { subscription, .. } => (subscription.clone(), true),
             _ => {
-                let hub = Arc::clone(self);
-                runtime.spawn(async move { hub.execute(job).await });
+                let lanes = Arc::clone(self);
+                runtime.spawn(async move { lanes.execute(job).await });
                 return;
             }
         };
-        let mut lanes = self.lanes.lock();
+        let mut lanes = lock(&self.waiting);
         if let Some(waiting) = lanes.get_mut(&lane) {
             return waiting.push_back(job);
         }
         lanes.insert(lane.clone(), VecDeque::from([job]));
-        let hub = Arc::clone(self);
+        let lanes = Arc::clone(self);
         runtime.spawn(async move {
             loop {
-                let mut jobs = hub.lanes.next(&lane);
-                match (jobs.pop(), jobs.is_empty(), &lane) {
-                    (None, ..) => return,
-                    (Some(job), true, _) if job.bytes().is_none() => hub.execute(job).await,
-                    (Some(job), _, Lane::Topic(topic) | Lane::Subscription(topic)) => {
-                        jobs.push(job);
-                        hub.append(topic, mem::take(&mut jobs)).await;
-                    }
+                let mut jobs = lanes.next(&lane);
+                match jobs.first().map(Job::is_append) {
+                    Some(true) => lanes.hub.append(&lane.0, jobs).await,
+                    Some(false) => lanes.execute(jobs.remove(0)).await,
+                    None => return,
                 }
             }
         });
     }
 
     /// Does a command that is no append.
-    async fn execute(self: &Arc<Self>, job: Job) {
+    async fn execute(&self, job: Job) {
+        let hub = &self.hub;
         let until = job.deadline;
         let done = match &job.command {
             Command::Read {
@@ -132,8 +116,8 @@ impl Hub {
                 max_records,
                 max_bytes,
             } => {
-                self.read(topic, *after, (*max_records, *max_bytes), until)
-                    .await
+                let read = || hub.read(topic, *after, *max_records, *max_bytes);
+                hub.link.persist(until, read).await.map_err(Into::into)
             }
             Command::Attach {
                 subscription,
@@ -141,19 +125,22 @@ impl Hub {
                 start,
                 takes_over,
             } => {
-                self.attach(subscription, topic, *start, *takes_over, until)
+                hub.attach(subscription, topic, *start, *takes_over, until)
                     .await
             }
             Command::Save {
                 subscription,
                 fence,
                 cursor,
-            } => self.save(subscription, *fence, cursor, until).await,
+            } => hub.save(subscription, *fence, cursor, until).await,
             Command::Delete {
                 subscription,
                 fence,
-            } => self.delete(subscription, *fence, until).await,
-            Command::Trim { topic, up_to } => self.trim(topic, *up_to, until).await,
+            } => hub.delete(subscription, *fence, until).await,
+            Command::Trim { topic, up_to } => {
+                let trim = || hub.trim(topic, *up_to);
+                hub.link.persist(until, trim).await.map_err(Into::into)
+            }
             // A later version of the core may have other commands.
             _ => Err(StoreError::Failed),
         };

@@ -13,7 +13,9 @@
 //! | `hub` | what hubs over one store tell each other |
 //! | `link` | the connection, and what a request becomes while the server is away |
 //! | `names` | the names of streams, subjects and keys |
+//! | `position` | what a key has |
 //! | `topics` | ephemeral topics |
+//! | `options`, `runtime` | the servers; the thread |
 
 mod cursors;
 mod hub;
@@ -21,89 +23,24 @@ mod lanes;
 mod link;
 mod log;
 mod names;
+mod options;
+mod position;
+mod runtime;
 mod topics;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::thread;
 use std::time::Duration;
 
 use antiphon::durable::{Command, Completer, Durability, Observer, Store};
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use hub::Hub;
-use lanes::Job;
+use lanes::{Job, Lanes};
 use link::Link;
+pub use options::{ConnectError, NatsOptions};
+use runtime::Runtime;
 pub use topics::NatsTopics;
-
-/// Which servers, and what is kept there.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct NatsOptions {
-    /// The addresses of one or more servers of a cluster, with commas in between: `nats://HOST:PORT`, `tls://…`, with
-    /// `USER:PASSWORD@` or `TOKEN@` before the host.
-    pub servers: String,
-    /// What all names at the server begin with: letters, digits, `-` and `_`. Hubs with the same prefix share their
-    /// topics. Default `antiphon`.
-    pub prefix: String,
-    /// How many servers keep each message and position. Default 1; 3 or 5 in a cluster.
-    pub replicas: usize,
-    /// How long a command may take, and the first connection. Default 5 s.
-    pub timeout: Duration,
-}
-
-impl NatsOptions {
-    /// The defaults.
-    pub fn new(servers: impl Into<String>) -> Self {
-        Self {
-            servers: servers.into(),
-            prefix: "antiphon".into(),
-            replicas: 1,
-            timeout: Duration::from_secs(5),
-        }
-    }
-
-    fn error(&self, reason: impl fmt::Display) -> ConnectError {
-        let servers = self.servers.split(',').map(|server| {
-            // Not what stands before the host.
-            let (scheme, rest) = server.split_once("://").unwrap_or(("nats", server));
-            let host = rest.rsplit('@').next().unwrap_or(rest);
-            format!("{scheme}://{host}")
-        });
-        ConnectError {
-            servers: servers.collect::<Vec<_>>().join(","),
-            reason: reason.to_string(),
-        }
-    }
-
-    fn check(&self) -> Result<(), ConnectError> {
-        let is_valid = |letter: u8| letter.is_ascii_alphanumeric() || b"-_".contains(&letter);
-        match (1..=32).contains(&self.prefix.len()) && self.prefix.bytes().all(is_valid) {
-            true => Ok(()),
-            false => Err(self.error("the prefix needs 1 to 32 letters, digits, `-` or `_`")),
-        }
-    }
-}
-
-/// Why there is no connection, or the server cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectError {
-    /// The servers, without passwords.
-    pub servers: String,
-    /// The reason.
-    pub reason: String,
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.servers, self.reason)
-    }
-}
-
-impl std::error::Error for ConnectError {}
 
 /// A store in NATS JetStream, which hubs on many machines share. A subscription has one consumer at any time, wherever
 /// it is. [`Durability::Process`] with fewer than three replicas: the server says that a message is stored before it has
@@ -121,7 +58,7 @@ impl std::error::Error for ConnectError {}
 /// # Ok::<(), antiphon_nats::ConnectError>(())
 /// ```
 pub struct NatsStore {
-    hub: Arc<Hub>,
+    lanes: Arc<Lanes>,
     /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
     timeout: Duration,
@@ -142,7 +79,7 @@ impl NatsStore {
             hub.map_err(|error| own.error(error))
         })?;
         Ok(Self {
-            hub,
+            lanes: Arc::new(Lanes::new(hub)),
             runtime: Some(runtime),
             timeout: options.timeout,
             durability: match options.replicas {
@@ -161,13 +98,13 @@ impl Store for NatsStore {
     fn submit(&self, command: Command, done: Completer) {
         if let Some(runtime) = &self.runtime {
             let job = Job::new(command, Instant::now() + self.timeout, done);
-            self.hub.submit(job, &runtime.handle);
+            self.lanes.submit(job, &runtime.handle);
         }
     }
 
     fn observe(&self, observer: Box<dyn Observer>) {
         // A store has one hub.
-        let _ = self.hub.observer.set(observer);
+        let _ = self.lanes.hub.observer.set(observer);
     }
 }
 
@@ -175,9 +112,9 @@ impl Store for NatsStore {
 impl Drop for NatsStore {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            let (hub, handle) = (Arc::clone(&self.hub), runtime.handle.clone());
+            let (lanes, handle) = (Arc::clone(&self.lanes), runtime.handle.clone());
             handle.spawn(async move {
-                while !hub.lanes.is_empty() {
+                while !lanes.is_empty() {
                     sleep(Duration::from_millis(5)).await;
                 }
                 drop(runtime);
@@ -191,48 +128,6 @@ impl fmt::Debug for NatsStore {
         f.debug_struct("NatsStore")
             .field("durability", &self.durability)
             .finish_non_exhaustive()
-    }
-}
-
-/// A thread with a tokio runtime, so that the program may have any other or none. When it is dropped, all its tasks end.
-struct Runtime {
-    handle: Handle,
-    _until: oneshot::Sender<()>,
-}
-
-impl Runtime {
-    fn start() -> std::io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (until, ended) = oneshot::channel();
-        let handle = runtime.handle().clone();
-        let run = move || {
-            // An error: the sender was dropped.
-            let _ = runtime.block_on(ended);
-        };
-        thread::Builder::new()
-            .name("antiphon-nats".into())
-            .spawn(run)?;
-        Ok(Self {
-            handle,
-            _until: until,
-        })
-    }
-
-    /// Does something on the thread, and waits for it.
-    fn wait<T: Send + 'static>(
-        &self,
-        options: &NatsOptions,
-        act: impl Future<Output = Result<T, ConnectError>> + Send + 'static,
-    ) -> Result<T, ConnectError> {
-        let (sender, done) = sync_channel(1);
-        self.handle.spawn(async move {
-            let result = act.await;
-            // Nobody waits any more.
-            let _ = sender.send(result);
-        });
-        let patience = options.timeout * 4;
-        let result = done.recv_timeout(patience);
-        result.unwrap_or_else(|_| Err(options.error("no answer in time")))
     }
 }
 

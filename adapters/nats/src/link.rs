@@ -13,14 +13,14 @@ use antiphon::durable::{Log, StoreError};
 use async_nats::jetstream::context::{ContextBuilder, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{self, DiscardPolicy, RawMessageErrorKind, Republish, Stream};
-use async_nats::jetstream::{self, Context, ErrorCode};
+use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use futures_util::StreamExt;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::names::{NAME_BYTES, Names};
-use crate::{ConnectError, NatsOptions};
+use crate::names::Names;
+use crate::options::{ConnectError, NatsOptions};
 
 /// How long a request may take that can be sent again: while a cluster elects a leader, nobody answers.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -117,29 +117,22 @@ impl Link {
     /// Connects, and makes what all hubs share, if it is not there.
     pub(crate) async fn open(options: &NatsOptions) -> Result<Self, ConnectError> {
         let (client, connection) = connect(options, ConnectOptions::new()).await?;
-        let jetstream = ContextBuilder::new()
+        let mut jetstream = ContextBuilder::new()
             .timeout(options.timeout)
             .ack_timeout(options.timeout)
             .build(client.clone());
         let names = Names(options.prefix.clone());
-        let fence = stream::Config {
-            name: names.fence_stream(),
-            subjects: vec![names.fence()],
-            max_messages: 1,
-            num_replicas: options.replicas,
-            ..stream::Config::default()
-        };
-        // As every client makes a bucket; ours asks for more than older servers say.
+        let mut fence = config(names.of("-fence"), names.of(".fence"), options.replicas);
+        fence.max_messages = 1;
+        // As clients make buckets.
+        let bucket = config(names.bucket_stream(), names.key(">"), options.replicas);
         let bucket = stream::Config {
-            name: names.bucket_stream(),
-            subjects: vec![names.key("") + ">"],
             max_messages_per_subject: 1,
             discard: DiscardPolicy::New,
             allow_rollup: true,
             deny_delete: true,
             allow_direct: true,
-            num_replicas: options.replicas,
-            ..stream::Config::default()
+            ..bucket
         };
         for wanted in [fence, bucket] {
             let made = jetstream.get_or_create_stream(wanted).await;
@@ -152,6 +145,7 @@ impl Link {
                 )));
             }
         }
+        jetstream.set_timeout(ATTEMPT.min(options.timeout));
         let bucket = jetstream.get_stream_no_info(names.bucket_stream()).await;
         let bucket = bucket.map_err(|error| options.error(error))?;
         Ok(Self {
@@ -206,11 +200,7 @@ impl Link {
         mut act: impl FnMut() -> F,
     ) -> Result<T, Trouble> {
         loop {
-            let attempt = async {
-                let done = timeout(ATTEMPT, act()).await;
-                done.unwrap_or(Err(Trouble::Unknown))
-            };
-            match self.once(deadline, attempt).await {
+            match self.once(deadline, act()).await {
                 Err(Trouble::NotDone | Trouble::Unknown) if Instant::now() + PAUSE < deadline => {
                     sleep(PAUSE).await;
                 }
@@ -219,51 +209,33 @@ impl Link {
         }
     }
 
-    /// Stores a message, if the last of its subject has this sequence.
+    /// Sends a message that is stored if the last of its subject has this sequence. Returns the answer.
     pub(crate) async fn publish(
         &self,
         subject: String,
         data: Vec<u8>,
         expected: Option<u64>,
     ) -> Result<impl Future<Output = Result<u64, Trouble>> + use<>, Trouble> {
-        let message = PublishMessage::build().payload(data.into());
-        self.publish_message(subject, message, expected).await
-    }
-
-    async fn publish_message(
-        &self,
-        subject: String,
-        mut message: PublishMessage,
-        expected: Option<u64>,
-    ) -> Result<impl Future<Output = Result<u64, Trouble>> + use<>, Trouble> {
+        let mut message = PublishMessage::build().payload(data.into());
         if let Some(sequence) = expected {
             message = message.expected_last_subject_sequence(sequence);
         }
         let sent = self.jetstream.send_publish(subject, message).await;
-        let answer = sent.map_err(|error| trouble(&error))?;
-        Ok(async move {
-            let answer = answer.await;
-            answer
-                .map(|ack| ack.sequence)
-                .map_err(|error| trouble(&error))
-        })
+        let answer = sent.map_err(trouble)?;
+        Ok(async move { Ok(answer.await.map_err(trouble)?.sequence) })
     }
 
     /// Makes the stream of a topic, if it is not there.
     pub(crate) async fn make_log(&self, topic: &str) -> Result<(), Trouble> {
-        let config = stream::Config {
-            name: self.names.log_stream(topic),
-            subjects: vec![self.names.log(topic) + "*"],
-            num_replicas: self.replicas,
-            republish: Some(Republish {
-                source: ">".into(),
-                destination: self.names.grown() + ">",
-                headers_only: true,
-            }),
-            ..stream::Config::default()
-        };
+        let (name, subjects) = (self.names.log_stream(topic), self.names.log(topic) + "*");
+        let mut config = config(name, subjects, self.replicas);
+        config.republish = Some(Republish {
+            source: ">".into(),
+            destination: self.names.of(".grown.>"),
+            headers_only: true,
+        });
         let made = self.jetstream.get_or_create_stream(config).await;
-        made.map(drop).map_err(|_| Trouble::Unknown)
+        made.map(drop).map_err(unknown)
     }
 
     /// What a topic has; `None` if there is no stream.
@@ -272,7 +244,7 @@ impl Link {
         let unnamed = self.names.message(topic, None);
         let info = match stream.info_builder().subjects(&unnamed).fetch().await {
             Ok(info) => info,
-            Err(error) if code(&error) == Some(ErrorCode::STREAM_NOT_FOUND) => return Ok(None),
+            Err(error) if code(&error) == Some(10059) => return Ok(None),
             Err(_) => return Err(Trouble::Unknown),
         };
         let state = info.info.state.clone();
@@ -294,7 +266,7 @@ impl Link {
     pub(crate) async fn stream(&self, topic: &str) -> Result<Stream<()>, Trouble> {
         let name = self.names.log_stream(topic);
         let stream = self.jetstream.get_stream_no_info(name).await;
-        stream.map_err(|_| Trouble::Unknown)
+        stream.map_err(unknown)
     }
 
     /// The value of a key, and its revision: 0 if it has never had one.
@@ -302,9 +274,8 @@ impl Link {
         let subject = self.names.key(key);
         match self.bucket.get_last_raw_message_by_subject(&subject).await {
             Ok(message) => {
-                let is_deleted = message.headers.get("KV-Operation").is_some();
                 let value = String::from_utf8_lossy(&message.payload).into_owned();
-                Ok((message.sequence, (!is_deleted).then_some(value)))
+                Ok((message.sequence, Some(value)))
             }
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok((0, None)),
             Err(_) => Err(Trouble::Unknown),
@@ -312,37 +283,33 @@ impl Link {
     }
 
     /// Changes the value of a key, if this is its revision still. Returns the new one.
-    pub(crate) async fn put(
-        &self,
-        key: &str,
-        value: String,
-        revision: u64,
-    ) -> Result<u64, Trouble> {
-        self.publish(self.names.key(key), value.into(), Some(revision))
-            .await?
-            .await
+    pub(crate) async fn put(&self, key: &str, value: Vec<u8>, old: u64) -> Result<u64, Trouble> {
+        let sent = self.publish(self.names.key(key), value, Some(old)).await;
+        sent?.await
     }
 
-    /// Marks a key as deleted, if this is its revision still. Returns that of the mark.
-    pub(crate) async fn delete(&self, key: &str, revision: u64) -> Result<u64, Trouble> {
-        let mark = PublishMessage::build().header("KV-Operation", "DEL");
-        self.publish_message(self.names.key(key), mark, Some(revision))
-            .await?
-            .await
-    }
-
-    /// Removes what a key has, up to a revision.
-    pub(crate) async fn remove(&self, key: &str, revision: u64) -> Result<(), Trouble> {
+    /// Removes a key, if this is its revision still. Returns whether it was.
+    pub(crate) async fn remove(&self, key: &str, revision: u64) -> Result<bool, Trouble> {
         let purge = self.bucket.purge().filter(self.names.key(key));
         let purged = purge.sequence(revision + 1).await;
-        purged.map(drop).map_err(|_| Trouble::Unknown)
+        purged.map(|purged| purged.purged > 0).map_err(unknown)
     }
 
     /// A number that is higher than all that were given before.
     pub(crate) async fn fence(&self) -> Result<u64, Trouble> {
-        self.publish(self.names.fence(), Vec::new(), None)
-            .await?
-            .await
+        let sent = self
+            .publish(self.names.of(".fence"), Vec::new(), None)
+            .await;
+        sent?.await
+    }
+}
+
+fn config(name: String, subjects: String, num_replicas: usize) -> stream::Config {
+    stream::Config {
+        name,
+        subjects: vec![subjects],
+        num_replicas,
+        ..stream::Config::default()
     }
 }
 
@@ -356,29 +323,26 @@ pub(crate) const TIME_BYTES: usize = 16;
 /// What the server counts beside that for a message with a name: the header that lets it be stored only once.
 const NAMED: u64 = 4 + b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n".len() as u64;
 
-const _: () = assert!(NAME_BYTES == 32);
-
-fn trouble(error: &PublishError) -> Trouble {
-    match (error.kind(), code(error)) {
+fn trouble(error: PublishError) -> Trouble {
+    match (error.kind(), code(&error)) {
         (PublishErrorKind::StreamNotFound, _) => Trouble::NotDone,
-        (PublishErrorKind::WrongLastSequence, _)
-        | (_, Some(ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT)) => Trouble::Conflict,
-        (PublishErrorKind::MaxPayloadExceeded, _)
-        | (
-            _,
-            Some(
-                ErrorCode::INSUFFICIENT_RESOURCES
-                | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
-                | ErrorCode::STORAGE_RESOURCES_EXCEEDED
-                | ErrorCode::STREAM_STORE_FAILED,
-            ),
-        ) => Trouble::Refused(StoreError::Full),
+        // Wrong last sequence.
+        (_, Some(10071 | 10164)) => Trouble::Conflict,
+        // Resources of the account, of the server, of its storage; the message could not be stored.
+        (PublishErrorKind::MaxPayloadExceeded, _) | (_, Some(10002 | 10023 | 10047 | 10077)) => {
+            Trouble::Refused(StoreError::Full)
+        }
         _ => Trouble::Unknown,
     }
 }
 
+/// Of a request that may be sent again.
+pub(crate) fn unknown<E>(_: E) -> Trouble {
+    Trouble::Unknown
+}
+
 /// What the server says is wrong.
-fn code(error: &impl Error) -> Option<ErrorCode> {
+fn code(error: &impl Error) -> Option<u64> {
     let error = error.source()?.downcast_ref::<jetstream::Error>();
-    error.map(jetstream::Error::error_code)
+    error.map(|error| error.error_code().0)
 }

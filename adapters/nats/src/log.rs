@@ -10,21 +10,15 @@ use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use crate::hub::Hub;
+use crate::hub::{Hub, lock};
 use crate::lanes::Job;
-use crate::link::{PAUSE, TIME_BYTES, Trouble};
-
-type Done = Result<Completion, StoreError>;
+use crate::link::{PAUSE, TIME_BYTES, Trouble, unknown};
 
 /// The most messages that are asked for at once.
 const MAX_READS: usize = 64;
 
-/// A message, and the sequence of the last one that its subject may have.
-struct Outgoing {
-    subject: String,
-    text: Vec<u8>,
-    expected: Option<u64>,
-}
+/// The subject and the text of a message, and the sequence of the last one that its subject may have.
+type Outgoing = (String, Vec<u8>, Option<u64>);
 
 impl Hub {
     /// Stores messages in their order. All are sent before the first is answered.
@@ -57,7 +51,7 @@ impl Hub {
             }
             if is_over {
                 // The stream may have been removed.
-                self.logs.lock().remove(topic);
+                lock(&self.logs).remove(topic);
             } else if !jobs.is_empty() {
                 sleep(PAUSE).await;
             }
@@ -65,7 +59,7 @@ impl Hub {
     }
 
     async fn make_log(&self, topic: &Arc<str>, deadline: Instant) -> bool {
-        if self.logs.lock().contains(topic) {
+        if lock(&self.logs).contains(topic) {
             return true;
         }
         let made = self
@@ -73,7 +67,7 @@ impl Hub {
             .persist(deadline, || self.link.make_log(topic))
             .await;
         if made.is_ok() {
-            self.logs.lock().insert(topic.clone());
+            lock(&self.logs).insert(topic.clone());
         }
         made.is_ok()
     }
@@ -89,11 +83,8 @@ impl Hub {
             return None;
         };
         let text = format!("{:016x}{}", at.as_millis(), data.as_json().as_str());
-        Some(Outgoing {
-            subject: self.link.names.message(topic, dedupe.as_deref()),
-            text: text.into(),
-            expected: dedupe.as_ref().map(|_| 0),
-        })
+        let subject = self.link.names.message(topic, dedupe.as_deref());
+        Some((subject, text.into(), dedupe.as_ref().map(|_| 0)))
     }
 
     async fn send(
@@ -106,12 +97,7 @@ impl Hub {
             return messages.iter().map(|_| Err(Trouble::NotDone)).collect();
         };
         let mut answers = Vec::with_capacity(messages.len());
-        for Outgoing {
-            subject,
-            text,
-            expected,
-        } in messages
-        {
+        for (subject, text, expected) in messages {
             let sent = self.link.publish(subject.clone(), text, expected);
             let sent = self.link.over(up, deadline, sent).await;
             answers.push(async move {
@@ -130,37 +116,22 @@ impl Hub {
             .persist(deadline, || async {
                 let stream = self.link.stream(topic).await?;
                 let message = stream.get_last_raw_message_by_subject(subject).await;
-                message
-                    .map(|message| message.sequence)
-                    .map_err(|_| Trouble::Unknown)
+                Ok(message.map_err(unknown)?.sequence)
             })
             .await
     }
 
-    /// Reads messages. `most` are the records and the bytes.
+    /// Reads messages, at most so many, and so many bytes.
     pub(crate) async fn read(
         &self,
         topic: &str,
         after: u64,
-        most: (u32, u32),
-        deadline: Instant,
-    ) -> Done {
-        let found = self
-            .link
-            .persist(deadline, || self.try_read(topic, after, most))
-            .await;
-        let (log, records) = found?;
-        Ok(Completion::Records { log, records })
-    }
-
-    async fn try_read(
-        &self,
-        topic: &str,
-        after: u64,
-        (max_records, max_bytes): (u32, u32),
-    ) -> Result<(Log, Vec<Record>), Trouble> {
+        max_records: u32,
+        max_bytes: u32,
+    ) -> Result<Completion, Trouble> {
         let Some(log) = self.link.log(topic).await? else {
-            return Ok((Log::EMPTY, Vec::new()));
+            let (log, records) = (Log::EMPTY, Vec::new());
+            return Ok(Completion::Records { log, records });
         };
         let (stream, mut records) = (self.link.stream(topic).await?, Vec::new());
         let mut next = log.first.max(after.saturating_add(1));
@@ -177,30 +148,25 @@ impl Hub {
                 bytes += record.data.bytes();
                 let is_full = records.len() >= max_records as usize || bytes > max_bytes as usize;
                 if is_full && !records.is_empty() {
-                    return Ok((log, records));
+                    return Ok(Completion::Records { log, records });
                 }
                 records.push(record);
             }
             next = last + 1;
         }
-        Ok((log, records))
+        Ok(Completion::Records { log, records })
     }
 
     /// Removes messages, but none that has not come yet.
-    pub(crate) async fn trim(&self, topic: &str, up_to: u64, deadline: Instant) -> Done {
-        let trim = || async move {
-            let Some(log) = self.link.log(topic).await? else {
-                return Ok(());
-            };
+    pub(crate) async fn trim(&self, topic: &str, up_to: u64) -> Result<Completion, Trouble> {
+        if let Some(log) = self.link.log(topic).await? {
             let up_to = up_to.min(log.last);
             if up_to >= log.first {
                 let stream = self.link.stream(topic).await?;
                 let purged = stream.purge().sequence(up_to + 1).await;
-                purged.map_err(|_| Trouble::Unknown)?;
+                purged.map_err(unknown)?;
             }
-            Ok(())
-        };
-        self.link.persist(deadline, trim).await?;
+        }
         Ok(Completion::Trimmed)
     }
 }

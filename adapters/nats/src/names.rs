@@ -9,7 +9,7 @@
 //! | what hubs ask each other | subject `PREFIX.hub.HUB` |
 //! | ephemeral topics | subject `PREFIX.topic.` and the topic |
 
-use ring::digest::{SHA256, digest};
+use sha2::{Digest, Sha256};
 
 /// A name longer than this is cut, and has its hash behind it.
 const MAX_BYTES: usize = 160;
@@ -20,6 +20,10 @@ pub(crate) const NAME_BYTES: usize = 32;
 pub(crate) struct Names(pub(crate) String);
 
 impl Names {
+    pub(crate) fn of(&self, rest: &str) -> String {
+        format!("{}{rest}", self.0)
+    }
+
     pub(crate) fn log_stream(&self, topic: &str) -> String {
         format!("{}-log-{}", self.0, token(topic))
     }
@@ -35,32 +39,12 @@ impl Names {
         self.log(topic) + &name
     }
 
-    pub(crate) fn grown(&self) -> String {
-        format!("{}.grown.", self.0)
-    }
-
     pub(crate) fn bucket_stream(&self) -> String {
         format!("KV_{}", self.0)
     }
 
     pub(crate) fn key(&self, key: &str) -> String {
         format!("$KV.{}.{key}", self.0)
-    }
-
-    pub(crate) fn fence_stream(&self) -> String {
-        format!("{}-fence", self.0)
-    }
-
-    pub(crate) fn fence(&self) -> String {
-        format!("{}.fence", self.0)
-    }
-
-    pub(crate) fn hub(&self, hub: &str) -> String {
-        format!("{}.hub.{hub}", self.0)
-    }
-
-    pub(crate) fn topics(&self) -> String {
-        format!("{}.topic.", self.0)
     }
 }
 
@@ -83,8 +67,8 @@ pub(crate) fn token(text: &str) -> String {
 }
 
 fn hash(text: &str) -> String {
-    let digest = digest(&SHA256, text.as_bytes());
-    let bytes = digest.as_ref().iter().take(NAME_BYTES / 2);
+    let digest = Sha256::digest(text);
+    let bytes = digest.iter().take(NAME_BYTES / 2);
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -11,8 +11,9 @@ use async_nats::{Client, ConnectOptions, Message};
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 
-use crate::names::Names;
-use crate::{ConnectError, NatsOptions, Runtime, link};
+use crate::link;
+use crate::options::{ConnectError, NatsOptions};
+use crate::runtime::Runtime;
 
 /// How many publications wait for the server. One more is lost to the others.
 const MAX_WAITING: usize = 1024;
@@ -36,7 +37,7 @@ const MAX_WAITING: usize = 1024;
 pub struct NatsTopics {
     deliver: Arc<Deliver>,
     sender: mpsc::Sender<(String, MessageData)>,
-    lost: Arc<AtomicU64>,
+    lost: AtomicU64,
     _runtime: Runtime,
 }
 
@@ -59,7 +60,7 @@ impl NatsTopics {
         let (sender, waiting) = mpsc::channel(MAX_WAITING);
         runtime.wait(options, async move {
             let (client, _) = link::connect(&own, ConnectOptions::new().no_echo()).await?;
-            let prefix = Names(own.prefix.clone()).topics();
+            let prefix = format!("{}.topic.", own.prefix);
             let published = client.subscribe(format!("{prefix}>")).await;
             let mut published = published.map_err(|error| own.error(error))?;
             client.flush().await.map_err(|error| own.error(error))?;
@@ -75,7 +76,7 @@ impl NatsTopics {
         Ok(Self {
             deliver,
             sender,
-            lost: Arc::default(),
+            lost: AtomicU64::new(0),
             _runtime: runtime,
         })
     }

@@ -300,7 +300,7 @@ fn three_servers_lose_nothing_when_one_is_killed_and_publishing_resumes_within_t
 impl NatsStore {
     /// The server that leads the stream of a topic.
     fn leader(&self, topic: &str) -> Option<String> {
-        let (hub, runtime) = (Arc::clone(&self.hub), self.runtime.as_ref()?);
+        let (hub, runtime) = (Arc::clone(&self.lanes.hub), self.runtime.as_ref()?);
         let (sender, leader) = std::sync::mpsc::channel();
         let name = hub.link.names.log_stream(topic);
         runtime.handle.spawn(async move {
