@@ -18,6 +18,7 @@ use antiphon::durable::{
 use antiphon::pubsub::{InvalidTopic, PublishError};
 use antiphon::{AnswerMark, Instant, Internal, OwnedError, Payload, RequestKey};
 
+use super::publish_error::DurablePublishError;
 use crate::guard::caught;
 use crate::lock::Lock;
 use crate::runtime::threads::epoch;
@@ -104,27 +105,6 @@ impl fmt::Debug for DurableConfig {
             .finish_non_exhaustive()
     }
 }
-
-/// Why a message was not published, or may not have been.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum DurablePublishError {
-    /// The topic or the value. Nothing was stored.
-    Invalid(PublishError),
-    /// The store. After [`StoreError::Failed`] the message may have been stored.
-    Store(StoreError),
-}
-
-impl fmt::Display for DurablePublishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(error) => error.fmt(f),
-            Self::Store(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DurablePublishError {}
 
 type Stored = Arc<Slot<Result<u64, StoreError>>>;
 

@@ -11,6 +11,8 @@
 
 mod consumer;
 mod hub;
+mod publish_error;
 
 pub use consumer::{Delivered, DeliveryError, DurableItems, DurableStream, OpenDurable};
-pub use hub::{Durable, DurableConfig, DurablePublishError};
+pub use hub::{Durable, DurableConfig};
+pub use publish_error::DurablePublishError;
