@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use antiphon::durable::{Completion, Cursor, Log, Start, StoreError};
+use antiphon::durable::{Completion, Cursor, Start, StoreError};
 use tokio::time::{Instant, sleep};
 
 use crate::hub::{Hub, lock};
@@ -23,16 +23,18 @@ impl Hub {
         deadline: Instant,
     ) -> Result<(u64, Option<Position>), Trouble> {
         let key = token(name);
-        let (revision, text) = self.link.persist(deadline, || self.link.get(&key)).await?;
-        let position = text.map(|text| Position::read(&text));
-        match position {
-            // Not written by this version.
-            Some(None) => Err(Trouble::Refused(StoreError::Failed)),
-            position => Ok((revision, position.flatten())),
-        }
+        let known = lock(&self.owned)
+            .get(name)
+            .map_or(0, |(revision, _)| *revision);
+        let is_new = |(revision, _): &(u64, _)| *revision >= known;
+        let get = || self.link.get(&key);
+        let (revision, text) = self.link.settle(deadline, get, is_new).await?;
+        // One that this version has not written.
+        let read = |text: String| Position::read(&text).ok_or(Trouble::Refused(StoreError::Failed));
+        Ok((revision, text.map(read).transpose()?))
     }
 
-    /// Writes a position over one of this revision. Returns false if somebody else has changed it.
+    /// Writes a position over one of this revision. Returns false if it is to be read again.
     async fn write(
         &self,
         name: &Arc<str>,
@@ -43,23 +45,19 @@ impl Hub {
         let (key, text) = (token(name), position.write());
         let put = self.link.put(&key, text.into(), revision);
         let written = self.link.once(deadline, put).await;
-        let revision = match written {
-            Ok(revision) => revision,
-            Err(Trouble::Refused(error)) => return Err(Trouble::Refused(error)),
-            Err(trouble) => {
-                if trouble != Trouble::Conflict {
-                    sleep(PAUSE).await;
-                }
-                match self.position(name, deadline).await? {
-                    // An earlier attempt has done it.
-                    (revision, Some(now)) if now == position => revision,
-                    _ if Instant::now() < deadline => return Ok(false),
-                    _ => return Err(Trouble::Unknown),
-                }
+        match written {
+            Ok(revision) => {
+                lock(&self.owned).insert(name.clone(), (revision, position));
+                Ok(true)
             }
-        };
-        lock(&self.owned).insert(name.clone(), (revision, position));
-        Ok(true)
+            Err(Trouble::Refused(error)) => Err(Trouble::Refused(error)),
+            // It may have been written: then it is written again.
+            Err(_) if Instant::now() + PAUSE < deadline => {
+                sleep(PAUSE).await;
+                Ok(false)
+            }
+            Err(trouble) => Err(trouble),
+        }
     }
 
     pub(crate) async fn attach(
@@ -71,21 +69,23 @@ impl Hub {
         deadline: Instant,
     ) -> Done {
         self.watch(topic).await;
+        // The owner before, also if an attempt has done more than it knows.
+        let mut other: Option<String> = None;
         loop {
             let (revision, held) = self.position(name, deadline).await?;
             if held.as_ref().is_some_and(|held| held.topic != *topic) {
                 return Err(StoreError::OtherTopic);
             }
-            let other = held.as_ref().map(|held| held.hub.clone());
-            let other = other.filter(|hub| *hub != self.id);
+            let hub = held.as_ref().map(|held| held.hub.clone());
+            other = hub.filter(|hub| *hub != self.id).or(other);
             if let Some(other) = other.as_ref().filter(|_| !takes_over)
                 && self.ask(other, 0, name, deadline).await
             {
                 return Err(StoreError::Held);
             }
             // Later than the position, which is not ahead of it then.
-            let log = self.link.persist(deadline, || self.link.log(topic)).await?;
-            let log = log.unwrap_or(Log::EMPTY);
+            held.iter().for_each(|held| self.heard(topic, held.end()));
+            let log = self.log(topic, deadline).await?;
             let fence = self.link.persist(deadline, || self.link.fence()).await?;
             let cursor = held.map(|held| held.cursor).unwrap_or_else(|| {
                 Cursor::at(match start {

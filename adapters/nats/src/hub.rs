@@ -9,6 +9,7 @@
 //! The round looks at each subscription that is owned here after each connection, and every few seconds.
 
 use std::collections::{HashMap, HashSet};
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::position::Position;
 
 /// The time between two rounds.
 const ROUND: Duration = Duration::from_secs(4);
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// The time between two subscriptions of a round.
 const STEP: Duration = Duration::from_millis(4);
 /// How long another hub may take for its answer. Then it counts as gone.
@@ -38,8 +40,8 @@ pub(crate) struct Hub {
     pub(crate) link: Link,
     /// Its name among the hubs.
     pub(crate) id: String,
-    /// The topics whose streams are there.
-    pub(crate) logs: Mutex<HashSet<Arc<str>>>,
+    /// The topics whose streams are there, and the highest sequence that was heard of.
+    pub(crate) logs: Mutex<HashMap<Arc<str>, u64>>,
     /// The subscriptions to which this hub has attached, with their revisions.
     pub(crate) owned: Mutex<HashMap<Arc<str>, (u64, Position)>>,
     pub(crate) observer: OnceLock<Box<dyn Observer>>,
@@ -75,11 +77,6 @@ impl Hub {
     }
 
     fn taken_over(&self, name: &str, fence: u64) {
-        let mut owned = lock(&self.owned);
-        if owned.get(name).is_some_and(|(_, own)| own.fence < fence) {
-            owned.remove(name);
-        }
-        drop(owned);
         if let Some(observer) = self.observer.get() {
             observer.taken_over(name, fence);
         }
@@ -143,11 +140,11 @@ impl Hub {
     }
 
     async fn go_round(self: Arc<Self>) {
-        let mut connection = self.link.connection.clone();
-        while let Some(up) = connection.is_up().await {
+        while let Ok(up) = self.link.up(Instant::now() + FOR_EVER).await {
             self.round().await;
             // At once after a new connection.
-            let _ = timeout(ROUND, connection.is_lost(up)).await;
+            let next = Instant::now() + ROUND;
+            let _: Result<(), _> = self.link.over(up, next, pending()).await;
         }
     }
 
@@ -183,7 +180,7 @@ impl Hub {
             self.watch(&topic).await;
             let (log, soon) = (self.link.log(&topic), Instant::now() + self.link.timeout);
             let log = self.link.once(soon, log).await;
-            if let (Ok(Some(log)), Some(observer)) = (log, self.observer.get()) {
+            if let (Ok(log), Some(observer)) = (log, self.observer.get()) {
                 observer.grown(&topic, log.last);
             }
         }

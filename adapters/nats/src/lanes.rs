@@ -17,18 +17,10 @@ const MAX_MESSAGES: usize = 256;
 pub(crate) struct Job {
     pub(crate) command: Command,
     pub(crate) deadline: Instant,
-    done: Completer,
+    pub(crate) done: Completer,
 }
 
 impl Job {
-    pub(crate) fn new(command: Command, deadline: Instant, done: Completer) -> Self {
-        Self {
-            command,
-            deadline,
-            done,
-        }
-    }
-
     pub(crate) fn finish(self, result: Result<Completion, StoreError>) {
         // A panic of the program's ends nothing here.
         let _ = catch_unwind(AssertUnwindSafe(|| self.done.complete(result)));
@@ -40,20 +32,15 @@ impl Job {
 }
 
 /// A topic, or a subscription and true.
-type Lane = (Arc<str>, bool);
+pub(crate) type Lane = (Arc<str>, bool);
 
 /// The commands that wait for an earlier one. A lane is there while it is run.
 pub(crate) struct Lanes {
     pub(crate) hub: Arc<Hub>,
-    waiting: Mutex<HashMap<Lane, VecDeque<Job>>>,
+    pub(crate) waiting: Mutex<HashMap<Lane, VecDeque<Job>>>,
 }
 
 impl Lanes {
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
-        let waiting = Mutex::default();
-        Self { hub, waiting }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         lock(&self.waiting).is_empty()
     }
@@ -61,9 +48,7 @@ impl Lanes {
     /// Takes what is next in a lane: one command, or appends. If there is nothing, the lane is gone.
     fn next(&self, lane: &Lane) -> Vec<Job> {
         let mut lanes = lock(&self.waiting);
-        let Some(waiting) = lanes.get_mut(lane) else {
-            return Vec::new();
-        };
+        let waiting = lanes.entry(lane.clone()).or_default();
         let appends = waiting.iter().take(MAX_MESSAGES);
         let appends = appends.take_while(|job| job.is_append()).count();
         let count = appends.max(1).min(waiting.len());
@@ -116,7 +101,7 @@ impl Lanes {
                 max_records,
                 max_bytes,
             } => {
-                let read = || hub.read(topic, *after, *max_records, *max_bytes);
+                let read = || hub.read(topic, *after, *max_records, *max_bytes, until);
                 hub.link.persist(until, read).await.map_err(Into::into)
             }
             Command::Attach {

@@ -29,7 +29,7 @@ mod runtime;
 mod topics;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::durable::{Command, Completer, Durability, Observer, Store};
@@ -78,8 +78,9 @@ impl NatsStore {
             let hub = Hub::start(Link::open(&own).await?).await;
             hub.map_err(|error| own.error(error))
         })?;
+        let waiting = Mutex::default();
         Ok(Self {
-            lanes: Arc::new(Lanes::new(hub)),
+            lanes: Arc::new(Lanes { hub, waiting }),
             runtime: Some(runtime),
             timeout: options.timeout,
             durability: match options.replicas {
@@ -97,7 +98,12 @@ impl Store for NatsStore {
 
     fn submit(&self, command: Command, done: Completer) {
         if let Some(runtime) = &self.runtime {
-            let job = Job::new(command, Instant::now() + self.timeout, done);
+            let deadline = Instant::now() + self.timeout;
+            let job = Job {
+                command,
+                deadline,
+                done,
+            };
             self.lanes.submit(job, &runtime.handle);
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use antiphon::durable::{Log, StoreError};
 use async_nats::jetstream::context::{ContextBuilder, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{self, DiscardPolicy, RawMessageErrorKind, Republish, Stream};
+use async_nats::jetstream::stream::{self, RawMessageErrorKind, Republish, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use futures_util::StreamExt;
@@ -32,28 +32,11 @@ pub(crate) struct Link {
     pub(crate) client: Client,
     pub(crate) names: Names,
     pub(crate) timeout: Duration,
-    pub(crate) connection: Connection,
+    /// Odd while there is a connection, and higher for each.
+    connection: watch::Receiver<u64>,
     replicas: usize,
     /// The stream of the bucket.
     bucket: Stream<()>,
-}
-
-/// Odd while there is a connection, and higher for each.
-#[derive(Clone)]
-pub(crate) struct Connection(watch::Receiver<u64>);
-
-impl Connection {
-    /// Waits until there is a connection. `None` if there will be none.
-    pub(crate) async fn is_up(&mut self) -> Option<u64> {
-        let up = self.0.wait_for(|count| count % 2 == 1).await;
-        up.ok().map(|count| *count)
-    }
-
-    /// Waits until that connection is lost.
-    pub(crate) async fn is_lost(&mut self, up: u64) {
-        // An error: there will be none any more.
-        let _ = self.0.wait_for(|count| *count != up).await;
-    }
 }
 
 /// Why something was not done.
@@ -82,7 +65,7 @@ impl From<Trouble> for StoreError {
 pub(crate) async fn connect(
     options: &NatsOptions,
     own: ConnectOptions,
-) -> Result<(Client, Connection), ConnectError> {
+) -> Result<(Client, watch::Receiver<u64>), ConnectError> {
     let (count, counted) = watch::channel(0_u64);
     let addresses: Result<Vec<ServerAddr>, _> = options
         .servers
@@ -110,7 +93,7 @@ pub(crate) async fn connect(
         });
     let client = own.connect(addresses).await;
     let client = client.map_err(|error| options.error(error))?;
-    Ok((client, Connection(counted)))
+    Ok((client, counted))
 }
 
 impl Link {
@@ -124,16 +107,9 @@ impl Link {
         let names = Names(options.prefix.clone());
         let mut fence = config(names.of("-fence"), names.of(".fence"), options.replicas);
         fence.max_messages = 1;
-        // As clients make buckets.
-        let bucket = config(names.bucket_stream(), names.key(">"), options.replicas);
-        let bucket = stream::Config {
-            max_messages_per_subject: 1,
-            discard: DiscardPolicy::New,
-            allow_rollup: true,
-            deny_delete: true,
-            allow_direct: true,
-            ..bucket
-        };
+        // A bucket, as other clients know it.
+        let mut bucket = config(names.bucket_stream(), names.key(">"), options.replicas);
+        bucket.max_messages_per_subject = 1;
         for wanted in [fence, bucket] {
             let made = jetstream.get_or_create_stream(wanted).await;
             let made = made.map_err(|error| options.error(error))?;
@@ -162,11 +138,15 @@ impl Link {
     /// Waits for a connection.
     pub(crate) async fn up(&self, deadline: Instant) -> Result<u64, Trouble> {
         let mut connection = self.connection.clone();
-        let up = timeout_at(deadline, connection.is_up()).await;
-        up.ok().flatten().ok_or(Trouble::NotDone)
+        let up = timeout_at(deadline, connection.wait_for(|count| count % 2 == 1)).await;
+        // An error: there will be none any more.
+        up.ok()
+            .and_then(Result::ok)
+            .map(|count| *count)
+            .ok_or(Trouble::NotDone)
     }
 
-    /// Does one thing over that connection, until `deadline`.
+    /// Does one thing until that connection is lost, or `deadline` is over.
     pub(crate) async fn over<T>(
         &self,
         up: u64,
@@ -178,7 +158,7 @@ impl Link {
             tokio::select! {
                 biased;
                 done = act => done,
-                () = connection.is_lost(up) => Err(Trouble::Unknown),
+                _ = connection.wait_for(|count| *count != up) => Err(Trouble::Unknown),
             }
         });
         done.await.unwrap_or(Err(Trouble::Unknown))
@@ -206,6 +186,24 @@ impl Link {
                 }
                 done => return done,
             }
+        }
+    }
+
+    /// Asks until the answer is as new as what is known. A server that has just begun to lead may not know at once what was
+    /// stored before; what it does not know for long is lost.
+    pub(crate) async fn settle<T, F: Future<Output = Result<T, Trouble>>>(
+        &self,
+        deadline: Instant,
+        mut ask: impl FnMut() -> F,
+        is_new: impl Fn(&T) -> bool,
+    ) -> Result<T, Trouble> {
+        let believed = Instant::now() + self.timeout / 2;
+        loop {
+            let answer = self.persist(deadline, &mut ask).await?;
+            if is_new(&answer) || Instant::now() >= believed {
+                return Ok(answer);
+            }
+            sleep(PAUSE).await;
         }
     }
 
@@ -238,28 +236,30 @@ impl Link {
         made.map(drop).map_err(unknown)
     }
 
-    /// What a topic has; `None` if there is no stream.
-    pub(crate) async fn log(&self, topic: &str) -> Result<Option<Log>, Trouble> {
+    /// What a topic has: nothing, if there is no stream.
+    pub(crate) async fn log(&self, topic: &str) -> Result<Log, Trouble> {
         let stream = self.stream(topic).await?;
         let unnamed = self.names.message(topic, None);
-        let info = match stream.info_builder().subjects(&unnamed).fetch().await {
+        let mut info = match stream.info_builder().subjects(&unnamed).fetch().await {
             Ok(info) => info,
-            Err(error) if code(&error) == Some(10059) => return Ok(None),
+            Err(error) if code(&error) == Some(10059) => return Ok(Log::EMPTY),
             Err(_) => return Err(Trouble::Unknown),
         };
-        let state = info.info.state.clone();
-        let counts: Vec<_> = info.take(1).collect().await;
-        let counts = counts.into_iter().flatten().map(|(_, count)| count as u64);
-        let named = state.messages.saturating_sub(counts.sum());
+        let unnamed_count = match info.next().await {
+            Some(count) => count.map_err(unknown)?.1 as u64,
+            None => 0,
+        };
+        let state = &info.info.state;
+        let named = state.messages.saturating_sub(unnamed_count);
         // Without messages a stream that is new says 0.
         let first = state.first_sequence.max(1);
-        Ok(Some(Log {
+        Ok(Log {
             first,
             last: state.last_sequence.max(first - 1),
             bytes: state
                 .bytes
                 .saturating_sub(state.messages * overhead(&unnamed) + named * NAMED),
-        }))
+        })
     }
 
     /// The stream of a topic, which need not be there.

@@ -40,13 +40,15 @@ impl Hub {
                 .iter()
                 .rposition(|result| *result != Err(Trouble::NotDone));
             let is_over = Instant::now() + PAUSE >= deadline;
-            let kept = if is_over {
-                jobs.len()
-            } else {
-                again.map_or(0, |last| last + 1)
+            let kept = match is_over {
+                true => jobs.len(),
+                false => again.map_or(0, |last| last + 1),
             };
             for (job, result) in jobs.drain(..kept).zip(results) {
-                let stored = result.map(|sequence| Completion::Appended { sequence });
+                let stored = result.map(|sequence| {
+                    self.heard(topic, sequence);
+                    Completion::Appended { sequence }
+                });
                 job.finish(stored.map_err(StoreError::from));
             }
             if is_over {
@@ -59,17 +61,32 @@ impl Hub {
     }
 
     async fn make_log(&self, topic: &Arc<str>, deadline: Instant) -> bool {
-        if lock(&self.logs).contains(topic) {
+        if lock(&self.logs).contains_key(topic) {
             return true;
         }
-        let made = self
-            .link
-            .persist(deadline, || self.link.make_log(topic))
-            .await;
-        if made.is_ok() {
-            lock(&self.logs).insert(topic.clone());
+        let make = || self.link.make_log(topic);
+        let made = self.link.persist(deadline, make).await;
+        made.map(|()| self.heard(topic, 0)).is_ok()
+    }
+
+    /// Notes that a topic has had a sequence.
+    pub(crate) fn heard(&self, topic: &Arc<str>, last: u64) {
+        let mut logs = lock(&self.logs);
+        let known = logs.entry(topic.clone()).or_default();
+        *known = last.max(*known);
+    }
+
+    /// What a topic has, as far as it was heard of.
+    pub(crate) async fn log(&self, topic: &Arc<str>, deadline: Instant) -> Result<Log, Trouble> {
+        let known = lock(&self.logs).get(topic).copied().unwrap_or(0);
+        let (ask, is_new) = (|| self.link.log(topic), |log: &Log| log.last >= known);
+        let log = self.link.settle(deadline, ask, is_new).await?;
+        match log.last < known || log == Log::EMPTY {
+            // It is not there, or has lost its end.
+            true => drop(lock(&self.logs).remove(topic)),
+            false => self.heard(topic, log.last),
         }
-        made.is_ok()
+        Ok(log)
     }
 
     fn outgoing(&self, command: &Command) -> Option<Outgoing> {
@@ -124,15 +141,13 @@ impl Hub {
     /// Reads messages, at most so many, and so many bytes.
     pub(crate) async fn read(
         &self,
-        topic: &str,
+        topic: &Arc<str>,
         after: u64,
         max_records: u32,
         max_bytes: u32,
+        deadline: Instant,
     ) -> Result<Completion, Trouble> {
-        let Some(log) = self.link.log(topic).await? else {
-            let (log, records) = (Log::EMPTY, Vec::new());
-            return Ok(Completion::Records { log, records });
-        };
+        let log = self.log(topic, deadline).await?;
         let (stream, mut records) = (self.link.stream(topic).await?, Vec::new());
         let mut next = log.first.max(after.saturating_add(1));
         let mut bytes = 0;
@@ -159,13 +174,12 @@ impl Hub {
 
     /// Removes messages, but none that has not come yet.
     pub(crate) async fn trim(&self, topic: &str, up_to: u64) -> Result<Completion, Trouble> {
-        if let Some(log) = self.link.log(topic).await? {
-            let up_to = up_to.min(log.last);
-            if up_to >= log.first {
-                let stream = self.link.stream(topic).await?;
-                let purged = stream.purge().sequence(up_to + 1).await;
-                purged.map_err(unknown)?;
-            }
+        let log = self.link.log(topic).await?;
+        let up_to = up_to.min(log.last);
+        if up_to >= log.first {
+            let stream = self.link.stream(topic).await?;
+            let purged = stream.purge().sequence(up_to + 1).await;
+            purged.map_err(unknown)?;
         }
         Ok(Completion::Trimmed)
     }

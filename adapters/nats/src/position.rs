@@ -27,6 +27,11 @@ impl Position {
         text
     }
 
+    /// The highest sequence that is acknowledged.
+    pub(crate) fn end(&self) -> u64 {
+        *self.cursor.above.last().unwrap_or(&self.cursor.floor)
+    }
+
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         Some(Self {

@@ -109,20 +109,13 @@ async fn send(client: Client, prefix: String, mut waiting: mpsc::Receiver<(Strin
     }
 }
 
-/// Passes on what another hub has published.
-fn take(prefix: &str, message: &Message, deliver: &Deliver) {
-    let topic = message
-        .subject
-        .as_str()
-        .strip_prefix(prefix)
-        .map(DurableTopic::parse);
-    let text = std::str::from_utf8(&message.payload)
-        .ok()
-        .map(MessageData::parse);
-    // Anybody may publish at the server.
-    if let (Some(Ok(topic)), Some(Ok(data))) = (topic, text) {
-        deliver(topic.as_str(), &data);
-    }
+/// Passes on what another hub has published. Anybody may publish anything at the server.
+fn take(prefix: &str, message: &Message, deliver: &Deliver) -> Option<()> {
+    let topic = message.subject.as_str().strip_prefix(prefix)?;
+    let topic = DurableTopic::parse(topic).ok()?;
+    let text = std::str::from_utf8(&message.payload).ok()?;
+    deliver(topic.as_str(), &MessageData::parse(text).ok()?);
+    Some(())
 }
 
 impl fmt::Debug for NatsTopics {
