@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 1024;
 /// let hub = antiphon_tokio::Hub::new();
 /// let own = hub.clone();
 /// let everywhere = NatsTopics::join(&NatsOptions::new("nats://127.0.0.1:4222"), move |topic, data| {
-///     own.publish(topic, &data.as_json()).unwrap_or(0)
+///     own.publish(topic, data.as_json()).unwrap_or(0)
 /// })?;
 /// everywhere.publish("stock.prices.ACME", &99.5)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -72,7 +72,7 @@ fn layers(store: &Store) -> Result<Layers, Failure> {
             let mut layers = Layers::over(Durable::new(store));
             let hub = layers.hub.clone();
             let deliver = move |topic: &str, data: &MessageData| {
-                hub.publish(topic, &data.as_json()).unwrap_or(0)
+                hub.publish(topic, data.as_json()).unwrap_or(0)
             };
             let topics = NatsTopics::join(&options, deliver).map_err(|error| cannot(&error))?;
             layers.everywhere = Some(Arc::new(topics));

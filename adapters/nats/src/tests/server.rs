@@ -2,7 +2,7 @@
 
 use std::env;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::channel;
@@ -63,14 +63,14 @@ fn free_port() -> u16 {
 }
 
 impl Server {
-    pub(super) fn start(program: &PathBuf) -> Self {
+    pub(super) fn start(program: &Path) -> Self {
         let mut server = Self::new(program, Vec::new());
         server.restart();
         server
     }
 
     /// Servers that make one cluster.
-    pub(super) fn cluster(program: &PathBuf, size: usize) -> Vec<Self> {
+    pub(super) fn cluster(program: &Path, size: usize) -> Vec<Self> {
         let ports: Vec<u16> = (0..size).map(|_| free_port()).collect();
         let routes: Vec<_> = ports
             .iter()
@@ -95,9 +95,9 @@ impl Server {
         servers
     }
 
-    fn new(program: &PathBuf, arguments: Vec<String>) -> Self {
+    fn new(program: &Path, arguments: Vec<String>) -> Self {
         Self {
-            program: program.clone(),
+            program: program.to_path_buf(),
             arguments,
             port: free_port(),
             folder: tempfile::tempdir().unwrap(),
