@@ -23,7 +23,7 @@ use crate::link::Link;
 use crate::position::Position;
 
 /// The time between two rounds.
-const ROUND: Duration = Duration::from_secs(4);
+pub(crate) const ROUND: Duration = Duration::from_secs(4);
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// The time between two subscriptions of a round.
 const STEP: Duration = Duration::from_millis(4);

@@ -10,6 +10,7 @@ use antiphon::durable::{Command, Completion, Cursor, Observer, Store, StoreError
 use super::commands::{append, attach, read};
 use super::server::{PATIENCE, Server, ask, programs};
 use crate::NatsStore;
+use crate::hub::ROUND;
 
 /// What a hub was told, and which subscriptions it holds.
 #[derive(Default)]
@@ -144,8 +145,15 @@ fn a_hub_is_told_of_what_another_publishes_also_what_came_while_it_had_no_connec
         let mut server = Server::start(&program);
         let ((one, told_one), (two, told_two)) = (hub(&server), hub(&server));
         attached(&two, &told_two, true).unwrap();
-        ask(&one, append("t", "a", None)).unwrap();
-        until(&told_two, |told| told.grown.contains(&("t".into(), 1)));
+        let began = Instant::now();
+        for sequence in 1..=3 {
+            ask(&one, append("t", "a", None)).unwrap();
+            until(&told_two, |told| {
+                told.grown.contains(&("t".into(), sequence))
+            });
+        }
+        let span = began.elapsed();
+        assert!(span < 2 * ROUND, "the round did not bring it: {span:?}");
         assert!(
             told_one.lock().unwrap().grown.is_empty(),
             "it has no consumer"
@@ -159,6 +167,23 @@ fn a_hub_is_told_of_what_another_publishes_also_what_came_while_it_had_no_connec
             }
         };
         until(&told_two, |told| told.grown.contains(&("t".into(), stored)));
+    }
+}
+
+// PER-14
+#[test]
+fn an_owner_that_was_not_told_finds_out_by_itself() {
+    for program in programs() {
+        let server = Server::start(&program);
+        let (one, told) = hub(&server);
+        attached(&one, &told, true).unwrap();
+        let (hub, runtime) = (Arc::clone(&one.lanes.hub), one.runtime.as_ref().unwrap());
+        runtime.handle.spawn(async move {
+            let (revision, _) = hub.link.get("s").await.unwrap();
+            let other = "99 other t 0 0".into();
+            hub.link.put("s", other, revision).await.unwrap();
+        });
+        until(&told, |told| told.taken == [("s".into(), 99)]);
     }
 }
 
