@@ -1,0 +1,410 @@
+//! Runs cases against a server, and keeps what was found.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use antiphon::Framing;
+
+use crate::answer::{Heard, read};
+use crate::args::Preset;
+use crate::cases::{self, Case, call};
+use crate::catalogue::{self, Level};
+use crate::judge::{After, Deviation, Rules, judge};
+use crate::link::{Link, Next, Place, Step};
+
+/// The id of the request behind each case, as a finding shows it. Those that are sent have a number at the end.
+const SENTINEL_ID: &str = "\"antiphon-still-there\"";
+/// How long a second answer is waited for.
+const QUIET: Duration = Duration::from_millis(40);
+/// The least time for a missing answer, once before a finding and once when it is confirmed.
+const PATIENCE: Duration = Duration::from_millis(300);
+const LONG_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A rule that a server breaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) check: &'static str,
+    pub(crate) level: Level,
+    pub(crate) what: String,
+    pub(crate) sent: Vec<u8>,
+    pub(crate) received: Vec<u8>,
+    pub(crate) cases: usize,
+    pub(crate) command: String,
+}
+
+/// What a run has brought.
+pub(crate) struct Outcome {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) ran: BTreeMap<&'static str, usize>,
+    pub(crate) stopped: Option<String>,
+}
+
+/// A run over one server.
+pub(crate) struct Run<'a> {
+    pub(crate) place: &'a Place,
+    /// How long an answer is waited for, from what the first one took.
+    pub(crate) pace: Duration,
+    rules: Rules,
+    pub(crate) findings: Vec<Finding>,
+    /// How many cases of each check ran.
+    pub(crate) ran: BTreeMap<&'static str, usize>,
+    /// Why the run ended early.
+    pub(crate) stopped: Option<String>,
+    /// A connection whose last case was answered rightly, and that case.
+    idle: Option<(Link, Case)>,
+    sent: usize,
+}
+
+/// What one case brought.
+pub(crate) struct Played {
+    pub(crate) after: After,
+    pub(crate) received: Vec<u8>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(place: &'a Place, preset: Preset) -> Self {
+        Self {
+            place,
+            pace: place.dialler.timeout,
+            rules: Rules {
+                unknown: Some(-32601),
+                may_lack_id: preset == Preset::Mcp,
+            },
+            findings: Vec::new(),
+            ran: BTreeMap::new(),
+            stopped: None,
+            idle: None,
+            sent: 0,
+        }
+    }
+
+    pub(crate) fn outcome(self) -> Outcome {
+        Outcome {
+            findings: self.findings,
+            ran: self.ran,
+            stopped: self.stopped,
+        }
+    }
+
+    /// Runs a case; what is wrong must be wrong twice. Returns whether anything was.
+    pub(crate) fn case(&mut self, case: &Case) -> bool {
+        if self.stopped.is_some() {
+            return false;
+        }
+        *self.ran.entry(case.check).or_default() += 1;
+        let before = self.idle.as_ref().map(|(_, case)| case.clone());
+        let idle = self.idle.take().map(|(link, _)| link);
+        let first = self.play(case, idle, self.pace, PATIENCE);
+        if let Ok((played, link)) = first {
+            if judge(case, &played.after, self.rules).is_empty() {
+                if !played.after.is_ended && !self.place.is_http() {
+                    self.idle = Some((link, case.clone()));
+                }
+                return false;
+            }
+        }
+        match self.play(case, None, self.pace, LONG_PATIENCE) {
+            Ok((played, _)) => {
+                let found = judge(case, &played.after, self.rules);
+                let is_wrong = !found.is_empty();
+                for deviation in found {
+                    self.add_case(case, &played, deviation);
+                }
+                if played.after.is_ended {
+                    self.see_whether_it_lives(case);
+                }
+                if let (false, Some(before)) = (is_wrong, before) {
+                    self.late_end(&before);
+                }
+                is_wrong
+            }
+            Err(error) => {
+                self.gone(case, &error);
+                true
+            }
+        }
+    }
+
+    /// A case was wrong only behind another one: did that end the connection a little later?
+    fn late_end(&mut self, case: &Case) {
+        let Ok((mut played, mut link)) = self.play(case, None, self.pace, LONG_PATIENCE) else {
+            return;
+        };
+        played.after.is_ended = loop {
+            match link.next(Instant::now() + LONG_PATIENCE) {
+                Next::Message(_) => {}
+                Next::Ended => break true,
+                Next::Nothing => break false,
+            }
+        };
+        if played.after.is_ended {
+            played.after.is_alive = Some(false);
+            for deviation in judge(case, &played.after, self.rules) {
+                self.add_case(case, &played, deviation);
+            }
+        }
+    }
+
+    /// After a case that ended the connection, a new one must be possible.
+    fn see_whether_it_lives(&mut self, case: &Case) {
+        if let Err(error) = self.place.open() {
+            self.gone(case, &error);
+        }
+    }
+
+    fn gone(&mut self, case: &Case, error: &io::Error) {
+        let what = format!("the server cannot be reached any more: {error}");
+        let steps = [Step::Message(case.message.clone())];
+        self.add(case.check, Level::Must, &what, &steps, &[]);
+        self.stopped = Some(what);
+    }
+
+    fn add_case(&mut self, case: &Case, played: &Played, found: Deviation) {
+        let mut steps = vec![Step::Message(case.message.clone())];
+        // A silence shows only beside an answer.
+        if found.is_missing && has_sentinel(self.place, case) {
+            steps.push(Step::Message(call(SENTINEL_ID).into_bytes()));
+        }
+        self.add(
+            found.check,
+            found.level,
+            &found.what,
+            &steps,
+            &played.received,
+        );
+    }
+
+    /// Keeps a finding. One with the check and level of another is counted with it.
+    pub(crate) fn add(
+        &mut self,
+        check: &'static str,
+        level: Level,
+        what: &str,
+        steps: &[Step],
+        received: &[u8],
+    ) {
+        let known = self
+            .findings
+            .iter_mut()
+            .find(|known| known.check == check && known.level == level);
+        if let Some(known) = known {
+            known.cases += 1;
+            return;
+        }
+        self.findings.push(Finding {
+            check,
+            level,
+            what: what.to_owned(),
+            sent: self.place.sent(steps),
+            received: received.to_vec(),
+            cases: 1,
+            command: self.place.command(steps),
+        });
+    }
+
+    /// Sends a case and a request behind it, and listens.
+    fn play(
+        &mut self,
+        case: &Case,
+        idle: Option<Link>,
+        pace: Duration,
+        patience: Duration,
+    ) -> io::Result<(Played, Link)> {
+        let mut link = match idle {
+            Some(link) => link,
+            None => self.place.open()?,
+        };
+        self.sent += 1;
+        let sentinel = format!("{}-{}\"", SENTINEL_ID.trim_end_matches('"'), self.sent);
+        // A server that closes early may still have answered.
+        let _ = link.send(&case.message);
+        let mut after = After::default();
+        let mut received = Vec::new();
+        if self.place.is_http() {
+            self.one_reply(&mut link, &mut after, &mut received, pace.max(patience));
+            let mut next = self.place.open()?;
+            next.send(call(SENTINEL_ID).as_bytes())?;
+            let reply = next.next(Instant::now() + pace.max(patience));
+            after.is_alive = Some(matches!(reply, Next::Message(_)));
+            return Ok((Played { after, received }, link));
+        }
+        let has_sentinel = has_sentinel(self.place, case);
+        if has_sentinel {
+            let _ = link.send(call(&sentinel).as_bytes());
+            after.is_alive = Some(false);
+        }
+        let begin = Instant::now();
+        let mut deadline = begin
+            + if has_sentinel {
+                pace
+            } else {
+                pace.min(patience)
+            };
+        loop {
+            match link.next(deadline) {
+                Next::Message(message) => {
+                    match read(&message.body) {
+                        Heard::One(answer) if answer.id.as_deref() == Some(&sentinel) => {
+                            after.is_alive = Some(true)
+                        }
+                        // A second answer of an earlier case.
+                        Heard::One(answer) if is_sentinel(answer.id.as_deref()) => continue,
+                        _ => {
+                            received.extend_from_slice(&message.body);
+                            received.push(b'\n');
+                            after.messages.push(message);
+                        }
+                    }
+                    if after.is_alive != Some(false) {
+                        // Only what is missing can still come.
+                        let is_missing = judge(case, &after, self.rules)
+                            .iter()
+                            .any(|found| found.is_missing);
+                        let wait = if is_missing { patience } else { QUIET };
+                        deadline = Instant::now() + wait;
+                    }
+                }
+                Next::Ended => {
+                    after.is_ended = true;
+                    break;
+                }
+                Next::Nothing => break,
+            }
+        }
+        Ok((Played { after, received }, link))
+    }
+
+    fn one_reply(
+        &self,
+        link: &mut Link,
+        after: &mut After,
+        received: &mut Vec<u8>,
+        wait: Duration,
+    ) {
+        match link.next(Instant::now() + wait) {
+            Next::Message(message) => {
+                received.extend_from_slice(&message.body);
+                after.messages.push(message);
+            }
+            Next::Ended => after.is_ended = true,
+            Next::Nothing => {}
+        }
+    }
+
+    /// Asks for a method that does not exist. Its answer says how long answers take, and what this server says
+    /// then. Returns whether anything was answered at all, to this or to what is no JSON.
+    pub(crate) fn first(&mut self) -> io::Result<bool> {
+        let case = cases::first();
+        let begin = Instant::now();
+        let mut link = self.place.open()?;
+        link.send(&case.message)?;
+        let mut heard = None;
+        while let Next::Message(message) = link.next(begin + self.place.dialler.timeout) {
+            if let Heard::One(answer) = read(&message.body) {
+                heard = Some(answer);
+                break;
+            }
+            if self.place.is_http() {
+                break;
+            }
+        }
+        let took = begin.elapsed();
+        self.pace = (took * 5)
+            .max(LONG_PATIENCE)
+            .min(self.place.dialler.timeout.max(PATIENCE));
+        let Some(answer) = heard else {
+            // Is it there at all? What is no JSON is answered by most.
+            let text = self.place.open().and_then(|mut link| {
+                link.send(b"{}")?;
+                Ok(matches!(link.next(Instant::now() + self.place.dialler.timeout), Next::Message(message) if !message.body.is_empty()))
+            });
+            let is_there = text.unwrap_or(false);
+            if is_there {
+                self.case(&case);
+                self.stopped = Some(
+                    "a request for an unknown method is not answered, so most cases show nothing"
+                        .to_owned(),
+                );
+            }
+            return Ok(is_there);
+        };
+        self.case(&case);
+        let is_own = answer
+            .id
+            .as_deref()
+            .is_some_and(|id| crate::answer::same_id(id, "1"));
+        if !is_own {
+            self.stopped = Some(
+                "answers do not have the id of their request, so other cases show nothing"
+                    .to_owned(),
+            );
+        }
+        // An error of the wrong code, or a result, is reported once, and then expected.
+        self.rules.unknown = if answer.is_error { answer.code } else { None };
+        Ok(true)
+    }
+
+    /// Runs the cases that one message makes.
+    pub(crate) fn cases(&mut self, cases: &[Case], wants: impl Fn(&str) -> bool) {
+        let mut has_batches = None;
+        // Where values stand back to back, only an object or an array has an end. And a WebSocket has rules of its own
+        // for what is no UTF-8.
+        let has_end = |case: &&Case| match self.place.framing {
+            Framing::Concatenated => antiphon::Json::parse(&case.message).is_ok_and(|json| {
+                matches!(
+                    json.kind(),
+                    antiphon::JsonKind::Object | antiphon::JsonKind::Array
+                )
+            }),
+            Framing::Messages => self.place.is_http() || case.check != "parse.utf8",
+            _ => true,
+        };
+        let chosen: Vec<&Case> = cases
+            .iter()
+            .filter(|case| wants(case.check))
+            .filter(has_end)
+            .collect();
+        for case in chosen {
+            if case.check.starts_with("batch.") && case.check != "batch.empty" {
+                let first = cases::first_batch();
+                let has =
+                    *has_batches.get_or_insert_with(|| wants(first.check) && !self.case(&first));
+                if !has && wants(first.check) {
+                    continue;
+                }
+            }
+            self.case(case);
+        }
+    }
+}
+
+fn is_sentinel(id: Option<&str>) -> bool {
+    id.is_some_and(|id| id.starts_with(SENTINEL_ID.trim_end_matches('"')))
+}
+
+/// Whether a request can stand behind the case. Where values stand back to back, a scalar has no end.
+fn has_sentinel(place: &Place, case: &Case) -> bool {
+    let is_open_ended = place.framing == Framing::Concatenated && !case.is_valid;
+    !place.is_http() && !is_open_ended
+}
+
+/// Whether a check applies to a place under a preset.
+pub(crate) fn applies(check: &catalogue::Check, place: &Place, preset: Preset) -> bool {
+    use catalogue::On;
+    let here = match check.on {
+        On::All => true,
+        On::Stream => place.is_stream(),
+        On::Http => place.is_http(),
+        On::WebSocket => !place.is_stream() && !place.is_http(),
+        On::Lsp => preset == Preset::Lsp,
+        On::Mcp => preset == Preset::Mcp,
+    };
+    let framing = match check.id {
+        "frame.case" | "frame.no-blank" | "frame.bytes" => place.framing == Framing::ContentLength,
+        "frame.crlf" => place.framing == Framing::Newline,
+        "limit.slow" => !place.is_command(),
+        _ => true,
+    };
+    here && framing && catalogue::is_of(check.id, preset)
+}
