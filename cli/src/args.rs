@@ -88,6 +88,12 @@ pub(crate) struct Conform {
     /// Print the cases as JSON, one a line, and test nothing
     #[arg(long)]
     pub(crate) cases: bool,
+    /// After the checks, send made-up messages for so long, and compare with what antiphon answers
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) fuzz: Option<Duration>,
+    /// The seed of --fuzz: equal seeds make equal messages
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// Where a server is, and how to speak to it.

@@ -53,13 +53,17 @@ pub(crate) fn run(line: &args::Call) -> Result<ExitCode, Fault> {
         let json = |text: &str| {
             OwnedJson::parse(text.to_owned()).map_err(|error| Fault::Usage(error.to_string()))
         };
-        let (params, none) = (json(hello.params)?, json("{}")?);
-        client
+        let (params, none, then) = (json(hello.params)?, json("{}")?, hello.then);
+        let hello = client
             .call::<OwnedJson>(hello.method, &params)
             .timeout(line.there.timeout)
-            .wait()
-            .map_err(fault)?;
-        client.notify(hello.then, &none).wait().map_err(fault)?;
+            .wait();
+        // A server that does not know the dialect may still know the method.
+        match hello {
+            Err(error) if error.remote().is_none() => return Err(fault(error)),
+            _ => {}
+        }
+        client.notify(then, &none).wait().map_err(fault)?;
     }
     let begin = Instant::now();
     let mut code = ExitCode::SUCCESS;

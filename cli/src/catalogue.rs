@@ -37,6 +37,8 @@ pub(crate) enum On {
     WebSocket,
     Lsp,
     Mcp,
+    /// Messages that are made up: `--fuzz`.
+    Fuzz,
 }
 
 const fn check(id: &'static str, on: On, clause: &'static str, right: &'static str) -> Check {
@@ -84,7 +86,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check("parse.syntax", On::All, JR51, "what is no JSON is answered with -32700 and the id null; what is JSON and no request, with -32600"),
     check("parse.empty", On::All, JR51, "an empty message does not end the server"),
     check("parse.utf8", On::All, "RFC 8259 §8.1", "text that is no UTF-8 is answered with an error"),
-    check("parse.trailing", On::All, JSON, "text behind the message is answered with -32700"),
+    check("parse.trailing", On::All, JSON, "text behind the message is answered with an error and the id null"),
     check("parse.depth", On::All, "RFC 8259 §9", "very deep nesting does not end the server"),
     check("parse.surrogate", On::All, "RFC 8259 §8.2", "half a surrogate pair is answered, and the server goes on"),
     check("batch.empty", On::All, JR6, "an empty batch is answered with one object: -32600, id null"),
@@ -132,6 +134,12 @@ pub(crate) const CHECKS: &[Check] = &[
     check("lsp.dollar", On::Lsp, "LSP 3.17, $ Notifications and Requests", "an unknown $/ request is answered with -32601, an unknown $/ notification with nothing"),
     check("mcp.batch-refused", On::Mcp, "MCP 2025-06-18, Key Changes", "a batch is not answered with results"),
     check("mcp.cancelled", On::Mcp, "MCP 2025-06-18, Cancellation", "a cancel for no request is not answered"),
+    check("fuzz.request", On::Fuzz, JR5, "a made-up request is answered as antiphon answers it"),
+    check("fuzz.notification", On::Fuzz, JR41, "a made-up notification is not answered"),
+    check("fuzz.batch", On::Fuzz, JR6, "a made-up batch is answered as antiphon answers it"),
+    check("fuzz.response", On::Fuzz, JR5, "a made-up answer is not answered"),
+    check("fuzz.invalid", On::Fuzz, JR51, "what is no request is answered as antiphon answers it"),
+    check("fuzz.syntax", On::Fuzz, JR51, "what is no JSON is answered with an error and the id null"),
 ];
 
 /// Checks of JSON-RPC 2.0 that a dialect takes back: LSP has no batches, and ids are integers of 32 bits or

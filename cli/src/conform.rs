@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use antiphon::Framing;
 
-use crate::args::{self, Format, Preset};
+use crate::args::{self, Format};
 use crate::cases::{self, Case};
 use crate::catalogue::{self, CHECKS, Check};
 use crate::fault::{FINDINGS, Fault, unreachable};
+use crate::fuzz;
 use crate::link::Place;
+use crate::oracle::own_answer;
 use crate::place;
 use crate::probes;
 use crate::report::{Baseline, Data, Report, Where};
@@ -89,6 +91,14 @@ fn test(
     drop(link);
     run.cases(&cases::all(&line.method), wants);
     probes::run(&mut run, wants);
+    if let Some(time) = line.fuzz {
+        if place.framing == Framing::Concatenated {
+            return Err(Fault::Usage(
+                "--fuzz needs a framing that separates messages".to_owned(),
+            ));
+        }
+        fuzz::run(&mut run, line.there.preset, time, line.seed);
+    }
     let mut outcome = run.outcome();
     // The first request is always sent; what it shows counts only where it was asked for.
     outcome.findings.retain(|finding| wants(finding.check));
@@ -158,25 +168,4 @@ fn print_cases(line: &args::Conform, is_chosen: impl Fn(&str) -> bool) -> ExitCo
         put(&(serde_json::to_string(&line).unwrap_or_default() + "\n"));
     }
     ExitCode::SUCCESS
-}
-
-/// What antiphon answers a message with, as a server without methods.
-pub(crate) fn own_answer(message: &[u8], preset: Preset) -> Option<Vec<u8>> {
-    let config = match preset {
-        Preset::Strict => antiphon::Config::strict(),
-        Preset::Lsp => antiphon::Config::lsp(),
-        Preset::Mcp => antiphon::Config::mcp(antiphon::McpRevision::V2025_06_18),
-    };
-    let mut connection: antiphon::Connection =
-        antiphon::Connection::new(config.framing(Framing::Messages));
-    let mut input = antiphon::Input::message(message);
-    while let Some(event) = connection.poll_event(&mut input) {
-        if let antiphon::Event::Request(request) = event {
-            let _ =
-                connection.respond_err(request.token, &antiphon::ErrorObject::method_not_found());
-        }
-    }
-    let mut out = Vec::new();
-    while connection.take_transmit(&mut out) {}
-    (!out.is_empty()).then_some(out)
 }

@@ -229,7 +229,7 @@ impl Place {
     }
 
     fn curl(&self, web: &Web, message: &[u8]) -> String {
-        let mut words = "curl -si".to_owned();
+        let mut words = "curl -si -m 5".to_owned();
         let mut headers = self.shown_headers();
         if !headers
             .iter()

@@ -16,7 +16,7 @@ use crate::link::{Link, Next, Place, Step};
 /// The id of the request behind each case, as a finding shows it. Those that are sent have a number at the end.
 const SENTINEL_ID: &str = "\"antiphon-still-there\"";
 /// How long a second answer is waited for.
-const QUIET: Duration = Duration::from_millis(40);
+const QUIET: Duration = Duration::from_millis(15);
 /// The least time for a missing answer, once before a finding and once when it is confirmed.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LONG_PATIENCE: Duration = Duration::from_secs(1);
@@ -89,8 +89,19 @@ impl<'a> Run<'a> {
 
     /// Runs a case; what is wrong must be wrong twice. Returns whether anything was.
     pub(crate) fn case(&mut self, case: &Case) -> bool {
-        if self.stopped.is_some() {
+        let Some((played, found)) = self.probe(case) else {
             return false;
+        };
+        for deviation in found {
+            self.add_case(case, &played, deviation);
+        }
+        true
+    }
+
+    /// What is wrong with the answers to a case, if it is so twice.
+    pub(crate) fn probe(&mut self, case: &Case) -> Option<(Played, Vec<Deviation>)> {
+        if self.stopped.is_some() {
+            return None;
         }
         *self.ran.entry(case.check).or_default() += 1;
         let before = self.idle.as_ref().map(|(_, case)| case.clone());
@@ -101,29 +112,27 @@ impl<'a> Run<'a> {
                 if !played.after.is_ended && !self.place.is_http() {
                     self.idle = Some((link, case.clone()));
                 }
-                return false;
+                return None;
             }
         }
-        match self.play(case, None, self.pace, LONG_PATIENCE) {
-            Ok((played, _)) => {
-                let found = judge(case, &played.after, self.rules);
-                let is_wrong = !found.is_empty();
-                for deviation in found {
-                    self.add_case(case, &played, deviation);
-                }
-                if played.after.is_ended {
-                    self.see_whether_it_lives(case);
-                }
-                if let (false, Some(before)) = (is_wrong, before) {
-                    self.late_end(&before);
-                }
-                is_wrong
-            }
+        let (played, _) = match self.play(case, None, self.pace, LONG_PATIENCE) {
+            Ok(played) => played,
             Err(error) => {
                 self.gone(case, &error);
-                true
+                return None;
             }
+        };
+        if played.after.is_ended {
+            self.see_whether_it_lives(case);
         }
+        let found = judge(case, &played.after, self.rules);
+        if !found.is_empty() {
+            return Some((played, found));
+        }
+        if let Some(before) = before {
+            self.late_end(&before);
+        }
+        None
     }
 
     /// A case was wrong only behind another one: did that end the connection a little later?
@@ -160,7 +169,7 @@ impl<'a> Run<'a> {
         self.stopped = Some(what);
     }
 
-    fn add_case(&mut self, case: &Case, played: &Played, found: Deviation) {
+    pub(crate) fn add_case(&mut self, case: &Case, played: &Played, found: Deviation) {
         let mut steps = vec![Step::Message(case.message.clone())];
         // A silence shows only beside an answer.
         if found.is_missing && has_sentinel(self.place, case) {
@@ -175,7 +184,7 @@ impl<'a> Run<'a> {
         );
     }
 
-    /// Keeps a finding. One with the check and level of another is counted with it.
+    /// Keeps a finding. One with the check, the level and the cause of another is counted with it.
     pub(crate) fn add(
         &mut self,
         check: &'static str,
@@ -184,10 +193,9 @@ impl<'a> Run<'a> {
         steps: &[Step],
         received: &[u8],
     ) {
-        let known = self
-            .findings
-            .iter_mut()
-            .find(|known| known.check == check && known.level == level);
+        let known = self.findings.iter_mut().find(|known| {
+            known.check == check && known.level == level && cause(&known.what) == cause(what)
+        });
         if let Some(known) = known {
             known.cases += 1;
             return;
@@ -300,17 +308,27 @@ impl<'a> Run<'a> {
         let mut link = self.place.open()?;
         link.send(&case.message)?;
         let mut heard = None;
-        while let Next::Message(message) = link.next(begin + self.place.dialler.timeout) {
-            if let Heard::One(answer) = read(&message.body) {
-                heard = Some(answer);
-                break;
-            }
-            if self.place.is_http() {
-                break;
+        let mut is_ended = false;
+        loop {
+            match link.next(begin + self.place.dialler.timeout) {
+                Next::Message(message) => {
+                    if let Heard::One(answer) = read(&message.body) {
+                        heard = Some(answer);
+                        break;
+                    }
+                    if self.place.is_http() {
+                        break;
+                    }
+                }
+                Next::Ended => {
+                    is_ended = true;
+                    break;
+                }
+                Next::Nothing => break,
             }
         }
         let took = begin.elapsed();
-        self.pace = (took * 5)
+        self.pace = (took * 3)
             .max(LONG_PATIENCE)
             .min(self.place.dialler.timeout.max(PATIENCE));
         let Some(answer) = heard else {
@@ -320,6 +338,18 @@ impl<'a> Run<'a> {
                 Ok(matches!(link.next(Instant::now() + self.place.dialler.timeout), Next::Message(message) if !message.body.is_empty()))
             });
             let is_there = text.unwrap_or(false);
+            if !is_there && is_ended {
+                let said = String::from_utf8_lossy(&link.stderr()).trim().to_owned();
+                let said = if said.is_empty() {
+                    said
+                } else {
+                    format!("; it says: {said}")
+                };
+                return Err(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    format!("it ended without an answer{said}"),
+                ));
+            }
             if is_there {
                 self.case(&case);
                 self.stopped = Some(
@@ -349,7 +379,7 @@ impl<'a> Run<'a> {
     pub(crate) fn cases(&mut self, cases: &[Case], wants: impl Fn(&str) -> bool) {
         let mut has_batches = None;
         // Where values stand back to back, only an object or an array has an end. And a WebSocket has rules of its own
-        // for what is no UTF-8.
+        // for what is no UTF-8. That a length counts bytes is seen by a check of its own.
         let has_end = |case: &&Case| match self.place.framing {
             Framing::Concatenated => antiphon::Json::parse(&case.message).is_ok_and(|json| {
                 matches!(
@@ -358,6 +388,7 @@ impl<'a> Run<'a> {
                 )
             }),
             Framing::Messages => self.place.is_http() || case.check != "parse.utf8",
+            Framing::ContentLength => case.message.is_ascii() || case.check == "parse.utf8",
             _ => true,
         };
         let chosen: Vec<&Case> = cases
@@ -379,6 +410,18 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What is left of a text without what differs from case to case: findings with equal rests share a cause.
+pub(crate) fn cause(what: &str) -> String {
+    let unquoted: String = what.split('"').step_by(2).collect();
+    // A code tells causes apart, an id does not.
+    let words = unquoted.split(' ').filter(|word| {
+        word.starts_with("-32")
+            || word.chars().any(char::is_alphabetic)
+                && !word.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn is_sentinel(id: Option<&str>) -> bool {
     id.is_some_and(|id| id.starts_with(SENTINEL_ID.trim_end_matches('"')))
 }
@@ -387,6 +430,11 @@ fn is_sentinel(id: Option<&str>) -> bool {
 fn has_sentinel(place: &Place, case: &Case) -> bool {
     let is_open_ended = place.framing == Framing::Concatenated && !case.is_valid;
     !place.is_http() && !is_open_ended
+}
+
+/// Whether the end of text that is no JSON cannot be told.
+fn is_open_ended(place: &Place) -> bool {
+    place.framing == Framing::Concatenated
 }
 
 /// Whether a check applies to a place under a preset.
@@ -399,6 +447,7 @@ pub(crate) fn applies(check: &catalogue::Check, place: &Place, preset: Preset) -
         On::WebSocket => !place.is_stream() && !place.is_http(),
         On::Lsp => preset == Preset::Lsp,
         On::Mcp => preset == Preset::Mcp,
+        On::Fuzz => !is_open_ended(place),
     };
     let framing = match check.id {
         "frame.case" | "frame.no-blank" | "frame.bytes" => place.framing == Framing::ContentLength,

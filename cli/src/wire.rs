@@ -171,7 +171,7 @@ impl Drop for Process {
     /// Ends the command: by the end of its input, and if it goes on, by force.
     fn drop(&mut self) {
         self.into = None;
-        let deadline = Instant::now() + Duration::from_millis(300);
+        let deadline = Instant::now() + Duration::from_millis(100);
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
