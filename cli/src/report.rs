@@ -134,9 +134,9 @@ impl Report {
         }
     }
 
-    /// Whether there is a finding that the baseline does not know.
+    /// Whether there is a finding that the baseline does not know, or none although the run ended early.
     pub(crate) fn has_news(&self) -> bool {
-        self.known < self.findings.len()
+        self.known < self.findings.len() || self.stopped.is_some() && self.findings.is_empty()
     }
 
     pub(crate) fn json(&self) -> String {

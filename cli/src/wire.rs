@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use crate::target::Target;
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
+/// The most that is read over one connection: what goes on after that is cut off.
+const RECEIVED_MAX: usize = 64 * 1024 * 1024;
 /// The most that is kept of what a command writes to its standard error.
 const STDERR_MAX: usize = 8 * 1024;
 
@@ -139,7 +141,8 @@ impl Process {
                 }
             }
         });
-        let (sender, from) = channel();
+        // A command that writes without end has to wait.
+        let (sender, from) = sync_channel(16);
         thread::spawn(move || {
             let mut piece = vec![0; PIECE];
             while let Ok(n @ 1..) = stdout.read(&mut piece) {
@@ -215,7 +218,8 @@ impl Wire {
 
     /// Reads once, and adds what comes to the buffer.
     pub(crate) fn read(&mut self, deadline: Instant) -> Got {
-        if self.is_ended {
+        if self.is_ended || self.received.len() > RECEIVED_MAX {
+            self.is_ended = true;
             return Got::End;
         }
         let left = deadline.saturating_duration_since(Instant::now());

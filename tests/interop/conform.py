@@ -4,10 +4,12 @@ import concurrent.futures
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 
 from suite import CLI, HERE, MODULES, PEER, PYTHON, case, node_env, rust
-from wire import Process, run_once
+from wire import Process, run_once, temporary_folder
 
 SERVER = HERE / "peers" / "faulty_server.py"
 # Several wait at once; more would take time from each other, and silence is judged by time.
@@ -178,12 +180,12 @@ FUZZED = ["exponent-id-unanswered", "empty-name-ends", "wide-text-unanswered", "
 
 @case("conform: --fuzz finds faults that no fixed case aims at, and none in antiphon-peer")
 def fuzzed():
-    seeds, time = ([1, 2, 3], "60s") if WHOLE else ([1], "8s")
+    seeds, span = ([1, 2, 3], "60s") if WHOLE else ([1], "8s")
 
     def one(entry):
         fault, seed = entry
         command = ["python3", SERVER, "stdio", fault] if fault else [PEER, "--preset", "strict", "server", "stdio:ndjson"]
-        options = ["--framing", "newline", "--fuzz", time, "--seed", str(seed)]
+        options = ["--framing", "newline", "--fuzz", span, "--seed", str(seed)]
         return entry, found(conform(*options, *([] if WHOLE else ["--only", "fuzz."]), "--", *command))
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
@@ -266,6 +268,66 @@ def language_servers(form):
     musts = {finding["check"] for finding in report["findings"] if finding["level"] == "must"}
     assert musts <= KNOWN and not report["stopped"], report
     return f"{sum(report['ran'].values())} cases"
+
+
+@case("conform: the commands of the README run as they stand in an empty directory")
+def readme():
+    text = (HERE.parent.parent / "cli" / "README.md").read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```sh\n(.*?)```", text, re.S) if "cargo install" not in block]
+    assert blocks
+    with temporary_folder() as folder:
+        env = {**os.environ, "PATH": f"{CLI.parent.resolve()}:{os.environ['PATH']}"}
+        for block in blocks:
+            done = subprocess.run(["sh", "-e", "-c", block], cwd=folder, env=env, capture_output=True, timeout=LIMIT, check=False)
+            assert done.returncode == 0, done.stderr.decode()
+            lines = done.stdout.decode().splitlines()
+            assert lines[0] == "5" and "it has findings" in lines, lines
+
+
+@case("conform: reports and cases have their schemas", ("pypi:jsonschema",))
+def schemas():
+    folder = HERE.parent.parent / "cli" / "schema"
+    _, report, _ = run_once([CLI, "conform", "--format", "json", "--", "python3", SERVER, "stdio", "utf8-unanswered"], timeout=LIMIT)
+    _, cases, _ = run_once([CLI, "conform", "--cases"])
+    script = """
+import json, sys
+import jsonschema
+schema, text = json.load(open(sys.argv[1])), sys.stdin.read()
+values = [json.loads(text)] if text.startswith("{\\n") else [json.loads(line) for line in text.splitlines()]
+for value in values:
+    jsonschema.Draft202012Validator(schema).validate(value)
+print(len(values))
+"""
+    counts = []
+    for name, text in (("report.json", report), ("case.json", cases)):
+        code, out, err = run_once([PYTHON, "-c", script, folder / name], stdin=text)
+        assert code == 0, err.decode()
+        counts.append(int(out))
+    assert counts[0] == 1 and counts[1] > 90, counts
+
+
+@case("conform: a stock reader of JUnit reads the report", ("pypi:junitparser",))
+def junit():
+    _, report, _ = run_once([CLI, "conform", "--format", "junit", "--", "python3", SERVER, "stdio", "utf8-unanswered"], timeout=LIMIT)
+    script = """
+import sys
+import junitparser
+read = junitparser.JUnitXml.fromstring(sys.stdin.buffer.read())
+failed = [case.name for suite in read for case in suite if case.result]
+print(read.tests, read.failures, *failed)
+"""
+    code, out, err = run_once([PYTHON, "-c", script], stdin=report)
+    assert code == 0, err.decode()
+    tests, failures, *failed = out.decode().split()
+    assert int(tests) > 40 and (failures, failed) == ("1", ["parse.utf8"]), out
+
+
+@case("conform: an interrupt ends with 130")
+def interrupted():
+    process = Process([CLI, "conform", "--timeout", "20s", "--", "sleep", "30"])
+    time.sleep(0.5)
+    process.process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
 
 
 @case("conform: exit codes, baseline, JUnit, and nothing of a peer on the terminal")
