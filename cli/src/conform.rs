@@ -72,23 +72,8 @@ fn test(
     wants: &dyn Fn(&str) -> bool,
 ) -> Result<Outcome, Fault> {
     let mut run = Run::new(place, line.there.preset);
-    let name = place.name();
-    let error = |error: std::io::Error| unreachable(&name, &error);
-    // That the server can be reached at all is seen before anything is judged.
-    let link = place.open().map_err(error)?;
-    if !run.first().map_err(error)? {
-        let said = String::from_utf8_lossy(&link.stderr()).trim().to_owned();
-        let said = if said.is_empty() {
-            said
-        } else {
-            format!("; it says: {said}")
-        };
-        let wait = place.dialler.timeout.as_secs_f64();
-        return Err(Fault::TimedOut(format!(
-            "{name}: the first request was not answered within {wait} s{said}"
-        )));
-    }
-    drop(link);
+    run.first()
+        .map_err(|error| unreachable(&place.name(), &error))?;
     run.cases(&cases::all(&line.method), wants);
     probes::run(&mut run, wants);
     if let Some(time) = line.fuzz {

@@ -303,26 +303,24 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks for a method that does not exist. Its answer says how long answers take, and what this server says
-    /// then. Returns whether anything was answered at all, to this or to what is no JSON.
-    pub(crate) fn first(&mut self) -> io::Result<bool> {
+    /// Asks for a method that does not exist. Its answer says how long answers take, and what this server says then.
+    ///
+    /// # Errors
+    /// The server cannot be reached, ends, or answers nothing at all.
+    pub(crate) fn first(&mut self) -> io::Result<()> {
         let case = cases::first();
+        let wait = self.place.dialler.timeout;
         let begin = Instant::now();
         let mut link = self.place.open()?;
         link.send(&case.message)?;
-        let mut heard = None;
-        let mut is_ended = false;
-        loop {
-            match link.next(begin + self.place.dialler.timeout) {
-                Next::Message(message) => {
-                    if let Heard::One(answer) = read(&message.body) {
-                        heard = Some(answer);
-                        break;
-                    }
-                    if self.place.is_http() {
-                        break;
-                    }
-                }
+        let (mut heard, mut is_ended) = (None, false);
+        while heard.is_none() {
+            match link.next(begin + wait) {
+                Next::Message(message) => match read(&message.body) {
+                    Heard::One(answer) => heard = Some(answer),
+                    _ if self.place.is_http() => break,
+                    _ => {}
+                },
                 Next::Ended => {
                     is_ended = true;
                     break;
@@ -330,44 +328,35 @@ impl<'a> Run<'a> {
                 Next::Nothing => break,
             }
         }
-        let took = begin.elapsed();
-        self.pace = (took * 3)
+        self.pace = (begin.elapsed() * 3)
             .max(LONG_PATIENCE)
-            .min(self.place.dialler.timeout.max(PATIENCE));
+            .min(wait.max(PATIENCE));
         let Some(answer) = heard else {
-            // Is it there at all? What is no JSON is answered by most.
-            let text = self.place.open().and_then(|mut link| {
+            // Is it there at all? What is no request is answered by most.
+            let other = self.place.open().and_then(|mut link| {
                 link.send(b"{}")?;
-                Ok(matches!(link.next(Instant::now() + self.place.dialler.timeout), Next::Message(message) if !message.body.is_empty()))
+                Ok(link.next(Instant::now() + wait))
             });
-            let is_there = text.unwrap_or(false);
-            if !is_there && is_ended {
-                let said = String::from_utf8_lossy(&link.stderr()).trim().to_owned();
-                let said = if said.is_empty() {
-                    said
-                } else {
-                    format!("; it says: {said}")
-                };
-                return Err(io::Error::new(
-                    io::ErrorKind::ConnectionAborted,
-                    format!("it ended without an answer{said}"),
-                ));
+            let is_there = matches!(other, Ok(Next::Message(message)) if !message.body.is_empty());
+            if !is_there {
+                return Err(silence(&link, is_ended, wait));
             }
-            if is_there {
-                self.case(&case);
-                self.stopped = Some(
-                    "a request for an unknown method is not answered, so most cases show nothing"
-                        .to_owned(),
-                );
-            }
-            return Ok(is_there);
+            self.case(&case);
+            self.stopped = Some(
+                "a request for an unknown method is not answered, so other cases show nothing"
+                    .to_owned(),
+            );
+            return Ok(());
         };
+        if !self.place.is_http() {
+            self.idle = Some((link, case.clone()));
+        }
         self.case(&case);
-        let is_own = answer
+        if !answer
             .id
             .as_deref()
-            .is_some_and(|id| crate::answer::same_id(id, "1"));
-        if !is_own {
+            .is_some_and(|id| crate::answer::same_id(id, "1"))
+        {
             self.stopped = Some(
                 "answers do not have the id of their request, so other cases show nothing"
                     .to_owned(),
@@ -375,7 +364,7 @@ impl<'a> Run<'a> {
         }
         // An error of the wrong code, or a result, is reported once, and then expected.
         self.rules.unknown = if answer.is_error { answer.code } else { None };
-        Ok(true)
+        Ok(())
     }
 
     /// Runs the cases that one message makes.
@@ -411,6 +400,31 @@ impl<'a> Run<'a> {
             self.case(case);
         }
     }
+}
+
+/// The error for a server that answers nothing.
+fn silence(link: &Link, is_ended: bool, wait: Duration) -> io::Error {
+    let (kind, what) = match is_ended {
+        true => (
+            io::ErrorKind::ConnectionAborted,
+            "it ended without an answer".to_owned(),
+        ),
+        false => (
+            io::ErrorKind::TimedOut,
+            format!(
+                "the first request was not answered within {} s",
+                wait.as_secs_f64()
+            ),
+        ),
+    };
+    let said = link.stderr();
+    let said = String::from_utf8_lossy(said.trim_ascii());
+    let said = if said.is_empty() {
+        String::new()
+    } else {
+        format!("; it says: {said}")
+    };
+    io::Error::new(kind, what + &said)
 }
 
 /// What is left of a text without what differs from case to case: findings with equal rests share a cause.
