@@ -18,6 +18,8 @@ CORE_OPTIONAL = {"arbitrary", "schemars"}
 # A program that wants one of these adds it: a rustls configuration contains its cryptography. `ring` is for tests.
 FORBIDDEN = {"openssl", "openssl-sys", "native-tls", "aws-lc-sys"}
 ONLY_FOR_TESTS = {"ring", "rcgen", "proptest", "criterion", "tokio-test"}
+# A crate that is a program has made the choice.
+PROGRAMS = {"antiphon-cli": {"ring"}}
 
 
 def linked(package, manifest):
@@ -36,7 +38,7 @@ def faults(packages, manifest):
         if package["source"] is not None:
             continue
         if package["publish"] is None:
-            for other in sorted(ONLY_FOR_TESTS & linked(name, manifest)):
+            for other in sorted((ONLY_FOR_TESTS - PROGRAMS.get(name, set())) & linked(name, manifest)):
                 yield f"{name}: links {other}, which is for tests"
         if name == "antiphon":
             for dependency in package["dependencies"]:

@@ -15,6 +15,7 @@ PEERS = ROOT / ".ci" / "cache" / "peers"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PROFILE = os.environ.get("ANTIPHON_PROFILE", "debug")
 PEER = TARGET / PROFILE / "antiphon-peer"
+CLI = TARGET / PROFILE / "antiphon"
 LSP = TARGET / PROFILE / "lsp"
 MCP = TARGET / PROFILE / "mcp"
 PYTHON = PEERS / "python" / "bin" / "python"

@@ -56,6 +56,13 @@ mod adapters {
     mod websocket {}
 }
 
+/// The README of the command.
+#[cfg(doctest)]
+mod cli {
+    #[doc = include_str!("../../../cli/README.md")]
+    mod readme {}
+}
+
 /// The guide, in the order of its summary.
 #[cfg(doctest)]
 mod guide {
@@ -99,6 +106,8 @@ mod guide {
     mod adapter {}
     #[doc = include_str!("../../../docs/guide/src/limits.md")]
     mod limits {}
+    #[doc = include_str!("../../../docs/guide/src/conformance.md")]
+    mod conformance {}
     #[doc = include_str!("../../../docs/guide/src/coming-from.md")]
     mod coming_from {}
 }
