@@ -40,6 +40,8 @@ mod adapters {
     mod lsp {}
     #[doc = include_str!("../../../adapters/metrics/README.md")]
     mod metrics {}
+    #[doc = include_str!("../../../adapters/nats/README.md")]
+    mod nats {}
     #[doc = include_str!("../../../adapters/net/README.md")]
     mod net {}
     #[doc = include_str!("../../../adapters/otel/README.md")]
