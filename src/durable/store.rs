@@ -12,7 +12,7 @@
 //!    also of one that was deleted. Commands with a lower fence fail as [`Fenced`](StoreError::Fenced).
 //! 5. A message can be read as soon as its append is complete, and not before all earlier ones can be.
 
-use alloc::sync::Arc;
+use crate::shared::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
