@@ -261,6 +261,11 @@ ROWS = [
             Part("with all that a configuration can say", sources.FLASH, ["antiphon"], form="{:.0f}"),
             Part("one with serde_json", sources.FLASH, ["serde_json"], form="{:.0f}"),
             Part("heap and stack of the echo peer", sources.MEMORY, ["antiphon-embedded-least"], form="{:.0f}")])]),
+    Row(20, "the same with three methods", None, None, [
+        Part("params from the text", sources.FLASH, ["untyped"], form="{:.0f}"),
+        Part("as types", sources.FLASH, ["typed"], form="{:.0f}"),
+        Part("through the router", sources.FLASH, ["routed"], form="{:.0f}"),
+        Part("with serde_json", sources.FLASH, ["serde_methods"], form="{:.0f}")]),
     Row(21, "a byte that comes alone, in a frame of 387 bytes against one of 62, instructions (linear)", 1.25, 1.25, [
         linear(framing) for framing in ("Newline", "ContentLength", "Concatenated")]),
     Row(21, "a frame byte by byte against the whole", None, 3, [

@@ -48,7 +48,7 @@ def build(features=()):
     """Builds every target, with overflow checks and assertions; the folder of the programs."""
     nightly = {**os.environ, "RUSTUP_TOOLCHAIN": "nightly"}
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "-".join(["fuzz", *features])
-    # Nothing here is unsafe, so the memory sanitizers would only cost time.
+    # But for the C interface nothing here is unsafe, so the memory sanitizers would only cost time.
     command = ["cargo", "fuzz", "build", "--sanitizer", "none", "--release", "--debug-assertions"]
     command += ["--target-dir", str(folder)] + [f"--features={feature}" for feature in features]
     subprocess.run(command, env=nightly, cwd=HERE.parent, check=True)

@@ -6,7 +6,6 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 
 use crate::codes::{self, ErrorKind};
 use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson, whole_number};
+use crate::shared::Arc;
 
 /// An error object, borrowed from a message or made for an answer.
 ///

@@ -6,7 +6,10 @@
 //! connection may lie where an ended one has been, and would take its tokens. Nothing of the counter
 //! is sent, and no behaviour depends on it but that refusal.
 
+#[cfg(target_has_atomic = "ptr")]
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+#[cfg(not(target_has_atomic = "ptr"))]
+use portable_atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::target::rare;
 
@@ -43,29 +46,14 @@ impl Number {
     fn draw(&self) -> u32 {
         let drawn = next();
         // Another thread may have drawn a number for this connection meanwhile.
-        #[cfg(target_has_atomic = "32")]
-        if let Err(first) = self.0.compare_exchange(0, drawn, Relaxed, Relaxed) {
-            return first;
-        }
-        #[cfg(not(target_has_atomic = "32"))]
-        self.0.store(drawn, Relaxed);
-        drawn
+        let swapped = self.0.compare_exchange(0, drawn, Relaxed, Relaxed);
+        swapped.map_or_else(|first| first, |_| drawn)
     }
 }
 
 /// Returns the next number. After 2^31 of them they begin anew.
 fn next() -> u32 {
-    #[cfg(target_has_atomic = "32")]
-    let number = DRAWN.fetch_add(1, Relaxed);
-    // Such a target has one core. A connection that is begun in an interrupt handler needs a number of
-    // its own.
-    #[cfg(not(target_has_atomic = "32"))]
-    let number = {
-        let number = DRAWN.load(Relaxed);
-        DRAWN.store(number.wrapping_add(1), Relaxed);
-        number
-    };
-    number | FIRST
+    DRAWN.fetch_add(1, Relaxed) | FIRST
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ import sys
 
 CORE = {"serde", "serde_json", "smallvec"}
 CORE_OPTIONAL = {"arbitrary", "schemars"}
+# Only where the target has no compare-and-swap.
+CORE_WITHOUT_SWAP = {"portable-atomic", "portable-atomic-util"}
 
 # A program that wants one of these adds it: a rustls configuration contains its cryptography. `ring` is for tests.
 FORBIDDEN = {"openssl", "openssl-sys", "native-tls", "aws-lc-sys"}
@@ -43,6 +45,8 @@ def faults(packages, manifest):
         if name == "antiphon":
             for dependency in package["dependencies"]:
                 allowed = CORE | (CORE_OPTIONAL if dependency["optional"] else set())
+                if dependency["target"] == 'cfg(not(target_has_atomic = "ptr"))':
+                    allowed |= CORE_WITHOUT_SWAP
                 if dependency["kind"] is None and dependency["name"] not in allowed:
                     yield f"antiphon: must not need {dependency['name']}"
 

@@ -5,6 +5,7 @@
 //! `README.md`.
 
 mod bytes;
+pub mod c_functions;
 pub mod client;
 mod config;
 pub mod conversations;
@@ -45,7 +46,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     target("json", json::run, 651),
     target("frames", frames::run, 248),
     target("client", client::run, 1179),
@@ -58,6 +59,7 @@ pub const TARGETS: [Target; 12] = [
     target("values", values::run, 883),
     target("sessions", sessions::run, 570),
     target("sse_reader", sse_reader::run, 54),
+    target("c_functions", c_functions::run, 1),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

@@ -119,4 +119,4 @@ macro_rules! targets {
     };
 }
 
-targets! { json frames client server encode operations peers drivers conversations values sessions sse_reader }
+targets! { json frames client server encode operations peers drivers conversations values sessions sse_reader c_functions }

@@ -1,10 +1,10 @@
 //! The current time by both clocks, and what is to be done later.
 
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::wall::Wall;
+use crate::shared::Arc;
 use crate::time::Instant;
 
 /// How far the clock on the wall may run ahead of the other one between two readings.

@@ -9,11 +9,11 @@
 //! All have the same time, so the oldest is the first whose time is over.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::settings::DurableSettings;
 use super::store::{Command, CommandId, StoreError};
+use crate::shared::Arc;
 use crate::time::Instant;
 
 /// An entry of a request: the number of the request, and the entry's index.

@@ -3,7 +3,6 @@
 //! A completion finds its command once. What it is about may have changed since: a read counts only if its
 //! subscription still waits for it, and a fence tells an earlier consumer from the present one.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
@@ -17,6 +16,7 @@ use super::machine::DurableTopics;
 use super::store::{Command, CommandId, Completion, Cursor, Log, MAX_SEQUENCE, Record, StoreError};
 use super::subscription::{Life, Subscription};
 use super::window::Window;
+use crate::shared::Arc;
 use crate::time::Instant;
 
 impl<R> DurableTopics<R> {

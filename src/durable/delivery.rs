@@ -2,12 +2,12 @@
 
 use alloc::borrow::Cow;
 use alloc::string::ToString;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::request::written;
 use super::store::Record;
 use crate::json::{Json, OwnedJson, to_u64, write_str, write_u64};
+use crate::shared::Arc;
 
 /// A message for one subscription, as the params of the notification [`METHOD`](Self::METHOD).
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,7 @@
 //! What the program is told besides answers.
 
-use alloc::sync::Arc;
-
 use super::store::{CommandId, StoreError};
+use crate::shared::Arc;
 
 /// What has come of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@
 //! when they are read: a few at a time, when there are too many or too much, or when the oldest is too old.
 
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::clock::Clock;
 use super::settings::Retention;
 use super::store::{Log, Record};
+use crate::shared::Arc;
 use crate::time::Instant;
 
 /// How many of the oldest messages are read and removed at once.

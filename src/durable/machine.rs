@@ -3,7 +3,6 @@
 //! What the completions of the store change is in `completions`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -20,6 +19,7 @@ use super::subscription::{Life, MAX_RECORDS, Subscription};
 use super::topic::{DurableTopic, MessageData};
 use super::wall::Wall;
 use super::window::MAX_WINDOW;
+use crate::shared::Arc;
 use crate::time::Instant;
 
 /// The durable topics of a hub: subscriptions that survive their connections, with acknowledgements, redelivery and

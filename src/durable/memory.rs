@@ -1,7 +1,7 @@
 //! A store in memory, for tests and for programs that lose nothing by losing it.
 
+use crate::shared::Arc;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 
 use super::machine::DurableTopics;
 use super::settings::Start;

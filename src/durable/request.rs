@@ -8,7 +8,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::topic::DurableTopic;
@@ -16,6 +15,7 @@ use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::{Decimal, Json, JsonKind, OwnedJson, to_u64, write_str, write_u64};
 use crate::pubsub::InvalidTopic;
 use crate::service::Arguments;
+use crate::shared::Arc;
 
 /// The most bytes of the name of a subscription.
 const MAX_NAME_BYTES: usize = 256;

@@ -1,7 +1,7 @@
 //! What is asked of a store, and what it answers, as plain data.
 
+use crate::shared::Arc;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -10,13 +10,13 @@
 //! Only in `Open` are messages read and sent. What is forgotten here is still in the store.
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::commands::Waiter;
 use super::settings::DurableSettings;
 use super::store::{CommandId, Record};
 use super::window::Window;
+use crate::shared::Arc;
 use crate::time::Instant;
 
 /// The most messages that are read at once.

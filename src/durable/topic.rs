@@ -1,12 +1,12 @@
 //! The names of topics and subscriptions, and the values that are published.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::encode::{Encoded, Payload};
 use crate::json::{EncodeError, Json, OwnedJson};
 use crate::pubsub::{InvalidTopic, TopicSettings};
+use crate::shared::Arc;
 
 /// A topic whose messages are stored. The rules are those of [`Pattern`](crate::pubsub::Pattern), without
 /// wildcards.

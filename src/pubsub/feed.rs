@@ -14,8 +14,8 @@
 //! It has pointers: a value that waits for ten thousand connections is in memory once. What is already in
 //! a connection's output is not here, and can no longer be dropped.
 
+use crate::shared::Arc;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 

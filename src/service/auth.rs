@@ -1,8 +1,8 @@
 //! Credentials of a client: a token, which a function returns for each call.
 
+use crate::shared::{Arc, erased};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::future::Future;
@@ -99,7 +99,7 @@ impl BearerAuth {
     /// Use it for a token that is kept in memory.
     pub fn new(source: impl Fn() -> Token + Send + Sync + 'static) -> Self {
         Self {
-            source: Source::AtOnce(Arc::new(source)),
+            source: Source::AtOnce(erased(Box::new(source))),
         }
     }
 
@@ -121,7 +121,7 @@ impl BearerAuth {
         F: Future<Output = Token> + Send + 'static,
     {
         Self {
-            source: Source::Awaited(Arc::new(move || Box::pin(source()))),
+            source: Source::Awaited(erased(Box::new(move || Box::pin(source())))),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Interceptors, which see every call before it is handled and its answer afterwards.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -12,6 +13,7 @@ use super::errors::{Failure, NoAnswer};
 use super::methods::ResultText;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::OwnedJson;
+use crate::shared::{Arc, erased};
 
 /// The answer to a call: before a server sends it, or before the caller gets it.
 #[derive(Debug)]
@@ -230,7 +232,7 @@ impl<R: ?Sized> Clone for Chain<R> {
 impl<R: ?Sized> Default for Chain<R> {
     fn default() -> Self {
         Self {
-            all: Arc::new([]),
+            all: Arc::from(Vec::new()),
             group: None,
         }
     }
@@ -240,7 +242,7 @@ impl<R: ?Sized + 'static> Chain<R> {
     /// Adds an interceptor after the others.
     pub fn push(&mut self, interceptor: impl Interceptor<R>) {
         let mut all = self.all.to_vec();
-        all.push(Arc::new(interceptor));
+        all.push(erased(Box::new(interceptor)));
         self.all = all.into();
     }
 

@@ -1,6 +1,6 @@
 //! A call on its way into a handler, and what comes out.
 
-use alloc::sync::Arc;
+use crate::shared::Arc;
 use core::fmt;
 
 use super::args::GivenParams;

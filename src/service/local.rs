@@ -2,7 +2,6 @@
 //! limits the rate of calls.
 
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{RefCell, RefMut};
 use core::fmt;
@@ -19,6 +18,7 @@ use crate::config::Config;
 use crate::event::Origin;
 use crate::id::OwnedId;
 use crate::json::{Json, Kept, OwnedJson};
+use crate::shared::Arc;
 use crate::time::Instant;
 
 /// The shell of a router without an adapter: it serves a connection at once, and never waits.

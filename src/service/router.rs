@@ -13,7 +13,6 @@ mod run;
 mod subscriptions;
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -35,6 +34,7 @@ use crate::error_object::OwnedError;
 use crate::event::Closed;
 use crate::json::{EncodeError, Json};
 use crate::session::Report;
+use crate::shared::Arc;
 
 /// A router without a runtime and without threads, for microcontrollers and loops of your own: it serves the
 /// requests and notifications of a [`Connection`](crate::Connection), and never waits. Its handlers and

@@ -1,7 +1,6 @@
 //! The handlers of a router: functions or whole services, which answer at once or later.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::marker::PhantomData;
 
@@ -19,6 +18,7 @@ use super::subscriptions::{subscribed, unsubscribed};
 use super::typed::MethodHandler;
 use crate::error_object::OwnedError;
 use crate::json::Json;
+use crate::shared::{Arc, erased};
 
 impl<K: Awaits> Served<'_, K> {
     /// A handler that returns a future of its result.
@@ -169,7 +169,7 @@ pub trait ServiceMethods<S, K: Shell, W>: Send + Sync + 'static {
 
     /// Calls a method.
     fn start<'c>(
-        self: &'c Arc<Self>,
+        methods: &'c Arc<Self>,
         method: usize,
         on: Invoked<'c, S, K>,
         text: &mut K::Text,
@@ -182,13 +182,13 @@ impl<S, K: Shell, X: Methods<K::Call, S>> ServiceMethods<S, K, marker::AtOnce> f
     }
 
     fn start<'c>(
-        self: &'c Arc<Self>,
+        methods: &'c Arc<Self>,
         method: usize,
         on: Invoked<'c, S, K>,
         text: &mut K::Text,
     ) -> Served<'c, K> {
-        let known = on.given.known(names_of(self.info(), method));
-        Served::Done(self.call(method, known.json(), on.call, on.state, text.as_mut()))
+        let known = on.given.known(names_of(methods.info(), method));
+        Served::Done(methods.call(method, known.json(), on.call, on.state, text.as_mut()))
     }
 }
 
@@ -203,13 +203,13 @@ where
     }
 
     fn start<'c>(
-        self: &'c Arc<Self>,
+        methods: &'c Arc<Self>,
         method: usize,
         on: Invoked<'c, S, K>,
         text: &mut K::Text,
     ) -> Served<'c, K> {
-        let methods = self.info().methods;
-        match methods.get(method).and_then(MethodInfo::stream) {
+        let infos = methods.info().methods;
+        match infos.get(method).and_then(MethodInfo::stream) {
             Some(StreamRole::Ends(style)) => return unsubscribed(&on, style, text),
             Some(begins) => {
                 let opened = match begins {
@@ -217,19 +217,19 @@ where
                     _ => K::open_flow(on.call),
                 };
                 return subscribed::<K>(opened, text, |call| {
-                    Served::Later(Box::pin(begun(self, method, call, &on)))
+                    Served::Later(Box::pin(begun(methods, method, call, &on)))
                 });
             }
             None => {}
         }
         let Invoked { given, call, state } = on;
-        if !methods.get(method).is_some_and(MethodInfo::runs_to_end) {
+        if !infos.get(method).is_some_and(MethodInfo::runs_to_end) {
             return Served::Later(Box::pin(called::<S, K, X>(
-                self, method, given, call, state,
+                methods, method, given, call, state,
             )));
         }
         let on: Invoked<'_, _, K> = Invoked { given, call, state };
-        let work = begun(self, method, call, &on);
+        let work = begun(methods, method, call, &on);
         Served::Later(Box::pin(K::run_to_end(call, work)))
     }
 }
@@ -293,7 +293,7 @@ impl<S, K: Shell, W, X: ServiceMethods<S, K, W>> Serve<S, K> for Whole<X, W> {
         on: Invoked<'c, S, K>,
         text: &mut K::Text,
     ) -> Served<'c, K> {
-        self.0.start(place, on, text)
+        X::start(&self.0, place, on, text)
     }
 }
 
@@ -319,8 +319,11 @@ impl<S, K: Shell> Method<S, K> {
         S: 'static,
         F: Fn(Invoked<'_, S, K>, &mut K::Text) -> Served<'static, K> + Send + Sync + 'static,
     {
-        let serve = Arc::new(run);
-        Self { serve, place: 0 }
+        let serve: Box<dyn Serve<S, K>> = Box::new(run);
+        Self {
+            serve: erased(serve),
+            place: 0,
+        }
     }
 
     /// Returns a function that makes the methods of a service by their index.
@@ -328,7 +331,7 @@ impl<S, K: Shell> Method<S, K> {
         service: X,
     ) -> impl Fn(usize) -> Self {
         let serve: Arc<dyn Serve<S, K>> =
-            Arc::new(Whole(Arc::new(service), PhantomData::<fn() -> W>));
+            erased(Box::new(Whole(Arc::new(service), PhantomData::<fn() -> W>)));
         move |place| Self {
             serve: Arc::clone(&serve),
             place,
@@ -341,8 +344,11 @@ impl<S, K: Shell> Method<S, K> {
         S: Send + Sync + 'static,
     {
         let (inner, state) = (self.clone(), Arc::clone(state));
-        let serve = Arc::new(Nested { inner, state });
-        Method { serve, place: 0 }
+        let serve: Box<dyn Serve<T, K>> = Box::new(Nested { inner, state });
+        Method {
+            serve: erased(serve),
+            place: 0,
+        }
     }
 
     /// Calls the method.

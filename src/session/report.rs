@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
@@ -18,6 +17,7 @@ use crate::event::{
 use crate::id::OwnedId;
 use crate::json::{DecodeError, Reason};
 use crate::owned::OwnedOutcome;
+use crate::shared::{Arc, erased};
 
 /// The most bytes of a malformed message that a report keeps.
 const MAX_TEXT_BYTES: usize = 1024;
@@ -35,7 +35,7 @@ impl Fault {
 
 impl<E: Error + Send + Sync + 'static> From<E> for Fault {
     fn from(error: E) -> Self {
-        Self(Arc::new(error))
+        Self(erased(Box::new(error)))
     }
 }
 

@@ -23,8 +23,6 @@ HERE = Path(__file__).parent
 TARGET = "thumbv7em-none-eabihf"
 EMULATOR = "qemu-system-arm"
 MAX_BYTES = 8 * 1024
-# The binaries, and whether each takes batches.
-PEERS = [("antiphon-embedded-echo", True), ("antiphon-embedded-least", False)]
 DEADLINE_SECONDS = 60
 END_OF_TRANSMISSION = b"\x04"
 
@@ -69,6 +67,26 @@ def conversation(batches):
     yield request(largest, "2"), result(largest, "2")
 
 
+def methods():
+    """What the peers with three methods are asked."""
+    def call(method, params, id):
+        return f'{{"jsonrpc":"2.0","method":"{method}","params":{params},"id":{id}}}'
+
+    for number in range(3):
+        yield call("add", "[-1,43]", number), result("42", number)
+        yield call("led", '{"on":true}', number), result("true", number)
+    yield call("led", "{\"\\u006fn\":false}", '"x"'), result("false", '"x"')
+    yield call("blink", "[]", "7"), error(-32601, "Method not found", "7")
+
+
+# The binaries, and what is said to each.
+PEERS = [
+    ("antiphon-embedded-echo", list(conversation(True))), ("antiphon-embedded-least", list(conversation(False))),
+    ("antiphon-embedded-untyped", list(methods())), ("antiphon-embedded-typed", list(methods())),
+    ("antiphon-embedded-routed", list(methods())),
+]
+
+
 def build():
     target_dir = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "echo/target")).absolute() / "measured"
     command = ["cargo", "build", "-q", "--locked", "--release", "--features", "measured", "--target", TARGET, "--target-dir", str(target_dir)]
@@ -76,7 +94,7 @@ def build():
     return target_dir / TARGET / "release"
 
 
-def play(binary, batches):
+def play(binary, lines_said):
     """Plays the conversation and returns the report; None if a reply differed or none came."""
     command = [EMULATOR, "-M", "mps2-an386", "-display", "none", "-monitor", "none", "-serial", "stdio", "-semihosting", "-kernel", str(binary)]
     board = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -92,7 +110,7 @@ def play(binary, batches):
         return lines.get(timeout=max(deadline - time.monotonic(), 0)).decode().rstrip("\n")
 
     try:
-        for line, wanted in conversation(batches):
+        for line, wanted in lines_said:
             say(line.encode() + b"\n")
             if wanted is not None and (reply := heard()) != wanted:
                 print(f"sent   {line[:200]}\nwanted {wanted}\ngot    {reply}", file=sys.stderr)
@@ -113,14 +131,13 @@ def main():
         return 3
     folder = build()
     verdict = 0
-    for peer, batches in PEERS:
-        report = play(folder / peer, batches)
+    for peer, said in PEERS:
+        report = play(folder / peer, said)
         if report is None:
             return 1
         _, heap, _, taken, _, stack = report.split()
         together = int(heap) + int(stack)
-        lines = len(list(conversation(batches)))
-        print(f"{peer}: {lines} lines: heap {heap} ({taken} with what the blocks waste) + stack {stack} = {together} bytes of RAM")
+        print(f"{peer}: {len(said)} lines: heap {heap} ({taken} with what the blocks waste) + stack {stack} = {together} bytes of RAM")
         if together > MAX_BYTES:
             print(f"that is more than {MAX_BYTES}", file=sys.stderr)
             verdict = 1

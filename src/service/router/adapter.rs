@@ -1,7 +1,7 @@
 //! What a router has in adapters: handlers that take the whole request, checks, and functions of the program for
 //! failures, reports and connections.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::mem;
@@ -26,6 +26,7 @@ use crate::service::served::{Answers, Method, ServiceMethods, function, raw, typ
 use crate::service::shell::{Adapter, Awaits, RoutedRequest, Shared};
 use crate::service::typed::MethodHandler;
 use crate::session::Report;
+use crate::shared::{Arc, erased};
 
 impl<S: 'static, K: Adapter> Routes<S, K> {
     /// Serves a method with a handler that takes the whole request: it decodes the params itself, and may
@@ -198,27 +199,27 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         self,
         map: impl Fn(&Failure, &K::Request) -> Option<OwnedError> + Send + Sync + 'static,
     ) -> Self {
-        self.set(|table| table.map_failures.replace(Arc::new(map)))
+        self.set(|table| table.map_failures.replace(erased(Box::new(map))))
     }
 
     /// Calls `told` with each report: something went wrong of which the peer was told nothing, or only a
     /// part. For logs and metrics. Without this, reports are ignored.
     #[must_use]
     pub fn on_report(self, told: impl Fn(&K::Peer, Report) + Send + Sync + 'static) -> Self {
-        self.set(|table| table.on_report.replace(Arc::new(told)))
+        self.set(|table| table.on_report.replace(erased(Box::new(told))))
     }
 
     /// Calls `told` for every connection, before any message of its peer is handled.
     #[must_use]
     pub fn on_opened(self, told: impl Fn(&K::Peer) + Send + Sync + 'static) -> Self {
         let told = move |peer: &K::Peer, ()| told(peer);
-        self.set(|table| table.on_opened.replace(Arc::new(told)))
+        self.set(|table| table.on_opened.replace(erased(Box::new(told))))
     }
 
     /// Calls `told` at the end of every connection.
     #[must_use]
     pub fn on_closed(self, told: impl Fn(&K::Peer, Closed) + Send + Sync + 'static) -> Self {
-        self.set(|table| table.on_closed.replace(Arc::new(told)))
+        self.set(|table| table.on_closed.replace(erased(Box::new(told))))
     }
 
     fn set<B>(self, set: impl FnOnce(&mut Table<S, K>) -> B) -> Self {

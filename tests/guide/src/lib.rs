@@ -36,6 +36,8 @@ mod adapters {
     mod async_std {}
     #[doc = include_str!("../../../adapters/blocking/README.md")]
     mod blocking {}
+    #[doc = include_str!("../../../adapters/c/README.md")]
+    mod c {}
     #[doc = include_str!("../../../adapters/lsp/README.md")]
     mod lsp {}
     #[doc = include_str!("../../../adapters/metrics/README.md")]

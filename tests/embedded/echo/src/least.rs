@@ -9,26 +9,11 @@ extern crate alloc;
 mod board;
 mod clock;
 mod echo;
+mod fixed;
 
-use antiphon::{CancelStyle, Config, Connection, FixedConfig};
-use echo::MAX_MESSAGE_BYTES;
-
-struct Least;
-
-impl FixedConfig for Least {
-    const CONFIG: Config = {
-        let mut config = Config::new();
-        config.limits.max_message_bytes = MAX_MESSAGE_BYTES;
-        config.dialect.batches = false;
-        config.dialect.cancel_receive = CancelStyle::None;
-        config.limits.max_open_requests = 4;
-        config.limits.max_id_bytes = 64;
-        config.limits.soft_max_outbox_bytes = 1024;
-        config.limits.max_outbox_bytes = 4096;
-        config
-    };
-}
+use antiphon::Connection;
+use fixed::Least;
 
 fn run() -> ! {
-    echo::serve(Connection::fixed(Least))
+    echo::serve(Connection::fixed(Least), echo::echo)
 }

@@ -26,5 +26,5 @@ fn config() -> Config {
 }
 
 fn run() -> ! {
-    echo::serve(Connection::new(config()))
+    echo::serve(Connection::new(config()), echo::echo)
 }

@@ -66,8 +66,11 @@ fn no_file_of_an_adapter_holds_a_rule_of_the_protocol() {
     let mut files = 0;
     for (path, code) in adapters().iter().flat_map(|adapter| code(adapter)) {
         files += 1;
+        // What a program in C passes as JSON is checked, with the core's own reader.
+        let is_texts_of_c = path.ends_with("c/src/memory.rs");
         for rule in RULES {
-            assert!(!code.contains(rule), "{} has {rule}", path.display());
+            let may = is_texts_of_c && rule == "Json::parse";
+            assert!(may || !code.contains(rule), "{} has {rule}", path.display());
         }
     }
     assert!(files >= 60, "{files}");
