@@ -8,6 +8,7 @@ pub(super) mod plant;
 mod reader;
 mod requests;
 mod retention;
+mod small;
 mod storing;
 
 use alloc::format;
