@@ -58,8 +58,8 @@ pub struct Context {
     /// What the check of a web server has found out: see [`extension`](Self::extension).
     extension: Option<Arc<dyn Any + Send + Sync>>,
     /// What limits and interceptors store for the connection of several HTTP exchanges: see
-    /// [`share_limits`](Self::share_limits).
-    limits: Option<Arc<SharedAttributes>>,
+    /// [`share_connection`](Self::share_connection).
+    shared: Option<Arc<SharedAttributes>>,
 }
 
 /// The attributes of a connection of several exchanges.
@@ -101,20 +101,20 @@ impl Context {
     /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
     /// count them together, and interceptors are told of one connection. Nothing else is shared, because behind a
     /// proxy they may be those of several clients.
-    pub fn share_limits(&mut self) {
-        self.limits = Some(Arc::default());
+    pub fn share_connection(&mut self) {
+        self.shared = Some(Arc::default());
     }
 
     /// Whether there are other exchanges of this connection.
-    pub(crate) fn shares_limits(&self) -> bool {
-        self.limits.is_some()
+    pub(crate) fn shares_connection(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// What limits and interceptors store for the connection of several exchanges. No code of the program runs under
     /// its lock.
-    pub(crate) fn limits(&self) -> Option<MutexGuard<'_, Attributes>> {
-        let limits = self.limits.as_ref()?;
-        Some(limits.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn shared_attributes(&self) -> Option<MutexGuard<'_, Attributes>> {
+        let shared = self.shared.as_ref()?;
+        Some(shared.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].

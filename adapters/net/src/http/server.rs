@@ -82,7 +82,7 @@ async fn serve_requests<S: Service>(
         mut io,
         mut context,
     } = link;
-    context.share_limits();
+    context.share_connection();
     if let Err(error) = context.check_http1() {
         endpoint.report(&context, Report::Transport(error.into()));
         return None;

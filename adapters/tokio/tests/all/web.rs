@@ -255,6 +255,39 @@ async fn a_router_for_each_request_leaves_nothing_on_its_connection() {
     seen.reaches((20, 20)).await;
 }
 
+/// An interceptor that panics when a connection ends, after it has told of it.
+#[derive(Clone)]
+struct Panics(Connections);
+
+impl Interceptor<Request> for Panics {
+    fn closed(&self, connection: u32) {
+        Interceptor::<Request>::closed(&self.0, connection);
+        panic!("as asked");
+    }
+}
+
+// USE-30
+#[tokio::test(start_paused = true)]
+async fn interceptors_that_panic_at_the_end_brought_the_process_down() {
+    let seen = Connections::default();
+    let panics = Panics(seen.clone());
+    // Two routers, for the exchanges of one connection, each with two interceptors.
+    let routers = [(); 2].map(|()| adding().intercept(panics.clone()).intercept(panics.clone()));
+    let turn = AtomicUsize::new(0);
+    let web = Web::new(Config::new(), move |_| {
+        routers[turn.fetch_add(1, Ordering::SeqCst) % 2].clone()
+    });
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    for _ in 0..4 {
+        assert_eq!(raw.post(&call("n", 1)).await.status, 200);
+    }
+    drop(raw);
+    seen.reaches((0, 4)).await;
+    let mut other = served.connect(4096);
+    assert_eq!(other.post(&call("n", 1)).await.status, 200);
+}
+
 const LIMITED: &str = "Rate limit exceeded";
 
 // web.md §2
