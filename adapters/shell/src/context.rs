@@ -163,8 +163,8 @@ impl Context {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// `None` before the first header: most connections have none.
-    all: Option<Box<HeaderMap>>,
+    /// `None` before the first header: most connections have none. Clones share it.
+    all: Option<Arc<HeaderMap>>,
 }
 
 impl Headers {
@@ -183,7 +183,7 @@ impl Headers {
         let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
             // The map has space for more than 10 000 headers; further ones are not added.
-            let _ = self.all.get_or_insert_default().try_append(name, value);
+            let _ = Arc::make_mut(self.all.get_or_insert_default()).try_append(name, value);
         }
     }
 
@@ -213,6 +213,11 @@ impl Headers {
         self.texts_of(name).next()
     }
 
+    /// The first value of a header that is text.
+    pub(crate) fn text(&self, name: HeaderName) -> Option<&str> {
+        self.all.as_ref()?.get(name)?.to_str().ok()
+    }
+
     fn texts_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let all = self.all.as_ref().map(|all| all.get_all(name));
         let values = all.into_iter().flatten();
@@ -223,7 +228,7 @@ impl Headers {
 impl From<HeaderMap> for Headers {
     fn from(all: HeaderMap) -> Self {
         Self {
-            all: Some(Box::new(all)),
+            all: Some(Arc::new(all)),
         }
     }
 }
