@@ -1,6 +1,6 @@
-//! Invariant: a stream of events reads the same whole and in pieces, and as a simple reader of the whole stream reads it; an event over the limit is refused, and none below it.
+//! Invariant: a stream of events reads the same whole and in pieces, as a simple reader of the whole stream reads it, and as the writer writes it; an event over the limit is refused, and none below it.
 
-use antiphon::http::{OwnedSseEvent, SseReader};
+use antiphon::http::{OwnedSseEvent, SseEvent, SseReader, write_comment};
 
 use crate::bytes::Bytes;
 
@@ -30,10 +30,31 @@ pub fn run(data: &[u8]) {
     // Without a limit all of it is read.
     let (all, is_over) = read(stream, steps, usize::MAX);
     assert!(all == simple && !is_over);
+    rewritten(all.clone(), steps);
     assert!(*is_refused || all.len() == events.len());
     if stream.len() <= max_event_bytes {
         assert!(!is_refused, "nothing in it is too large");
     }
+}
+
+/// What the writer writes is read as it was.
+fn rewritten(mut events: Vec<OwnedSseEvent>, steps: [usize; 2]) {
+    let (mut stream, text) = (Vec::new(), std::str::from_utf8);
+    events.retain(|one| {
+        let (Ok(event), Ok(id)) = (text(&one.event), text(&one.id)) else {
+            return false;
+        };
+        // A name with a NUL is read, and not written.
+        let written = SseEvent::new(&one.data).event(event);
+        let written = written.and_then(|written| written.id(id));
+        written
+            .inspect(|written| {
+                write_comment(event, &mut stream);
+                written.write(&mut stream);
+            })
+            .is_ok()
+    });
+    assert_eq!((events, false), read(&stream, steps, usize::MAX));
 }
 
 /// The events, and whether one was refused for its size.

@@ -40,7 +40,7 @@ pub(super) fn blanks(bytes: &[u8]) -> usize {
 }
 
 /// The index of the first line feed.
-pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
     let found = first_of([b'\n'], bytes);
     note_examined(found.map_or(bytes.len(), |n| n + 1));
     found

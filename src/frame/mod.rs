@@ -54,7 +54,7 @@ use crate::target::SMALL;
 
 pub(crate) use cut::FrameLimits;
 pub use cut::{Cut, Framing, FramingError};
-pub(crate) use find::line_break;
+pub(crate) use find::{line_break, line_feed};
 
 /// Splits a stream into frames, without a buffer of its own.
 ///

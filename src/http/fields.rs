@@ -196,7 +196,7 @@ impl<'a> Fields<'a> {
     pub fn line(&mut self, name: &str, value: &'a [u8]) {
         // A value that is not text counts as empty. Of the values checked here, only a host may be
         // empty: see below.
-        let text = core::str::from_utf8(value).unwrap_or_default().trim();
+        let text = core::str::from_utf8(value.trim_ascii()).unwrap_or_default();
         let Some(at) = ONCE
             .iter()
             .position(|known| known.eq_ignore_ascii_case(name))
@@ -232,10 +232,13 @@ impl<'a> Fields<'a> {
 
     /// Takes a line that may occur more than once.
     fn list(&mut self, name: &str, text: &'a str) {
-        let mut codings = text.split(',').map(str::trim).filter(|one| !one.is_empty());
         if name.eq_ignore_ascii_case("accept") {
-            self.accepts_events |= codings.any(is_event_stream);
-        } else if name.eq_ignore_ascii_case("content-encoding") {
+            let mut ranges = text.as_bytes().split(|byte| *byte == b',');
+            self.accepts_events |= ranges.any(is_event_stream);
+            return;
+        }
+        let mut codings = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+        if name.eq_ignore_ascii_case("content-encoding") {
             let other = codings.find(|coding| !coding.eq_ignore_ascii_case("identity"));
             self.content_coding = self.content_coding.or(other);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
@@ -326,13 +329,11 @@ impl<'a> Fields<'a> {
 
 /// Whether an element of `Accept` is the media type of event streams, with a weight above zero (RFC 9110
 /// clause 12.5.1).
-fn is_event_stream(range: &str) -> bool {
-    let mut parts = range.split(';').map(str::trim);
-    let is_named = |name: &str| name.eq_ignore_ascii_case(EVENT_STREAM);
-    let is_zero = |part: &str| match part.split_once('=') {
-        Some((name, weight)) if name.eq_ignore_ascii_case("q") => {
-            weight.bytes().all(|byte| matches!(byte, b'0' | b'.'))
-        }
+fn is_event_stream(range: &[u8]) -> bool {
+    let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let is_named = |name: &[u8]| name.eq_ignore_ascii_case(EVENT_STREAM.as_bytes());
+    let is_zero = |part: &[u8]| match part {
+        [b'q' | b'Q', b'=', weight @ ..] => weight.iter().all(|byte| matches!(byte, b'0' | b'.')),
         _ => false,
     };
     parts.next().is_some_and(is_named) && !parts.any(is_zero)

@@ -14,6 +14,8 @@
 use alloc::collections::VecDeque;
 use core::mem::take;
 
+use crate::frame::line_feed;
+
 /// What is known of a head: see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Head {
@@ -201,8 +203,8 @@ impl RequestScan {
             }
             // The rest of the line is skipped, up to its end.
             Line::Other => {
-                let end = rest.iter().position(|byte| *byte == b'\n');
-                rest.get(end.unwrap_or(rest.len())..).unwrap_or_default()
+                let end = line_feed(rest).unwrap_or(rest.len());
+                rest.get(end..).unwrap_or_default()
             }
         }
     }

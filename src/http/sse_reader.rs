@@ -87,8 +87,9 @@ impl SseReader {
 
     /// Whether a `Content-Type` names a stream of events.
     pub fn is_named_by(content_type: &str) -> bool {
-        let media_type = content_type.split(';').next().unwrap_or_default();
-        media_type.trim().eq_ignore_ascii_case(EVENT_STREAM)
+        let mut parts = content_type.as_bytes().split(|byte| *byte == b';');
+        let media_type = parts.next().unwrap_or_default().trim_ascii();
+        media_type.eq_ignore_ascii_case(EVENT_STREAM.as_bytes())
     }
 
     /// Takes bytes from the front of `input` up to the end of the next event, and returns it. `None` if all

@@ -360,10 +360,11 @@ impl<R: ?Sized + 'static> Chain<R> {
         }
     }
 
-    /// Reports to all interceptors, in reverse order, that a connection has ended.
-    pub fn closed(&self, connection: u32) {
+    /// Reports to all interceptors, in reverse order, that a connection has ended. Each is called within `contained`,
+    /// which may keep a panic from the others.
+    pub fn closed(&self, connection: u32, contained: impl Fn(&dyn Fn())) {
         for interceptor in self.iter().rev() {
-            interceptor.closed(connection);
+            contained(&|| interceptor.closed(connection));
         }
     }
 

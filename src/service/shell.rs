@@ -117,6 +117,12 @@ pub trait Adapter:
         false
     }
 
+    /// Runs code of interceptors, and keeps its panic here. It is reported, if there is a connection.
+    fn contained(peer: Option<&Self::Peer>, run: impl FnOnce()) {
+        let _ = peer;
+        run();
+    }
+
     /// Makes a request of a notification, which is never answered.
     fn of_notification(notification: Self::Notification) -> Self::Request;
 

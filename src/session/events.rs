@@ -115,6 +115,9 @@ impl<W> Session<W> {
     /// Each of its calls takes `timeout` at most, and ends with a waiter that `waiter` makes. If it is not
     /// answered by then, that is [reported](super::Report::NotUnsubscribed).
     pub fn unsubscribe(&mut self, timeout: Option<Duration>, mut waiter: impl FnMut() -> W) {
+        if self.routes.is_none() {
+            return;
+        }
         let deadline = timeout.map(|timeout| self.now + timeout);
         while let Some((route, method, params)) = self.next_unsubscribed() {
             let called = match self.call(method, params.as_json(), deadline, waiter()) {

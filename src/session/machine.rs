@@ -120,6 +120,7 @@ impl<W> Session<W> {
     /// [`Framing::Messages`], whatever the configuration says. A [`Wire::Stream`] needs another framing;
     /// with this one messages could not be told apart, so the session is over at once, and
     /// [`fault`](Self::fault) and a report have the reason.
+    #[inline]
     pub fn new(mut config: SessionConfig, wire: Wire, now: Instant) -> Self {
         let is_contradiction =
             matches!(wire, Wire::Stream) && config.config.framing == Framing::Messages;

@@ -259,7 +259,7 @@ fn all_are_told_of_ends_and_connections_in_their_order() {
     chain.response(&mut asked, &cx, &Plain, &mut result("1"));
     let mut steps = 0;
     chain.scope(&cx, &Plain, &mut || steps += 1);
-    chain.closed(7);
+    chain.closed(7, |closed| closed());
     let expected = [
         "1 opened 7",
         "2 opened 7",

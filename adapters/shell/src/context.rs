@@ -59,8 +59,8 @@ pub struct Context {
     /// What the check of a web server has found out: see [`extension`](Self::extension).
     extension: Option<Arc<dyn Any + Send + Sync>>,
     /// What limits and interceptors store for the connection of several HTTP exchanges: see
-    /// [`share_limits`](Self::share_limits).
-    limits: Option<Arc<SharedAttributes>>,
+    /// [`share_connection`](Self::share_connection).
+    shared: Option<Arc<SharedAttributes>>,
 }
 
 /// The attributes of a connection of several exchanges.
@@ -102,13 +102,13 @@ impl Context {
     /// Notes that the clones of this context are those of the exchanges of one connection: limits for each connection
     /// count them together, and interceptors are told of one connection. Nothing else is shared, because behind a
     /// proxy they may be those of several clients.
-    pub fn share_limits(&mut self) {
-        self.limits = Some(Arc::default());
+    pub fn share_connection(&mut self) {
+        self.shared = Some(Arc::default());
     }
 
     /// Whether there are other exchanges of this connection.
-    pub(crate) fn shares_limits(&self) -> bool {
-        self.limits.is_some()
+    pub(crate) fn shares_connection(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// The context of a connection after its handshake.
@@ -124,9 +124,9 @@ impl Context {
 
     /// What limits and interceptors store for the connection of several exchanges. No code of the program runs under
     /// its lock.
-    pub(crate) fn limits(&self) -> Option<MutexGuard<'_, Attributes>> {
-        let limits = self.limits.as_ref()?;
-        Some(limits.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn shared_attributes(&self) -> Option<MutexGuard<'_, Attributes>> {
+        let shared = self.shared.as_ref()?;
+        Some(shared.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The first value of the header `name` that is text: see [`Headers::get`].
@@ -175,8 +175,8 @@ impl Context {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// `None` before the first header: most connections have none.
-    all: Option<Box<HeaderMap>>,
+    /// `None` before the first header: most connections have none. Clones share it.
+    all: Option<Arc<HeaderMap>>,
 }
 
 impl Headers {
@@ -195,7 +195,7 @@ impl Headers {
         let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
             // The map has space for more than 10 000 headers; further ones are not added.
-            let _ = self.all.get_or_insert_default().try_append(name, value);
+            let _ = Arc::make_mut(self.all.get_or_insert_default()).try_append(name, value);
         }
     }
 
@@ -225,6 +225,11 @@ impl Headers {
         self.texts_of(name).next()
     }
 
+    /// The first value of a header that is text.
+    pub(crate) fn text(&self, name: HeaderName) -> Option<&str> {
+        self.all.as_ref()?.get(name)?.to_str().ok()
+    }
+
     fn texts_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let all = self.all.as_ref().map(|all| all.get_all(name));
         let values = all.into_iter().flatten();
@@ -235,7 +240,7 @@ impl Headers {
 impl From<HeaderMap> for Headers {
     fn from(all: HeaderMap) -> Self {
         Self {
-            all: Some(Box::new(all)),
+            all: Some(Arc::new(all)),
         }
     }
 }

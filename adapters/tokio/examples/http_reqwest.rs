@@ -20,14 +20,12 @@ impl HttpSend for Reqwest {
         }
         let post = post.body(Vec::clone(&request.body));
         Box::pin(async {
-            // Whether it was sent is not known, so a failure is `Lost`; but without a connection it was not.
-            let reply = post
-                .send()
-                .await
-                .map_err(|error| match error.is_connect() {
-                    true => HttpError::Connect(io::Error::other(error)),
-                    false => HttpError::Lost(io::Error::other(error)),
-                })?;
+            // Without a connection nothing was sent. With one that is not known: then the failure is `Lost`.
+            let sent = post.send().await;
+            let reply = sent.map_err(|error| match error.is_connect() {
+                true => HttpError::Connect(io::Error::other(error)),
+                false => HttpError::Lost(io::Error::other(error)),
+            })?;
             let mut response = HttpResponse::new(reply.status().as_u16(), "");
             response.headers = reply.headers().clone().into();
             Ok(response.with_pieces(reply.bytes_stream()))

@@ -14,6 +14,7 @@
 mod counting;
 mod floors;
 mod floors_ws;
+mod http;
 mod ours;
 mod row;
 mod runtime;
@@ -111,6 +112,13 @@ fn main() -> Outcome<()> {
     for row in &mut rows {
         let is_both = !row.name.ends_with("server") && !row.name.contains(", client");
         for mode in [Mode::One, Mode::Crowd].into_iter().filter(|_| is_both) {
+            show(row, mode, "allocations", counting::allocations)?;
+        }
+    }
+    let mut rows = Vec::new();
+    http::add(&mut rows, &[])?;
+    for row in &mut rows {
+        for mode in [Mode::One, Mode::Many] {
             show(row, mode, "allocations", counting::allocations)?;
         }
     }

@@ -20,6 +20,7 @@ mod by_hand;
 mod floors;
 mod floors_ws;
 mod http;
+mod http_events;
 mod measure;
 mod ours;
 #[cfg(feature = "peers")]
@@ -84,6 +85,7 @@ fn rows(wanted: &[String]) -> Outcome<Vec<Row>> {
     floors_ws::add(&mut rows, wanted)?;
     ours::add(&mut rows, wanted)?;
     http::add(&mut rows, wanted)?;
+    http_events::add(&mut rows, wanted)?;
     by_hand::add(&mut rows, wanted)?;
     #[cfg(feature = "peers")]
     {

@@ -250,14 +250,14 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         if let Some(chain) = chain {
             let connection = K::connection(peer);
             let mut attributes = K::attributes(peer);
-            let known = attributes.get_mut::<Vec<Seen<K::Request>>>();
+            let known = attributes.get_mut::<Vec<Seen<K>>>();
             let is_known =
                 known.is_some_and(|all| all.iter().any(|seen| seen.chain.is_clone_of(&chain)));
             if !is_known {
-                let all = attributes.remove::<Vec<Seen<K::Request>>>();
+                let all = attributes.remove::<Vec<Seen<K>>>();
                 // Each exchange may have a router of its own. Those of earlier ones are gone.
                 let (over, mut all): (Vec<_>, Vec<_>) = (all.into_iter().flatten())
-                    .partition(|seen: &Seen<_>| seen.chain.is_unshared());
+                    .partition(|seen: &Seen<K>| seen.chain.is_unshared());
                 all.push(Seen {
                     chain: chain.clone(),
                     connection,
@@ -265,7 +265,7 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
                 attributes.insert(all);
                 // The program's code runs without the lock.
                 drop(attributes);
-                drop(over);
+                over.into_iter().for_each(|mut seen| seen.end(Some(peer)));
                 chain.opened(connection);
             }
         }
@@ -284,8 +284,9 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         self.tell(|table| table.on_closed.clone(), peer, why);
         // Those of several exchanges are told at the end of their connection.
         if !K::shares_connection(peer) {
-            let seen = K::attributes(peer).remove::<Vec<Seen<K::Request>>>();
-            drop(seen);
+            let seen = K::attributes(peer).remove::<Vec<Seen<K>>>();
+            let seen = seen.into_iter().flatten();
+            seen.for_each(|mut seen| seen.end(Some(peer)));
         }
     }
 
@@ -351,14 +352,22 @@ where
 }
 
 /// The interceptors that have seen a connection begin. When it is dropped, they are told of the end.
-struct Seen<R: ?Sized + 'static> {
-    chain: Chain<R>,
+struct Seen<K: Adapter> {
+    chain: Chain<K::Request>,
     connection: u32,
 }
 
-impl<R: ?Sized + 'static> Drop for Seen<R> {
+impl<K: Adapter> Seen<K> {
+    /// Tells the interceptors of the end, once.
+    fn end(&mut self, peer: Option<&K::Peer>) {
+        let chain = mem::take(&mut self.chain);
+        chain.closed(self.connection, |closed| K::contained(peer, closed));
+    }
+}
+
+impl<K: Adapter> Drop for Seen<K> {
     fn drop(&mut self) {
-        self.chain.closed(self.connection);
+        self.end(None);
     }
 }
 

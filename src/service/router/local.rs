@@ -140,7 +140,7 @@ impl<S: 'static> LocalRouter<S> {
     /// be called for each connection; otherwise what they store remains.
     pub fn closed<T, C: Settings>(&mut self, conn: &Connection<T, C>) {
         let chain = self.table.read().routes.everywhere();
-        chain.inspect(|chain| chain.closed(conn.number()));
+        chain.inspect(|chain| chain.closed(conn.number(), |closed| closed()));
         self.own.of_connections.remove(&conn.number());
     }
 

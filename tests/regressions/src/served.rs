@@ -261,6 +261,55 @@ impl Served {
     /// # Panics
     /// It cannot listen.
     pub fn start_with(on: On, listener: Listener, max_connections: Option<usize>) -> Self {
+        Self::run(move |service, told, is_over| match on {
+            On::Threads => {
+                let _running = on_threads(listener, max_connections, service, &told);
+                while !is_over() {
+                    thread::sleep(STEP);
+                }
+            }
+            On::Tasks(rt) => rt.run_for(4 * LONG, |runtime| async move {
+                let running: antiphon_net::Running = match rt {
+                    Rt::Tokio | Rt::TokioLocal => {
+                        on_tokio(listener, max_connections, service, &told).await
+                    }
+                    Rt::Smol | Rt::AsyncStd => {
+                        on_futures(listener, max_connections, service, &told).await
+                    }
+                };
+                while !is_over() {
+                    step(&runtime).await;
+                }
+                running.shutdown(Duration::ZERO).await;
+            }),
+        })
+    }
+
+    /// Starts a web endpoint as a service of an axum application, on tokio.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn behind_axum(one: OnePort) -> Self {
+        Self::run(move |service, told, is_over| {
+            Rt::Tokio.run_for(4 * LONG, |runtime| async move {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+                let listener = listener.expect("a port");
+                let address = listener.local_addr().expect("an address");
+                told.send(Place::Tcp(address)).expect("somebody waits");
+                let routes = axum::Router::new().fallback_service(one.web(service).into_service());
+                let serving = tokio::spawn(async { axum::serve(listener, routes).await });
+                while !is_over() {
+                    step(&runtime).await;
+                }
+                serving.abort();
+            });
+        })
+    }
+
+    /// Starts a thread with a server, which tells where it listens, and looks whether it is over.
+    fn run(
+        serve: impl FnOnce(Counting, mpsc::Sender<Place>, &dyn Fn() -> bool) + Send + 'static,
+    ) -> Self {
         let (reports, reported) = mpsc::channel();
         let service = Counting {
             made: Arc::default(),
@@ -273,29 +322,7 @@ impl Served {
         let stop = Arc::<AtomicBool>::default();
         let (inside, (told, place)) = (Arc::clone(&stop), mpsc::channel());
         let thread = thread::spawn(move || {
-            let is_over = || inside.load(Ordering::SeqCst);
-            match on {
-                On::Threads => {
-                    let _running = on_threads(listener, max_connections, service, &told);
-                    while !is_over() {
-                        thread::sleep(STEP);
-                    }
-                }
-                On::Tasks(rt) => rt.run_for(4 * LONG, |runtime| async move {
-                    let running: antiphon_net::Running = match rt {
-                        Rt::Tokio | Rt::TokioLocal => {
-                            on_tokio(listener, max_connections, service, &told).await
-                        }
-                        Rt::Smol | Rt::AsyncStd => {
-                            on_futures(listener, max_connections, service, &told).await
-                        }
-                    };
-                    while !is_over() {
-                        step(&runtime).await;
-                    }
-                    running.shutdown(Duration::ZERO).await;
-                }),
-            }
+            serve(service, told, &|| inside.load(Ordering::SeqCst));
         });
         Self {
             place: place.recv_timeout(LONG).expect("it listens"),
@@ -360,6 +387,11 @@ impl Served {
             thread::sleep(STEP);
         }
         begun.elapsed()
+    }
+
+    /// Drops the reports that have come.
+    pub fn forget_reports(&self) {
+        while self.reports.try_recv().is_ok() {}
     }
 
     /// The next report that contains `part`.

@@ -10,6 +10,7 @@
 //! Polling the body runs the handlers. So a client that does not read stops them, and no more than the output
 //! of a session waits for it. There is no task and no channel.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::mem::take;
@@ -18,10 +19,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon::http::{OnClose, SseEvent, WebRules, write_comment};
+use antiphon::http::{HttpAnswer, OnClose, SseEvent, WebRules, write_comment};
 use antiphon_shell::{Exchange, Output, SharedRuntime};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::HeaderValue;
+use hyper::{Response, StatusCode};
 
 use super::io::after;
 use crate::server::{End, Ending};
@@ -239,6 +242,27 @@ impl Body for WebBody {
             Content::Events(_) => SizeHint::new(),
         }
     }
+}
+
+/// Makes the response of hyper.
+pub(super) fn response<B: From<Vec<u8>>>(answer: HttpAnswer) -> Response<B> {
+    let mut response = Response::new(B::from(answer.body));
+    let status = StatusCode::from_u16(answer.status);
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in answer.headers {
+        let value = match value {
+            Cow::Borrowed(value) => Bytes::from_static(value.as_bytes()),
+            Cow::Owned(value) => value.into(),
+        };
+        match HeaderValue::from_maybe_shared(value) {
+            Ok(value) => {
+                response.headers_mut().append(name, value);
+            }
+            // An answer that HTTP cannot express is a fault of this side.
+            Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+    response
 }
 
 impl fmt::Debug for WebBody {

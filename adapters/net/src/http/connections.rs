@@ -365,18 +365,33 @@ fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
     let uri = asked.url.target().parse();
     *request.uri_mut() = uri.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
     let host = HeaderValue::from_str(asked.url.authority());
-    let content_type = HeaderValue::from_static(asked.content_type);
     let headers = request.headers_mut();
     headers.insert(HOST, host.map_err(|_| HttpError::Url("it names no host"))?);
-    headers.insert(CONTENT_TYPE, content_type);
-    headers.insert(ACCEPT, HeaderValue::from_static(asked.accept));
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(CONTENT_TYPE, value_of(asked.content_type));
+    headers.insert(ACCEPT, value_of(asked.accept));
+    headers.insert(ACCEPT_ENCODING, value_of("identity"));
     let own = header_map(&asked.headers)?;
     for name in own.keys() {
         headers.remove(name);
     }
     headers.extend(own);
     Ok(request)
+}
+
+/// The value of a header that is a constant: those of each call have been checked when this was compiled.
+fn value_of(text: &'static str) -> HeaderValue {
+    const TEXTS: [&str; 3] = [
+        "application/json",
+        "application/json, text/event-stream",
+        "identity",
+    ];
+    static KNOWN: [HeaderValue; 3] = [
+        HeaderValue::from_static(TEXTS[0]),
+        HeaderValue::from_static(TEXTS[1]),
+        HeaderValue::from_static(TEXTS[2]),
+    ];
+    let known = TEXTS.iter().position(|known| *known == text);
+    known.map_or_else(|| HeaderValue::from_static(text), |at| KNOWN[at].clone())
 }
 
 fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn, ready};
+use std::mem::take;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,11 +19,10 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
-use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::{Request, Response, Version};
 
-use super::body::{Carried, Carrier, WebBody};
+use super::body::{Carried, Carrier, WebBody, response};
 use super::options::HttpConfig;
 use super::phases::OnConnection;
 use super::web::{Door, Sessions, Web, contained};
@@ -219,16 +219,16 @@ impl<S: Service> Endpoint<S> {
     /// header is absent, so the request of a web page would look like that of a program. Addresses of clients come
     /// from [`Web::context_from`]. Dropping the future cancels the handlers.
     pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let (parts, whole) = request.into_parts();
+        let (mut parts, whole) = request.into_parts();
         let limits = &self.options().connection.config.limits;
         let body = match whole.len() > limits.max_message_bytes {
             true => Body::TooLarge(whole.len() as u64),
             false => Body::Whole(whole),
         };
-        let (context, body) = (self.complete(&Context::new(), &parts), ready(body));
-        let carrier = None::<OnConnection>;
-        let answered = self.answer_parts(context, &parts, 0, carrier, body).await;
-        answered.response().0
+        let (context, headers) = self.complete(&Context::new(), &mut parts);
+        let (request, carrier) = ((&parts, &headers), None::<OnConnection>);
+        let answered = self.answer_parts(context, request, 0, carrier, ready(body));
+        answered.await.response().0
     }
 
     /// Judges a request by its head, and asks the program whether it may come in. It may only open a WebSocket if
@@ -395,13 +395,19 @@ impl<S: Service> Endpoint<S> {
         answered
     }
 
-    /// Adds to what the transport knows what a request and the program know.
-    pub(super) fn complete(&self, context: &Context, parts: &Parts) -> Context {
+    /// Adds to what the transport knows what a request and the program know. Also returns the headers, which need not
+    /// stay in the parts.
+    pub(super) fn complete(&self, context: &Context, parts: &mut Parts) -> (Context, Headers) {
         let (target, mut context) = (target_of(parts), context.clone());
         context.target = Some(target.into());
-        context.headers = parts.headers.clone().into();
+        let headers = match self.shared.door.sees_parts() {
+            true => parts.headers.clone(),
+            false => take(&mut parts.headers),
+        };
+        let headers = Headers::from(headers);
+        context.headers = headers.clone();
         self.shared.door.complete(parts, &mut context);
-        context
+        (context, headers)
     }
 
     /// Answers a request whose head has been read, and whose context is complete. `lengths` is the number of
@@ -409,7 +415,7 @@ impl<S: Service> Endpoint<S> {
     pub(super) async fn serve<B: HttpBody<Data = Bytes>>(
         &self,
         context: Context,
-        parts: &Parts,
+        request: (&Parts, &Headers),
         incoming: B,
         lengths: u32,
         carrier: impl Carrier + Clone,
@@ -427,7 +433,7 @@ impl<S: Service> Endpoint<S> {
             let body = until(runtime, runtime.now() + timeout, body).await;
             body.unwrap_or(Body::Late)
         };
-        let answered = self.answer_parts(context, parts, lengths, Some(carrier), body);
+        let answered = self.answer_parts(context, request, lengths, Some(carrier), body);
         let (whole, events, opened) = answered.await.response::<WebBody>();
         (whole.map(|whole| events.unwrap_or(whole)), opened)
     }
@@ -437,21 +443,21 @@ impl<S: Service> Endpoint<S> {
     async fn answer_parts<B: AsRef<[u8]>>(
         &self,
         mut context: Context,
-        parts: &Parts,
+        (parts, headers): (&Parts, &Headers),
         lengths: u32,
         carrier: Option<impl Carrier>,
         body: impl Future<Output = Body<B>>,
     ) -> Answered {
         let is_ours = carrier.is_some();
         let (target, mut fields) = (target_of(parts), Fields::new());
-        for (name, value) in &parts.headers {
-            fields.line(name.as_str(), value.as_bytes());
+        for (name, value) in headers.iter() {
+            fields.line(name, value);
         }
         fields.compare_lengths(lengths);
         match parts.version {
             Version::HTTP_11 => fields.require_host(),
             // RFC 9113 clause 8.3.1: the authority stands for the host.
-            _ if parts.headers.contains_key(HOST) => {}
+            _ if headers.get("host").is_some() => {}
             _ => {
                 if let Some(authority) = parts.uri.authority() {
                     fields.line("host", authority.as_str().as_bytes());
@@ -577,20 +583,4 @@ async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<
         whole.extend_from_slice(&data);
     }
     Body::Whole(whole)
-}
-
-pub(super) fn response<B: From<Vec<u8>>>(answer: HttpAnswer) -> Response<B> {
-    let mut response = Response::new(B::from(answer.body));
-    let status = StatusCode::from_u16(answer.status);
-    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in answer.headers {
-        match HeaderValue::from_str(&value) {
-            Ok(value) => {
-                response.headers_mut().append(name, value);
-            }
-            // An answer that HTTP cannot express is a fault of this side.
-            Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-    response
 }

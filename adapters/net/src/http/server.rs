@@ -19,7 +19,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::{Builder, Parts};
 use hyper::service::service_fn;
 
-use super::endpoint::{Endpoint, response};
+use super::body::response;
+use super::endpoint::Endpoint;
 use super::io::{Ahead, Alarm, HyperIo};
 use super::phases::{OnConnection, Phases, WatchedStream};
 use super::web::Web;
@@ -82,7 +83,7 @@ async fn serve_requests<S: Service>(
         mut io,
         mut context,
     } = link;
-    context.share_limits();
+    context.share_connection();
     if let Err(error) = context.check_http1() {
         endpoint.report(&context, Report::Transport(error.into()));
         return None;
@@ -103,9 +104,10 @@ async fn serve_requests<S: Service>(
                 true => response(endpoint.options().rules.too_many_connections()),
                 false => {
                     let carrier = OnConnection::of(phases, told);
-                    let (parts, body) = request.into_parts();
-                    let context = endpoint.complete(context, &parts);
-                    let served = endpoint.serve(context, &parts, body, lengths, carrier);
+                    let (mut parts, body) = request.into_parts();
+                    let (context, headers) = endpoint.complete(context, &mut parts);
+                    let request = (&parts, &headers);
+                    let served = endpoint.serve(context, request, body, lengths, carrier);
                     let (answer, opened) = served.await;
                     *upgraded.lock() = opened;
                     answer

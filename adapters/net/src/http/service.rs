@@ -25,8 +25,8 @@ use hyper::rt::{Read, ReadBuf, Write};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Request, Response};
 
-use super::body::{Carrier, WebBody};
-use super::endpoint::{Endpoint, response};
+use super::body::{Carrier, WebBody, response};
+use super::endpoint::Endpoint;
 use super::web::Web;
 use crate::server::{Connections, End, Ending, Running};
 use antiphon_shell::{Context, Io, Service, SharedRuntime, debug_fields};
@@ -108,7 +108,7 @@ impl<S: Service> WebService<S> {
         let mut context = Context::new();
         context.draw_number();
         context.is_accepted = true;
-        let context = endpoint.complete(&context, &parts);
+        let (context, headers) = endpoint.complete(&context, &mut parts);
         let address = context.peer_addr.map(|address| address_key(address.ip()));
         let mut ending = match connections.enter(address) {
             Ok(_) if connections.is_ending() => return leaving(),
@@ -119,7 +119,7 @@ impl<S: Service> WebService<S> {
             }
         };
         let carrier = InService(ending.another());
-        let serving = endpoint.serve(context, &parts, body, 0, carrier);
+        let serving = endpoint.serve(context, (&parts, &headers), body, 0, carrier);
         let (answer, context) = match ending.unless(End::Drain, serving).await {
             None => return leaving(),
             Some((answer, None)) => return answer,

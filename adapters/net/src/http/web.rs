@@ -264,6 +264,11 @@ impl Door {
         pages.find_map(|(path, page)| (path == head.path()).then_some(page))
     }
 
+    /// Whether the program looks at the parts of each request.
+    pub(super) fn sees_parts(&self) -> bool {
+        self.context_from.is_some()
+    }
+
     /// Adds to the context what the program knows.
     pub(super) fn complete(&self, parts: &Parts, context: &mut Context) {
         if let Some(complete) = &self.context_from {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use antiphon::http::{ReplyError, SseReader};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
+use http::header::CONTENT_TYPE;
 
 use super::body_text::first_bytes;
 use super::error::HttpError;
@@ -220,7 +221,7 @@ impl HttpResponse {
 
     /// Whether the body is a stream of events that is to be read as such.
     pub(crate) fn has_events(&self) -> bool {
-        let media_type = self.headers.get("content-type").unwrap_or_default();
+        let media_type = self.headers.text(CONTENT_TYPE).unwrap_or_default();
         (200..300).contains(&self.status) && SseReader::is_named_by(media_type)
     }
 

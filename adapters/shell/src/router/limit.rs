@@ -352,8 +352,8 @@ impl Buckets {
             return Arc::clone(shared);
         }
         let context = request.responder.session().context();
-        let mut attributes = match context.limits() {
-            Some(limits) => limits,
+        let mut attributes = match context.shared_attributes() {
+            Some(shared) => shared,
             None => {
                 if request.is_exchange() && !self.is_reported.swap(true, Ordering::Relaxed) {
                     request.report(Failure::Interceptor(WITHOUT_EFFECT.into()));

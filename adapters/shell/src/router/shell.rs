@@ -11,6 +11,7 @@ use antiphon::service::{
 };
 
 use super::context::RequestContext;
+use crate::guard::contained;
 use crate::peer::Peer;
 use crate::serve::answer::Answer;
 use crate::serve::finish::RunToEnd;
@@ -47,12 +48,16 @@ impl<const WAITS: bool> Adapter for On<WAITS> {
 
     fn attributes(peer: &Peer) -> impl DerefMut<Target = Attributes> {
         let session = peer.session();
-        let shared = session.context().limits();
+        let shared = session.context().shared_attributes();
         shared.unwrap_or_else(|| session.attributes())
     }
 
     fn shares_connection(peer: &Peer) -> bool {
-        peer.session().options().config.exchange && peer.context().shares_limits()
+        peer.session().options().config.exchange && peer.context().shares_connection()
+    }
+
+    fn contained(peer: Option<&Peer>, run: impl FnOnce()) {
+        contained(peer.map(|peer| &**peer.session()), run);
     }
 
     fn of_notification(notification: Notification) -> Request {

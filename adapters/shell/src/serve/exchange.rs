@@ -136,6 +136,7 @@ impl Exchange {
     }
 
     fn poll_next(&mut self, cx: &mut TaskContext<'_>, until: Instant) -> Poll<Output> {
+        self.session.stay_awake();
         loop {
             self.handlers.poll(cx);
             let moved = Moved {
@@ -158,7 +159,9 @@ impl Exchange {
             match next {
                 Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {
-                    let may_end = !self.handlers.has_notified();
+                    // A request whose handler runs may have been answered all the same.
+                    let is_open = self.handlers.has_running() && self.output.is_empty();
+                    let may_end = !self.handlers.has_notified() && !is_open;
                     let ended = may_end.then(|| self.session.end_if_answered(&mut self.output));
                     if let Some(why) = ended.flatten() {
                         return Poll::Ready(self.reply(why));
@@ -181,7 +184,11 @@ impl Exchange {
 
     /// Takes the output, if it is an event. The reply stays until the exchange ends.
     fn take_event(&mut self) -> Option<Vec<u8>> {
-        if !self.streams || self.output.is_empty() || self.session.lock().conn.has_replied() {
+        if !self.streams || self.output.is_empty() {
+            return None;
+        }
+        self.streams = !self.session.lock().conn.has_replied();
+        if !self.streams {
             return None;
         }
         self.sent = Sent::All;

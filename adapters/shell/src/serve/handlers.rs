@@ -233,6 +233,11 @@ impl Handlers {
         self.ordered.is_some() || notified.is_some_and(|notified| !notified.is_empty())
     }
 
+    /// Whether handlers of requests run.
+    pub(crate) fn has_running(&self) -> bool {
+        self.running.as_ref().is_some_and(|all| !all.is_empty())
+    }
+
     /// Polls the running handlers.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.poll_running(cx);

@@ -36,6 +36,11 @@ impl Session {
         Some(state.let_go())
     }
 
+    /// Notes that the task is awake: what changes the session before its next turn does not wake it.
+    pub(crate) fn stay_awake(&self) {
+        let _sleeper = self.state.lock().sleeper.take();
+    }
+
     /// Ends the waits of handlers that are parked.
     pub(crate) fn end_parked(&self) {
         let mut state = self.lock();

@@ -103,6 +103,7 @@ pub(crate) struct State {
 }
 
 impl State {
+    #[inline]
     pub(super) fn new(
         mut conn: Conn,
         membership: Option<Arc<Membership>>,

@@ -430,6 +430,14 @@ fn a_serverless_function_needs_a_few_lines() {
         let lines = text.lines().filter(is_code).count();
         assert!(lines <= 40, "{name} has {lines} lines");
     }
+    // A client of the program's own.
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/http_reqwest.rs");
+    let text = std::fs::read_to_string(path).expect("an example");
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("impl HttpSend"));
+    let lines = lines.take_while(|line| *line != "}").count() + 1;
+    assert!((2..=25).contains(&lines), "it has {lines} lines");
 }
 
 // USE-12 WSK-09

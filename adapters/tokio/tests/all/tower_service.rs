@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
 use std::time::Duration;
 
 use antiphon::{Config, ConnectionLimits};
@@ -15,8 +16,9 @@ use antiphon_tokio::{Context, OwnedError, Peer, Router, connect};
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, Method, Request, StatusCode, Version};
 use axum::routing::get;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use futures_util::stream::poll_fn;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -281,6 +283,19 @@ fn check(context: &Context) -> Result<(), Refusal> {
 async fn who_has_no_token_makes_nothing_run_and_nothing_be_read() {
     let (web, seen) = endpoint();
     let rpc = web.authorize(check).into_service();
+    // Nothing of a body is asked for.
+    let polled = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&polled);
+    let body = StreamBody::new(poll_fn(move |_| {
+        count.fetch_add(1, SeqCst);
+        Poll::Ready(Some(Ok::<_, Infallible>(Frame::data(Bytes::from("{")))))
+    }));
+    let request = Request::post("/").header("host", "localhost");
+    let request = request.header("content-type", "application/json");
+    let request = request.header("content-length", 1_000_000_000);
+    let reply = rpc.clone().oneshot(request.body(body).unwrap()).await;
+    assert_eq!(reply.unwrap().status(), 401);
+    assert_eq!((polled.load(SeqCst), seen.made()), (0, 0));
     for (address, path) in everywhere(rpc, &Arc::default()).await {
         let mut wire = Wire::to(address).await;
         for request in [upgrade(path, ""), post(path, JSON, &call("echo", 1))] {
@@ -292,7 +307,7 @@ async fn who_has_no_token_makes_nothing_run_and_nothing_be_read() {
         }
         // A gigabyte is not asked for. Its 401 is the first line, so no 100 came before.
         let big = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 1000000\r\nexpect: 100-continue\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 1000000000\r\nexpect: 100-continue\r\n\r\n"
         );
         assert_eq!(wire.ask(&big).await.status, 401);
         assert_eq!(seen.made(), 0);

@@ -13,6 +13,7 @@ use antiphon_tokio::{
     ClientConfig, Context, CostLimit, Extension, OwnedError, Peer, RateLimit, ReplyHeaders,
     Request, Router, Service, TcpServer, connect, current,
 };
+use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, timeout};
 
@@ -105,6 +106,39 @@ async fn a_client_that_goes_away_ends_the_check_that_it_waits_for() {
             "{:?}",
             begun.elapsed()
         );
+    }
+}
+
+// web.md §5
+// USE-13 SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_gigabyte_was_read_while_the_verdict_was_awaited() {
+    let verdict = Arc::new(Notify::new());
+    let judged = Arc::clone(&verdict);
+    let config = Config::new().max_message_bytes(2_000_000_000);
+    let web = Web::new(config, |_| Echo::new().0).authorize_async(move |_| {
+        let judged = Arc::clone(&judged);
+        async move {
+            judged.notified().await;
+            Err::<User, _>(Refusal::unauthorized("Bearer"))
+        }
+    });
+    let served = served(web);
+    for expect in ["expect: 100-continue\r\n", ""] {
+        // A direction holds 512 bytes. 16 KiB are read ahead, to notice the end of a client that goes away.
+        let mut raw = served.connect(512);
+        let head = "content-type: application/json\r\ncontent-length: 1000000000\r\n";
+        let head = format!("POST / HTTP/1.1\r\nhost: x\r\n{head}{expect}\r\n");
+        raw.send(head).await.unwrap();
+        // The client does not wait for a `100 Continue`.
+        let mut sent = 0;
+        while let Ok(Ok(())) = timeout(Duration::from_secs(1), raw.send([b' '; 64])).await {
+            sent += 64;
+            assert!(sent < 20_000, "{expect}");
+        }
+        verdict.notify_one();
+        let reply = raw.reply().await.expect("an answer");
+        assert_eq!(reply.status, 401, "the first line, so no 100 came before");
     }
 }
 
@@ -253,6 +287,39 @@ async fn a_router_for_each_request_leaves_nothing_on_its_connection() {
     }
     drop(raw);
     seen.reaches((20, 20)).await;
+}
+
+/// An interceptor that panics when a connection ends, after it has told of it.
+#[derive(Clone)]
+struct Panics(Connections);
+
+impl Interceptor<Request> for Panics {
+    fn closed(&self, connection: u32) {
+        Interceptor::<Request>::closed(&self.0, connection);
+        panic!("as asked");
+    }
+}
+
+// USE-30
+#[tokio::test(start_paused = true)]
+async fn interceptors_that_panic_at_the_end_brought_the_process_down() {
+    let seen = Connections::default();
+    let panics = Panics(seen.clone());
+    // Two routers, for the exchanges of one connection, each with two interceptors.
+    let routers = [(); 2].map(|()| adding().intercept(panics.clone()).intercept(panics.clone()));
+    let turn = AtomicUsize::new(0);
+    let web = Web::new(Config::new(), move |_| {
+        routers[turn.fetch_add(1, Ordering::SeqCst) % 2].clone()
+    });
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    for _ in 0..4 {
+        assert_eq!(raw.post(&call("n", 1)).await.status, 200);
+    }
+    drop(raw);
+    seen.reaches((0, 4)).await;
+    let mut other = served.connect(4096);
+    assert_eq!(other.post(&call("n", 1)).await.status, 200);
 }
 
 const LIMITED: &str = "Rate limit exceeded";

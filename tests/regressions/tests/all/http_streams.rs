@@ -99,49 +99,6 @@ fn a_client_that_is_killed_ends_its_handlers_within_the_stated_time() {
     }
 }
 
-/// How many descriptors this process has open.
-#[cfg(target_os = "linux")]
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("proc").count()
-}
-
-// web.md §5
-// USE-14 SEC-10
-#[cfg(target_os = "linux")]
-#[test]
-fn clients_that_close_streams_in_the_middle_leave_nothing_behind() {
-    for on in EVERYWHERE {
-        let mut options = ConnectionConfig::from(Config::new());
-        options.dispatcher = Dispatcher::new(300, 0);
-        let dispatcher = options.dispatcher.clone();
-        let server = Served::start(on, Listener::Http(Box::new(options.into())));
-        let mut before = None;
-        for round in 0..4 {
-            let clients: Vec<_> = (0..25)
-                .map(|_| {
-                    let mut client = Client::ask(server.address(), &post("stream", "[60000]"));
-                    client.until("told");
-                    client
-                })
-                .collect();
-            server.wait_running(25);
-            drop(clients);
-            server.wait_running(0);
-            let due = Instant::now() + LONG;
-            while dispatcher.running() > 0 || before.is_some_and(|before| descriptors() > before) {
-                let open = descriptors();
-                assert!(
-                    Instant::now() < due,
-                    "{on:?} round {round}: {open}, {before:?}"
-                );
-                thread::sleep(Duration::from_millis(5));
-            }
-            // The first round opens what a runtime keeps.
-            before = before.or(Some(descriptors() + 3));
-        }
-    }
-}
-
 /// Methods that listen until the server drains, and one that answers at once.
 fn routers() -> (Router, antiphon_blocking::Router) {
     let tasks = Router::new()
