@@ -443,6 +443,8 @@ fn a_program_or_an_example_prints_with_a_macro_that_panics() {
         for entry in entries {
             let path = entry.unwrap().path();
             match path.is_dir() {
+                // What tests print is for who runs them.
+                true if path.ends_with("tests") => {}
                 true => folders.push(path),
                 false => files.push(path),
             }
