@@ -72,6 +72,17 @@ impl Probe<'_, '_> {
         (reply, wire.received)
     }
 
+    /// Sends bytes as [`send`](Self::send) does. `judge` says what is wrong with the reply, if anything is.
+    fn judged(
+        &self,
+        sent: Vec<u8>,
+        judge: impl FnOnce(Option<&Reply>) -> Option<(Level, String)>,
+    ) -> Option<Seen> {
+        let (reply, received) = self.send(&sent);
+        let (level, what) = judge(reply.as_ref())?;
+        seen(level, what, sent, received)
+    }
+
     /// The head of a POST with these fields beside the usual ones, which they replace.
     fn post(&self, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let mut all: Vec<(String, String)> = fields
@@ -107,6 +118,15 @@ fn is_answer(reply: &Reply) -> bool {
     matches!(crate::answer::read(&reply.body), crate::answer::Heard::One(answer) if answer.id.as_deref() == Some("1"))
 }
 
+fn is_taken(reply: &&Reply) -> bool {
+    is_answer(reply) && is_success(reply)
+}
+
+fn with_status(reply: &Reply) -> Option<(Level, String)> {
+    let what = format!("it is answered with status {}", reply.status);
+    Some((Should, what))
+}
+
 fn get(probe: &Probe<'_, '_>) -> Option<Seen> {
     let fields = [
         ("Host", probe.web.authority()),
@@ -120,17 +140,11 @@ fn get(probe: &Probe<'_, '_>) -> Option<Seen> {
         probe.web,
         fields.chain(probe.run.place.headers.iter().cloned()),
     );
-    let (reply, received) = probe.send(&sent);
-    match reply {
-        None => seen(Should, "it is not answered", sent, received),
-        Some(reply) if reply.status >= 500 && reply.status != 501 => seen(
-            Should,
-            format!("it is answered with status {}", reply.status),
-            sent,
-            received,
-        ),
+    probe.judged(sent, |reply| match reply {
+        None => Some((Should, "it is not answered".to_owned())),
+        Some(reply) if reply.status >= 500 && reply.status != 501 => with_status(reply),
         Some(_) => None,
-    }
+    })
 }
 
 fn media_type(probe: &Probe<'_, '_>) -> Option<Seen> {
@@ -138,34 +152,25 @@ fn media_type(probe: &Probe<'_, '_>) -> Option<Seen> {
         &[("Content-Type", "Application/JSON; charset=utf-8")],
         call("1").as_bytes(),
     );
-    let (reply, received) = probe.send(&sent);
-    match reply {
-        Some(reply) if is_answer(&reply) => None,
-        Some(reply) => seen(
-            Should,
-            format!("the request is not answered: status {}", reply.status),
-            sent,
-            received,
-        ),
-        None => seen(Should, "it is not answered", sent, received),
-    }
+    probe.judged(sent, |reply| match reply {
+        Some(reply) if is_answer(reply) => None,
+        Some(reply) => {
+            let what = format!("the request is not answered: status {}", reply.status);
+            Some((Should, what))
+        }
+        None => Some((Should, "it is not answered".to_owned())),
+    })
 }
 
 fn no_reply(probe: &Probe<'_, '_>) -> Option<Seen> {
     let message = format!(r#"{{"jsonrpc":"2.0","method":"{NO_METHOD}"}}"#);
     let sent = probe.post(&[], message.as_bytes());
-    let (reply, received) = probe.send(&sent);
-    match reply {
+    probe.judged(sent, |reply| match reply {
         // A body is reported as an answer to a notification.
-        Some(reply) if is_success(&reply) => None,
-        Some(reply) => seen(
-            Should,
-            format!("it is answered with status {}", reply.status),
-            sent,
-            received,
-        ),
-        None => seen(Should, "there is no reply of HTTP", sent, received),
-    }
+        Some(reply) if is_success(reply) => None,
+        Some(reply) => with_status(reply),
+        None => Some((Should, "there is no reply of HTTP".to_owned())),
+    })
 }
 
 fn simple_post(probe: &Probe<'_, '_>) -> Option<Seen> {
@@ -174,16 +179,10 @@ fn simple_post(probe: &Probe<'_, '_>) -> Option<Seen> {
         ("Origin", "http://antiphon.invalid"),
     ];
     let sent = probe.post(&fields, call("1").as_bytes());
-    let (reply, received) = probe.send(&sent);
-    match reply {
-        Some(reply) if is_answer(&reply) && is_success(&reply) => seen(
-            Should,
-            "a request that any web page can send is taken",
-            sent,
-            received,
-        ),
-        _ => None,
-    }
+    probe.judged(sent, |reply| {
+        let what = "a request that any web page can send is taken";
+        reply.filter(is_taken).map(|_| (Should, what.to_owned()))
+    })
 }
 
 fn rebinding(probe: &Probe<'_, '_>) -> Option<Seen> {
@@ -196,16 +195,10 @@ fn rebinding(probe: &Probe<'_, '_>) -> Option<Seen> {
         ("Origin", "http://antiphon.invalid"),
     ];
     let sent = probe.post(&fields, call("1").as_bytes());
-    let (reply, received) = probe.send(&sent);
-    match reply {
-        Some(reply) if is_answer(&reply) && is_success(&reply) => seen(
-            Should,
-            "a request for another host, from its page, is taken",
-            sent,
-            received,
-        ),
-        _ => None,
-    }
+    probe.judged(sent, |reply| {
+        let what = "a request for another host, from its page, is taken";
+        reply.filter(is_taken).map(|_| (Should, what.to_owned()))
+    })
 }
 
 fn two_lengths(probe: &Probe<'_, '_>) -> Option<Seen> {
@@ -218,19 +211,13 @@ fn two_lengths(probe: &Probe<'_, '_>) -> Option<Seen> {
         ],
         body.as_bytes(),
     );
-    let (reply, received) = probe.send(&sent);
-    match reply {
-        Some(reply) if is_answer(&reply) && is_success(&reply) => {
-            seen(Must, "it is answered as if there were one", sent, received)
+    probe.judged(sent, |reply| match reply {
+        Some(reply) if is_taken(&reply) => {
+            Some((Must, "it is answered as if there were one".to_owned()))
         }
-        Some(reply) if reply.status >= 500 => seen(
-            Should,
-            format!("it is answered with status {}", reply.status),
-            sent,
-            received,
-        ),
+        Some(reply) if reply.status >= 500 => with_status(reply),
         _ => None,
-    }
+    })
 }
 
 fn length_and_chunked(probe: &Probe<'_, '_>) -> Option<Seen> {
@@ -292,14 +279,11 @@ fn closed_cancels(probe: &Probe<'_, '_>) -> Option<Seen> {
     let mut wire = probe.run.place.dialler.dial().ok()?;
     let _ = wire.write(&sent);
     drop(wire);
-    let (reply, received) = probe.send(&sent);
-    match reply {
+    probe.judged(sent, |reply| match reply {
         Some(_) => None,
-        None => seen(
-            Should,
-            "after a client that has gone, the next is not answered",
-            sent,
-            received,
-        ),
-    }
+        None => {
+            let what = "after a client that has gone, the next is not answered";
+            Some((Should, what.to_owned()))
+        }
+    })
 }
