@@ -129,6 +129,7 @@ impl<'b> Encoded<'b> {
     /// The value has no JSON form; then nothing is appended.
     pub fn write(payload: impl Payload, text: &mut Vec<u8>) -> Result<Range<usize>, EncodeError> {
         let start = text.len();
+        text.reserve(payload.size_hint());
         payload.write(text)?;
         Ok(start..text.len())
     }
@@ -346,6 +347,9 @@ pub(crate) fn success(
     out.push(b'}');
     Ok(())
 }
+
+/// How many bytes [`failure`] adds to an error and an id.
+pub(crate) const FAILURE_BYTES: usize = r#"{"jsonrpc":"2.0","error":,"id":}"#.len();
 
 /// Appends a response with an error. If there is no id, the member is left out.
 pub(crate) fn failure(out: &mut Vec<u8>, style: Style, id: Option<&[u8]>, error: &ErrorObject<'_>) {

@@ -272,11 +272,10 @@ impl<'a> ErrorObject<'a> {
         text.len()
     }
 
-    /// About how many bytes `write` will add.
+    /// How many bytes `write` will add, if the code has six characters and the message no escape.
     pub(crate) fn size_hint(&self) -> usize {
-        let data = self.data.map_or(0, Json::len);
-        // `{"code":-32000,"message":"","data":}` has 36 bytes.
-        let parts = 36 + self.message.len() + data;
+        let data = self.data.map_or(0, |data| r#","data":"#.len() + data.len());
+        let parts = r#"{"code":-32000,"message":""}"#.len() + self.message.len() + data;
         self.text.map_or(parts, Json::len)
     }
 

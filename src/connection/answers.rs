@@ -120,7 +120,7 @@ impl<T, S: Settings> Connection<T, S> {
         if let Some(parts) = &mut self.parts {
             parts.is_data_dropped = false;
         }
-        let hint = error.size_hint() + ENVELOPE_HINT;
+        let hint = error.size_hint() + encode::FAILURE_BYTES;
         if error.data().is_some() && hint > self.free_output() {
             rare();
             return self.respond_shorter(to, error);
@@ -143,7 +143,7 @@ impl<T, S: Settings> Connection<T, S> {
         error: &ErrorObject<'_>,
     ) -> Result<(), Rejected<ReplyToken>> {
         let bare = ErrorObject::new(error.code(), error.message());
-        let hint = bare.size_hint() + ENVELOPE_HINT;
+        let hint = bare.size_hint() + encode::FAILURE_BYTES;
         let fit = match error.message().len() <= SHORT_MESSAGE {
             true => Fit::Always,
             false => Fit::Error,
@@ -167,7 +167,12 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(never)]
     fn respond_shortest(&mut self, to: ReplyToken, code: i64) -> Result<(), Rejected<ReplyToken>> {
         let shortest = ErrorObject::of(code);
-        self.answer(to, ENVELOPE_HINT, Fit::Always, &shortest)
+        self.answer(
+            to,
+            shortest.size_hint() + encode::FAILURE_BYTES,
+            Fit::Always,
+            &shortest,
+        )
     }
 
     /// How many bytes the output, with the answers that are kept for open batches, has left below

@@ -96,9 +96,11 @@ impl<T, S: Settings> Connection<T, S> {
             LimitErrors::FirstCall => {
                 let id = self.first_request_id(whole);
                 let id = self.echoed(id).unwrap_or(Id::NULL).json().as_bytes();
-                self.queue_reply(256, |out| {
+                let error = standard();
+                let hint = "[]".len() + encode::FAILURE_BYTES + error.size_hint() + id.len();
+                self.queue_reply(hint, |out| {
                     out.push(b'[');
-                    encode::failure(out, Style::V2, Some(id), &standard());
+                    encode::failure(out, Style::V2, Some(id), &error);
                     out.push(b']');
                 });
                 Some(codes::INVALID_REQUEST)

@@ -108,7 +108,8 @@ impl<T, S: Settings> Connection<T, S> {
         error: &ErrorObject<'_>,
     ) {
         let id = self.written_id(style, id);
-        self.queue_reply(160, |out| encode::failure(out, style, id, error));
+        let hint = error.size_hint() + id.map_or(0, <[u8]>::len) + encode::FAILURE_BYTES;
+        self.queue_reply(hint, |out| encode::failure(out, style, id, error));
     }
 
     /// Queues an answer of the core's own, of about `hint` bytes. Only the hard limit of the output

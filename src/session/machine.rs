@@ -205,6 +205,7 @@ impl<W> Session<W> {
             }
             Some(Next::Work(work)) => work,
             None => {
+                self.queue.shrink();
                 self.advance();
                 return self.take_unserved().map(Work::Report);
             }

@@ -23,6 +23,9 @@ use crate::time::Instant;
 /// How long a handler may hold up the messages after it without a report.
 const MAX_HOLD: Duration = Duration::from_secs(5);
 
+/// How many items an empty queue keeps space for.
+const ITEMS_KEPT: usize = 16;
+
 /// One piece of work for the service.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -155,7 +158,6 @@ impl<W> Queue<W> {
     /// Puts `Opened` before everything else.
     pub(super) fn push_opened(&mut self) {
         let opened = Item::Other(Box::new(Other::Opened), 0);
-        // An idle session keeps capacity for one entry only.
         self.items.reserve_exact(1);
         self.items.push_front(opened);
     }
@@ -187,9 +189,24 @@ impl<W> Queue<W> {
             self.first.push_back(request.into_owned());
         } else {
             self.requests += 1;
-            self.items.push_back(Item::Request(request.into_owned()));
+            self.push(Item::Request(request.into_owned()));
         }
         Ok(())
+    }
+
+    /// Adds an item. Most connections have one at a time, so the first one takes no space for others.
+    fn push(&mut self, item: Item<W>) {
+        if self.items.capacity() == 0 {
+            self.items.reserve_exact(1);
+        }
+        self.items.push_back(item);
+    }
+
+    /// Gives back the memory that a burst has taken.
+    pub(super) fn shrink(&mut self) {
+        if self.items.capacity() > ITEMS_KEPT {
+            self.items.shrink_to(ITEMS_KEPT);
+        }
     }
 
     /// Lets requests for these methods overtake all other work.
@@ -211,13 +228,13 @@ impl<W> Queue<W> {
     pub(super) fn push_notification(&mut self, notification: NotificationRef<'_>) {
         if self.may_take_message(notification.origin.bytes) {
             let item = Item::Notification(notification.into_owned());
-            self.items.push_back(item);
+            self.push(item);
         }
     }
 
     pub(super) fn push_batch(&mut self, items: usize) {
         if self.may_take_message(0) {
-            self.items.push_back(Item::Batch(items));
+            self.push(Item::Batch(items));
         }
     }
 
@@ -396,7 +413,7 @@ impl<W> Queue<W> {
     }
 
     fn push_other(&mut self, other: Other<W>, bytes: usize) {
-        self.items.push_back(Item::Other(Box::new(other), bytes));
+        self.push(Item::Other(Box::new(other), bytes));
     }
 
     /// Updates the counts for an item that was removed, and converts it to work.
@@ -419,7 +436,11 @@ impl<W> Queue<W> {
             Item::Other(other, bytes) => {
                 self.bytes -= bytes;
                 match *other {
-                    Other::Opened => Work::Opened,
+                    Other::Opened => {
+                        // It stood before the first message, which is taken next.
+                        self.items.shrink_to(1);
+                        Work::Opened
+                    }
                     Other::Cancelled(key, reason) => {
                         self.cancels -= 1;
                         self.urgent -= 1;

@@ -237,8 +237,9 @@ impl Driver {
         self.write(cx);
         // A stream that had nothing to read is not read again in the same poll.
         let mut may_ask = true;
+        // Also for the steps after the first: it is the time before they read.
+        let mut now = self.session.now();
         for _ in 0..MAX_STEPS {
-            let now = self.session.now();
             let reads_on = self.wants_input && !self.is_input_over;
             let is_asked = reads_on && may_ask;
             let input = match is_asked {
@@ -293,7 +294,7 @@ impl Driver {
             self.wants_input = wants_input;
             if self.poll_sleep(cx, wake_at).is_ready() {
                 // Input that arrived before the timer fired is read before a deadline takes effect.
-                may_ask = true;
+                (may_ask, now) = (true, self.session.now());
             } else if !is_read && !is_resumed && matches!(self.output.sent, Sent::Nothing) {
                 return Poll::Pending;
             }

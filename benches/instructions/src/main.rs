@@ -21,6 +21,7 @@ mod serde_typed;
 mod tables;
 mod timing;
 mod topics;
+mod writing;
 
 use std::hint::black_box;
 use std::process::ExitCode;

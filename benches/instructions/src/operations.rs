@@ -23,6 +23,7 @@ use crate::decoding;
 use crate::serde_typed;
 use crate::tables::{CallAndGiveUp, HashAndHeap, RUN, Turns};
 use crate::topics::Publish;
+use crate::writing::{EncodeError, SerdeError, WriteFloat};
 
 /// Something that is measured.
 pub trait Operation {
@@ -172,6 +173,15 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
         "encode request by serde_json".into(),
         Box::new(SerdeRequest::new()),
     );
+    add(
+        "encode error ContentLength".into(),
+        Box::new(EncodeError::new()),
+    );
+    add(
+        "encode error by serde_json".into(),
+        Box::new(SerdeError::new()),
+    );
+    add("write a float".into(), Box::new(WriteFloat::new()));
     for open in [1, 10_000, 1_000_000] {
         add(
             format!("call and give up, {open} open"),

@@ -1,6 +1,5 @@
 //! The way of a call through a router. The router starts nothing: the shell awaits what this hands out.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::time::Duration;
@@ -31,53 +30,41 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
             let chain = table.routes.chain(&found).cloned();
             (found.cloned(), chain, table.handler_timeout)
         };
-        match chain {
-            None => self.run_found(request, found, None, None, timeout).await,
-            // Boxed, because it would otherwise make the future of every request larger than 1 KiB, above
-            // which allocating takes longer: 5 % of the instructions of a call in a batch.
-            Some(chain) => {
-                let asking = Asking::new(request, chain, found);
-                Box::pin(self.intercepted(request, asking, timeout)).await
-            }
-        }
-    }
-
-    /// Serves a request with interceptors.
-    async fn intercepted(
-        &self,
-        request: &K::Request,
-        asking: Asking<'_, K::Request, Entry<S, K>>,
-        timeout: Option<Duration>,
-    ) -> Option<Result<K::Text, Failure>> {
-        let mut guarded = Guarded::<S, K>(Some(asking));
-        let asking = guarded.0.as_mut()?;
-        let find = |method: &str| {
-            let table = self.table.read();
-            table.routes.find(method, request.has_extensions()).cloned()
+        let Some(chain) = chain else {
+            return self.run_found(request, found, None, None, timeout).await;
         };
-        let mut asked = asking.ask(Decision::Continue, find);
-        while let Asked::Deferred(deferred) = asked {
-            asked = match request.decision(deferred, timeout).await {
-                Ok(resolve) => {
-                    let decision = resolve(&mut asking.cx);
-                    asking.ask(decision, find)
-                }
-                Err(failure) => Asked::Answered(Err(failure)),
+        let (asked, shown, asking) = {
+            let mut guarded = Guarded::<S, K>(Some(Asking::new(request, chain, found)));
+            let asking = guarded.0.as_mut()?;
+            let find = |method: &str| {
+                let table = self.table.read();
+                table.routes.find(method, request.has_extensions()).cloned()
             };
-        }
-        let shown = asking.shown(&asked, || self.description().1);
-        let asking = guarded.0.take()?;
-        let (chain, cx) = (&asking.chain, request.keep(asking.cx));
+            let mut asked = asking.ask(Decision::Continue, find);
+            while let Asked::Deferred(deferred) = asked {
+                asked = match request.decision(deferred, timeout).await {
+                    Ok(resolve) => {
+                        let decision = resolve(&mut asking.cx);
+                        asking.ask(decision, find)
+                    }
+                    Err(failure) => Asked::Answered(Err(failure)),
+                };
+            }
+            let shown = asking.shown(&asked, || self.description().1);
+            (asked, shown, guarded.0.take()?)
+        };
+        let (chain, seen_by, found) = (asking.chain, asking.asked, asking.found);
+        let cx = request.keep(asking.cx);
         let mut waiting = Waiting::<K> {
-            chain,
+            chain: &chain,
             request,
-            asked: asking.asked,
+            asked: seen_by,
             cx,
         };
         let outcome = match asked {
             Asked::Answered(answer) => Some(answer),
             _ => {
-                let ran = self.run_found(request, asking.found, shown, Some((chain, cx)), timeout);
+                let ran = self.run_found(request, found, shown, Some((&chain, cx)), timeout);
                 ran.await.map(|ran| ran.map(Into::into))
             }
         };
@@ -86,7 +73,7 @@ impl<S: 'static, K: Adapter> Routes<S, K> {
         chain.response(&mut waiting.asked, cx, request, &mut reply);
         let outcome = reply.into_outcome();
         if outcome.is_none() {
-            let (chain, seen_by) = (chain.clone(), asking.asked);
+            let chain = chain.clone();
             request.when_answered(move |request, cx, end| {
                 chain.answered(seen_by, cx, request, end);
             });

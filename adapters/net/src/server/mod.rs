@@ -219,21 +219,25 @@ impl Server {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (runtime, secure) = (Arc::clone(&self.runtime), self.secure.clone());
         let due = runtime.now() + self.handshake_timeout;
-        async move {
-            // It counts to the end of its task, however early the protocol drops the other.
-            let _counted = ending.another();
+        // It counts to the end of its task, however early the protocol drops the other.
+        let counted = ending.another();
+        // Boxed, so that what a connection begins with is freed when it has begun.
+        let begun = Box::pin(async move {
             let link = match secure {
                 None => link,
                 Some(secure) => {
                     let shaken = ending.unless(End::No, secure.accept(link));
-                    match until(&*runtime, due, shaken).await {
-                        Some(Some(Ok(link))) => link,
-                        // No message has been exchanged yet, so no session has to be ended.
-                        _ => return,
-                    }
+                    // Without a link, no message has been exchanged yet, so no session has to be ended.
+                    until(&*runtime, due, shaken).await??.ok()?
                 }
             };
-            protocol.serve(link, ending, &runtime).await;
+            Some(protocol.serve(link, ending, &runtime))
+        });
+        async move {
+            let _counted = counted;
+            if let Some(served) = begun.await {
+                served.await;
+            }
         }
     }
 }

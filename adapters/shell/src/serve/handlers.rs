@@ -31,6 +31,9 @@ use crate::session::{Session, State, Tag, Work, WorkBatch};
 use crate::work::dispatcher::Permits;
 use crate::work::seat::{Waits, is_away, seated_on_task};
 
+/// How many results and pieces of work space is kept for when there are none.
+const KEPT: usize = 16;
+
 /// The service of one session, and its running handlers.
 pub(crate) struct Handlers {
     service: Contained<Box<dyn ErasedService>, Session>,
@@ -208,6 +211,7 @@ impl Handlers {
         for answer in self.answers.drain(..) {
             answer.send(state);
         }
+        self.answers.shrink_to(KEPT);
     }
 
     /// How many more requests may begin; `None` while nothing at all may begin, because a handler must end
@@ -261,6 +265,9 @@ impl Handlers {
         self.permits.add(std::mem::take(&mut batch.permits));
         while let Some(work) = batch.work.pop_front() {
             self.begin_one(cx, session, work);
+        }
+        if batch.work.capacity() > KEPT {
+            batch.work.shrink_to(KEPT);
         }
         self.release_permits();
     }
@@ -375,7 +382,12 @@ impl Handlers {
             }
         };
         match contained(Some(&***service), begin) {
-            Some(Ok(answered)) => self.answers.push(answered),
+            Some(Ok(answered)) => {
+                if self.answers.capacity() == 0 {
+                    self.answers.reserve_exact(1);
+                }
+                self.answers.push(answered);
+            }
             Some(Err(run)) => {
                 self.running.get_or_insert_default().push(Handler {
                     request: key,

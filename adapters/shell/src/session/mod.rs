@@ -18,6 +18,7 @@
 //! | `conn_feed`, `feeds` | what waits for the connection from a hub |
 //! | `durable_conn`, `deliveries`, `incoming` | its part in durable topics, what it sends of them, and what comes |
 //! | `flows`, `flowing`, `peer_flow` | the flows in both directions |
+//! | `ends` | how it ends |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of the task |
 //! | `running` | how many handlers may run |
@@ -25,6 +26,7 @@
 mod conn_feed;
 mod deliveries;
 mod durable_conn;
+mod ends;
 mod exchange;
 mod feeds;
 mod flowing;
@@ -44,7 +46,6 @@ mod wiring;
 
 use std::any::Any;
 use std::fmt;
-use std::io;
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,8 +54,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::service::Attributes;
-use antiphon::session::{Fault, Phase, RequestDetails, Ticket};
-use antiphon::{CallId, CloseReason, Closed, Dialect, Instant, SendError};
+use antiphon::session::{Phase, RequestDetails, Ticket};
+use antiphon::{CallId, Dialect, Instant, SendError};
 
 use crate::context::{Context, Headers};
 use crate::guard::{Reports, caught};
@@ -312,13 +313,12 @@ impl Session {
             state.rouse();
         }
         if state.conn.has_transmit() && state.rouse() {
-            self.is_called.store(true, Ordering::Relaxed);
+            // Beside a single call there is nothing to wait for.
+            let is_alone = state.conn.calls_open() == 1 && state.conn.requests_open() == 0;
+            self.is_called.store(!is_alone, Ordering::Relaxed);
         }
-        if state
-            .conn
-            .poll_timeout()
-            .is_some_and(|due| due < state.alarm)
-        {
+        // A task that does not sleep looks for the next deadline itself.
+        if state.sleeper.is_some() && state.due() < state.alarm {
             state.rouse();
         }
         if !state.senders.is_empty() && !state.conn.is_full() {
@@ -389,86 +389,6 @@ impl Session {
         let deadline = timeout.map(|span| self.now() + span);
         self.act(|state| state.conn.set_deadline(state.call(call), deadline))
     }
-
-    /// Closes the connection at once.
-    pub(crate) fn close(&self, reason: CloseReason) {
-        self.act(|state| state.conn.close(reason));
-    }
-
-    /// Whether the peer has asked for the end by a message, so that handlers of notifications are not
-    /// awaited.
-    pub(crate) fn has_exited(&self) -> bool {
-        self.lock().conn.has_exited()
-    }
-
-    /// Begins a drain of the connection, whose first messages unsubscribe what the program follows.
-    pub(crate) fn drain(&self) {
-        let timeout = self.options.call_timeout;
-        self.act(|state| {
-            state.unsubscribe_topics(timeout.map(|timeout| self.now() + timeout));
-            state.conn.unsubscribe_all();
-            state.conn.unsubscribe(timeout, || Tag::Unsubscribe);
-            state.conn.drain();
-        });
-    }
-
-    /// Ends a connection at once, without sending anything more: its transport could not be made or
-    /// has panicked, or its driver was dropped.
-    #[cold]
-    pub(crate) fn abort(&self, error: Option<io::Error>) {
-        let fault = error.map(Fault::from);
-        // The session gets a clone, so that the last owner of the error drops it without the lock.
-        self.act(|state| state.conn.abort(fault.clone()));
-    }
-
-    /// Notes that the transport was dropped.
-    pub(crate) fn let_go(&self) {
-        self.lock().let_go();
-    }
-
-    /// Why the connection ended, after its transport was dropped, and the error that broke it.
-    pub(crate) fn finished(&self) -> (Closed, Option<io::Error>) {
-        let state = self.lock();
-        let why = state.finished().unwrap_or(Closed::EndOfInput);
-        (why, state.fault())
-    }
-
-    /// Whether any message waits for the service.
-    pub(crate) fn has_work(&self) -> bool {
-        self.lock().conn.has_work()
-    }
-
-    /// How long to wait for the other side's end of stream after ours. Zero, if we wait no more.
-    pub(crate) fn linger(&self) -> Duration {
-        self.lock().conn.linger()
-    }
-
-    /// Drops the work that waits for the service. Work such as a call's [`Then`] may own the session,
-    /// and the session owns the work, so that neither would ever be dropped.
-    pub(crate) fn let_work_go(&self) {
-        loop {
-            let work = self.lock().conn.poll_work(true);
-            if work.is_none() {
-                break;
-            }
-            // The work is dropped without the lock.
-            caught(|| drop(work));
-        }
-        if let Some(feed) = self.feed.get() {
-            feed.end();
-        }
-        if let Some(durable) = self.durable.get() {
-            durable.end();
-        }
-        // No request begins any more, so the connection leaves the dispatcher now, and not when the
-        // last owner of the session drops it.
-        let mut state = self.lock();
-        state.membership.take().inspect(|membership| {
-            let mut permits = take(&mut state.permits);
-            drop(state);
-            membership.leave(permits.take_all(), permits.waiting);
-        });
-    }
 }
 
 /// Drops the values of the program, which may panic.
@@ -503,12 +423,17 @@ pub(crate) struct Guard<'s> {
     session: &'s Session,
     /// `None` only while the guard is being dropped.
     state: Option<MutexGuard<'s, State>>,
+    /// Whether the turn has ended, and nothing was changed since.
+    has_ended: bool,
 }
 
 impl<'s> Guard<'s> {
     fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
-        let state = Some(state);
-        Self { session, state }
+        Self {
+            session,
+            state: Some(state),
+            has_ended: false,
+        }
     }
 }
 
@@ -535,12 +460,21 @@ impl Drop for Guard<'_> {
 }
 
 impl Guard<'_> {
+    /// Ends the turn. Nothing may be changed afterwards that it looks at.
+    fn end_turn(&mut self) {
+        self.session
+            .end_turn(self.state.as_mut().expect("the guard holds its lock"));
+        self.has_ended = true;
+    }
+
     /// Ends the turn, runs `last`, releases the lock, and wakes.
     fn release(&mut self, last: impl FnOnce(&mut State)) {
         let Some(mut state) = self.state.take() else {
             return;
         };
-        self.session.end_turn(&mut state);
+        if !self.has_ended {
+            self.session.end_turn(&mut state);
+        }
         last(&mut state);
         let wakes = take(&mut state.wakes);
         let returned = take(&mut state.permits.returned);

@@ -79,6 +79,16 @@ pub(crate) struct WorkBatch {
     pub(crate) is_gone: bool,
 }
 
+impl WorkBatch {
+    /// Adds work. Most connections have one piece at a time, so the first one takes no space for others.
+    fn extend(&mut self, work: Option<Work>) {
+        if self.work.capacity() == 0 && work.is_some() {
+            self.work.reserve_exact(1);
+        }
+        self.work.extend(work);
+    }
+}
+
 /// What the task has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -147,7 +157,7 @@ impl Session {
             state.move_flows(now, is_drained, self.options.call_timeout);
         }
         let may_write = has_output || (may_take_output && state.conn.take_transmit(output));
-        self.end_turn(&mut state);
+        state.end_turn();
         if state.conn.phase().is_over() {
             return Next::Over;
         }
@@ -236,13 +246,13 @@ impl State {
         }
         // These wait neither for a handler nor for a permit of the dispatcher.
         while let Some(overdue) = self.conn.poll_overdue() {
-            batch.work.extend(self.for_service(overdue));
+            batch.extend(self.for_service(overdue));
         }
         let Some(mut requests) = requests else {
             // A handler must end before anything else begins; only cancels overtake it.
             while let Some(cancelled) = self.conn.poll_cancelled() {
                 self.rouse_watchers();
-                batch.work.extend(self.for_service(cancelled));
+                batch.extend(self.for_service(cancelled));
             }
             return;
         };
@@ -284,7 +294,7 @@ impl State {
             if matches!(next, Work::Cancelled(..)) {
                 self.rouse_watchers();
             }
-            batch.work.push_back(next);
+            batch.extend(Some(next));
             if is_ordered {
                 break;
             }
@@ -338,9 +348,14 @@ impl State {
         }
     }
 
+    /// Returns when the next deadline of the connection passes; [`Instant::FAR_FUTURE`] for never.
+    pub(super) fn due(&self) -> Instant {
+        self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE)
+    }
+
     /// Returns the time at which the task must check deadlines again, if it is not woken earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
-        let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        let mut wake_at = self.due();
         wake_at = self.flows_due().map_or(wake_at, |due| due.min(wake_at));
         if is_drained {
             // `poll_timeout` may return a time at which no deadline passes. If it does so again and again,

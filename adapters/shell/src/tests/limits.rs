@@ -272,10 +272,12 @@ fn what_can_be_read_wins_over_a_deadline_though_callers_go_first() {
     let (io, session) = (Arrived(Arc::clone(&arrived)), Arc::clone(&side.session));
     let (peer, mut driver) = drive_session(Box::new(io), session, Arc::new(()));
     assert!(poll_once(&mut driver).is_none());
+    let _open = block_on(peer.call("open", ()).start()).unwrap();
+    assert!(poll_once(&mut driver).is_none());
     let mut call = block_on(peer.call("m", ()).timeout(Duration::ZERO).start()).unwrap();
-    let answer = "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n";
+    let answer = "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":2}\n";
     arrived.lock().unwrap().extend_from_slice(answer.as_bytes());
-    // The driver lets callers run first once, and ends no call meanwhile.
+    // Beside an open call, the driver lets callers run first once, and ends no call meanwhile.
     assert!(poll_once(&mut driver).is_none());
     assert!(poll_once(&mut call).is_none());
     assert!(poll_once(&mut driver).is_none());
