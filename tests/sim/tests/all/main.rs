@@ -1,5 +1,6 @@
 //! The simulation of whole conversations.
 
 mod sessions;
+mod shared;
 mod simulation;
 mod streams;
