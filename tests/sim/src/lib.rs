@@ -18,6 +18,7 @@ pub mod commands;
 pub mod counts;
 pub mod delivery;
 pub mod digest;
+pub mod durable;
 pub mod end;
 pub mod handlers;
 pub mod healing;

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use antiphon_sim::counts::{Counts, SEEDS_ENFORCED};
+use antiphon_sim::durable::DurableSubscriptions;
 use antiphon_sim::healing::LIVENESS_NANOS;
 use antiphon_sim::plant::Plant;
 use antiphon_sim::run::{self, Failure, Report};
@@ -94,6 +95,9 @@ fn main() -> ExitCode {
     }
     if is_asked_for(Streams::FLAG) {
         return run_seeds::main::<Streams>();
+    }
+    if is_asked_for(DurableSubscriptions::FLAG) {
+        return run_seeds::main::<DurableSubscriptions>();
     }
     let arguments = match arguments() {
         Ok(arguments) => arguments,

@@ -1,5 +1,6 @@
 //! The simulation of whole conversations.
 
+mod durable;
 mod sessions;
 mod shared;
 mod simulation;
