@@ -41,6 +41,8 @@ pub(super) struct Holder {
     pub(super) hub: usize,
     pub(super) conn: u64,
     pub(super) incarnation: u64,
+    /// Which of all attachments.
+    pub(super) serial: u64,
     /// Up to here all has come that is not acknowledged.
     pub(super) turn: u64,
     /// When each message was sent to it last.
@@ -205,6 +207,10 @@ impl Book {
         Check::StoredFirst.that(is_stored, || {
             format!("{topic} {sequence}, stored {stored:?}")
         })?;
+        if !self.subs.contains_key(name) {
+            // It was deleted while its hub was attaching to it: the hub learns that from the next acknowledgement.
+            return Ok((false, false));
+        }
         let is_holder = self.is_holder(name, hub, conn);
         Check::OneConsumer.that(is_holder, || {
             let holder = self

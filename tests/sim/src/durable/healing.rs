@@ -134,7 +134,7 @@ impl World {
             let sub = self.book.subs.get(*name)?;
             let log = self.book.logs.get(&sub.topic)?;
             let mut all = sub.cursor.start + 1..=log.last;
-            let is_over = |one: u64| sub.confirmed.contains(&one) || one <= log.trimmed;
+            let is_over = |one: u64| sub.is_saved(one) || one <= log.trimmed;
             if let Some(left) = all.find(|one| !is_over(*one)) {
                 let (told, last) = (&sub.cursor, log.last);
                 let why =

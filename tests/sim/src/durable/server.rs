@@ -32,8 +32,8 @@ struct Asked {
     method: DurableMethod,
     names: Vec<String>,
     sequences: Vec<u64>,
-    /// Whether the connection held each subscription then, and which of those of its name.
-    held: Vec<Option<u64>>,
+    /// Which of those of its name each subscription was that the connection held then, and by which attachment.
+    held: Vec<Option<(u64, u64)>>,
     topics: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl World {
             now += 30_000_000 * self.steps;
         }
         let drift = match self.plant {
-            Some(Plant::WallAhead) => 50_000 * (self.steps / 4),
+            Some(Plant::WallAhead) => 500 * self.steps,
             _ => 0,
         };
         let wall = self.wall + drift;
@@ -209,9 +209,9 @@ impl World {
             self.book
                 .held(name)
                 .filter(|_| is_holder)
-                .map(|(holder, ..)| holder.incarnation)
+                .map(|(holder, ..)| (holder.incarnation, holder.serial))
         });
-        let held: Vec<Option<u64>> = held.collect();
+        let held: Vec<Option<(u64, u64)>> = held.collect();
         let sequences = sequences_of(params.as_json());
         let mode = self.settings.durable.ack_mode;
         let acknowledges = matches!(
@@ -424,11 +424,13 @@ impl World {
                         format!("{name}: {before:?} has it, and {} of hub {at}", to.conn)
                     })?;
                     if self.has_conn(to, at) {
+                        self.serials += 1;
                         let incarnation = self.hubs[at].attached.get(name);
                         let holder = Holder {
                             hub: at,
                             conn: to.conn,
                             incarnation: incarnation.copied().unwrap_or_default(),
+                            serial: self.serials,
                             turn: resumed,
                             sent: BTreeMap::new(),
                         };
@@ -490,9 +492,14 @@ impl World {
         self.clients[to.client].conn == Some(to.conn) || self.ghosts.contains(&(at, to.conn))
     }
 
-    fn check_acknowledged(&mut self, name: &str, sequence: u64, held: Option<u64>) -> Checked {
+    fn check_acknowledged(
+        &mut self,
+        name: &str,
+        sequence: u64,
+        held: Option<(u64, u64)>,
+    ) -> Checked {
         let sub = self.book.subs.get_mut(name);
-        let Some(sub) = sub.filter(|sub| Some(sub.incarnation) == held) else {
+        let Some(sub) = sub.filter(|sub| held.is_some_and(|held| held.0 == sub.incarnation)) else {
             return Ok(());
         };
         let log = self.book.logs.entry(sub.topic.clone()).or_default();
@@ -506,7 +513,7 @@ impl World {
             format!("{name} {sequence} is told, stored {:?}", sub.cursor)
         })?;
         self.counts.tally.acknowledged += 1;
-        if !sub.confirmed.insert(sequence) {
+        if sub.is_saved(sequence) && !sub.confirmed.insert(sequence) {
             self.counts.add("ack: repeated");
         }
         Ok(())
@@ -517,20 +524,27 @@ impl World {
         at: usize,
         to: Ticket,
         name: &str,
-        (sequence, held): (u64, Option<u64>),
+        (sequence, held): (u64, Option<(u64, u64)>),
         error: DurableError,
     ) -> Checked {
         if let DurableError::Store(_) = error {
             self.counts.add("ack: failed by the store");
             return Ok(());
         }
-        let is_holder = self.book.is_holder(name, at, to.conn);
+        // A connection that attaches again is about to lose what it had.
+        let mut asked = self.hubs[at].asked.iter();
+        let attaches = asked.any(|(by, asked)| {
+            let subscribes = asked.topics.iter().any(|topic| !topic.is_empty());
+            by.conn == to.conn && subscribes && asked.names.iter().any(|own| own == name)
+        });
+        let is_holder = self.book.is_holder(name, at, to.conn) && !attaches;
         let Some((holder, ..)) = self.book.held(name).filter(|_| is_holder && held.is_some())
         else {
             self.counts.add("ack: without being attached");
             return Ok(());
         };
-        let is_wrong = holder.sent.contains_key(&sequence) && held == Some(holder.incarnation);
+        let is_wrong = holder.sent.contains_key(&sequence)
+            && held == Some((holder.incarnation, holder.serial));
         self.counts.add("ack: of what was never delivered");
         Check::AckRight.that(!is_wrong, || {
             format!("{name} {sequence} is refused: {error:?}")
@@ -545,6 +559,14 @@ impl World {
         error: DurableError,
     ) -> Checked {
         let method = asked.method;
+        if method == DurableMethod::SubscribeBatch {
+            // All or none: what it has replaced is left, too.
+            let topics = &self.hubs[at].topics;
+            self.book.holders.retain(|name, one| {
+                let is_asked = asked.names.contains(name) && (one.hub, one.conn) == (at, to.conn);
+                !is_asked || topics.lag(name).is_some()
+            });
+        }
         let of_name = |name: &String| {
             super::settings::NAMES
                 .iter()

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub(super) steps: u64,
     pub(super) is_healed: bool,
     pub(super) last_message: u64,
+    /// How often a connection was attached.
+    pub(super) serials: u64,
     last_conn: u64,
     options: Options<Plant>,
     /// Kinds of step that are left out: bit n is the n-th of `KINDS`.
@@ -131,6 +133,7 @@ impl World {
             steps: 0,
             is_healed: false,
             last_message: 0,
+            serials: 0,
             last_conn: 0,
             off: off | options.without,
             options,
