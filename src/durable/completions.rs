@@ -116,10 +116,15 @@ impl<R> DurableTopics<R> {
         self.published.push_back(Published { command, result });
         let log = self.topic(topic);
         log.appending -= 1;
-        let Command::Append { at, data, .. } = append else {
+        let Command::Append {
+            at, data, dedupe, ..
+        } = append
+        else {
             return;
         };
         match result {
+            // With a name, it may be an earlier message that the hub does not know of.
+            Ok(sequence) if dedupe.is_some() => self.grow(topic, sequence, 0),
             Ok(sequence) if sequence > log.log.last => {
                 let bytes = data.bytes() as u64;
                 let (at, data) = (*at, data.clone());

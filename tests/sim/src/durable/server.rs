@@ -53,6 +53,8 @@ pub(super) struct Hub {
     pub(super) attached: BTreeMap<String, u64>,
     pub(super) publishing: BTreeMap<CommandId, Publishing>,
     asked: BTreeMap<Ticket, Asked>,
+    /// Those that lost a subscription before they were told to have it: its batch was not complete.
+    detached: BTreeSet<(u64, String)>,
     /// The connections that may have something to send.
     pub(super) ready: BTreeSet<u64>,
     /// The time that it was told last, and until when the time of day is not believed.
@@ -75,6 +77,7 @@ impl Hub {
             attached: BTreeMap::new(),
             publishing: BTreeMap::new(),
             asked: BTreeMap::new(),
+            detached: BTreeSet::new(),
             ready: BTreeSet::new(),
             told: 0,
             wall: None,
@@ -325,6 +328,9 @@ impl World {
                 });
                 if self.book.is_holder(&subscription, at, connection) {
                     self.book.holders.remove(&*subscription);
+                } else {
+                    let early = (connection, subscription.to_string());
+                    self.hubs[at].detached.insert(early);
                 }
             }
             DurableEvent::Trimmed {
@@ -417,6 +423,9 @@ impl World {
                 Check::NotBeforeAnswer
                     .that(opens.is_some(), || "an answer that opens nothing".into())?;
                 for name in &asked.names {
+                    if self.hubs[at].detached.remove(&(to.conn, name.clone())) {
+                        continue;
+                    }
                     let resumed = resumed(result, name).unwrap_or(u64::MAX);
                     let before = self.book.holders.get(name).map(|one| (one.hub, one.conn));
                     let is_free = before.is_none_or(|before| before == (at, to.conn));
@@ -478,7 +487,9 @@ impl World {
                     false => "consumer: deleted",
                 });
                 for name in asked.names.iter().filter(|_| is_true) {
-                    if self.book.is_holder(name, at, to.conn) {
+                    // It may have attached again since.
+                    let is_left = self.hubs[at].topics.lag(name).is_none();
+                    if is_left && self.book.is_holder(name, at, to.conn) {
                         self.book.holders.remove(name);
                     }
                 }
