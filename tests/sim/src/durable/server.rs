@@ -423,7 +423,9 @@ impl World {
                 Check::NotBeforeAnswer
                     .that(opens.is_some(), || "an answer that opens nothing".into())?;
                 for name in &asked.names {
-                    if self.hubs[at].detached.remove(&(to.conn, name.clone())) {
+                    let is_lost = self.hubs[at].detached.remove(&(to.conn, name.clone()));
+                    // It may have unsubscribed before the answer.
+                    if is_lost || self.hubs[at].topics.lag(name).is_none() {
                         continue;
                     }
                     let resumed = resumed(result, name).unwrap_or(u64::MAX);
@@ -479,14 +481,11 @@ impl World {
                 }
             }
             _ => {
-                let is_true = result
-                    .get("unsubscribed")
-                    .is_some_and(|one| one.as_bytes() == b"true");
                 self.counts.add(match self.settings.durable.keep_position {
                     true => "consumer: unsubscribed, position kept",
                     false => "consumer: deleted",
                 });
-                for name in asked.names.iter().filter(|_| is_true) {
+                for name in &asked.names {
                     // It may have attached again since.
                     let is_left = self.hubs[at].topics.lag(name).is_none();
                     if is_left && self.book.is_holder(name, at, to.conn) {
